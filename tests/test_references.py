@@ -10,27 +10,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tailmetrics import (
-    MAP,
-    MRR,
-    F1AtK,
-    FallOutAtK,
-    HitRateAtK,
-    LabelBuckets,
-    LabelFrequency,
-    NDCGAtK,
-    NormalizedRecallAtK,
-    PrecisionAtK,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    TopKCollection,
-)
+import tailmetrics as tm
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import Addition
 
 NUM_LABELS, NUM_ROWS = 60, 5
 COUNTS = (200 / torch.arange(1, NUM_LABELS + 1)).long()[torch.randperm(NUM_LABELS, generator=torch.manual_seed(0))]
-BUCKETS = LabelBuckets.quantiles(COUNTS, 4)
+BUCKETS = tm.LabelBuckets.quantiles(COUNTS, 4)
 SETTINGS = [("bucket", 20), ("bucket", 60), ("global", 60), (None, 60)]
 
 
@@ -45,13 +31,13 @@ def _target(graded: bool = False) -> torch.Tensor:
 def _metrics(scope: str | None, depth: int, **more: object) -> list[TopKMetric]:
     by = {} if scope is None else {"buckets": BUCKETS, "scope": scope, "depth": depth}
     arguments = {**by, **more}
-    at_k = [RecallAtK, PrecisionAtK, HitRateAtK, NDCGAtK, F1AtK, MRR, NormalizedRecallAtK]
+    at_k = [tm.RecallAtK, tm.PrecisionAtK, tm.HitRateAtK, tm.NDCGAtK, tm.F1AtK, tm.MRR, tm.NormalizedRecallAtK]
     return [
         *(metric([1, 5], **arguments) for metric in at_k),
-        MAP(5, denominator="attainable", **arguments),
-        MRR(**arguments),
-        FallOutAtK(5, **arguments) if by else FallOutAtK(5, num_labels=NUM_LABELS, **arguments),
-        PropensityScoredPrecisionAtK(5, label_counts=COUNTS, num_train=500, **arguments),
+        tm.MAP(5, denominator="attainable", **arguments),
+        tm.MRR(**arguments),
+        tm.FallOutAtK(5, **arguments) if by else tm.FallOutAtK(5, num_labels=NUM_LABELS, **arguments),
+        tm.PropensityScoredPrecisionAtK(5, label_counts=COUNTS, num_train=500, **arguments),
     ]
 
 
@@ -60,7 +46,10 @@ def _metrics(scope: str | None, depth: int, **more: object) -> list[TopKMetric]:
 )
 def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) -> None:
     """8,000 matrices of uniform scores: each value within 4 standard errors, in lists that are cut too."""
-    draw, collection = torch.Generator().manual_seed(2), TopKCollection(_metrics(scope, depth), references=["chance"])
+    draw, collection = (
+        torch.Generator().manual_seed(2),
+        tm.TopKCollection(_metrics(scope, depth), references=["chance"]),
+    )
     found: dict[str, list[float]] = {}
     for _ in range(40):
         collection.reset()
@@ -80,25 +69,25 @@ def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) ->
 def test_popularity_and_attainable_are_metrics_of_scores(scope: str | None, depth: int, graded: bool) -> None:
     """Those of counts as scores, and of the targets as scores, as means over all orders of equal scores."""
     target = _target(graded)
-    collection = TopKCollection(_metrics(scope, depth), references=["popularity", "attainable"])
+    collection = tm.TopKCollection(_metrics(scope, depth), references=["popularity", "attainable"])
     collection.bind(_frequency()).update(torch.rand(target.shape), target)
     for name, scores in (("popularity", COUNTS.float().expand(target.shape)), ("attainable", target.float())):
-        wanted = TopKCollection(_metrics(scope, depth, ties="expected"))
+        wanted = tm.TopKCollection(_metrics(scope, depth, ties="expected"))
         wanted.update(scores, target)
         found = collection.references()[name]
         for key, value in zip(found, wanted.compute().values(), strict=True):
             assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), (name, key)
 
 
-def _frequency() -> LabelFrequency:
-    frequency = LabelFrequency(NUM_LABELS)
+def _frequency() -> tm.LabelFrequency:
+    frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.counts, frequency._update_count = COUNTS.clone(), 1
     return frequency
 
 
 def test_of_all_labels_chance_is_k_of_them() -> None:
     """Recall at k of 60 labels is k / 60, in lists of ids as in scores; rows of a mask and weights count as they do."""
-    collection = TopKCollection([RecallAtK([1, 6], num_labels=NUM_LABELS)], references=["chance"])
+    collection = tm.TopKCollection([tm.RecallAtK([1, 6], num_labels=NUM_LABELS)], references=["chance"])
     collection.update(torch.arange(10).view(2, 5), torch.tensor([[3, 50], [7, -1]]), torch.tensor([True, False]))
     assert {key: value.item() for key, value in collection.references()["chance"].items()} == {
         "recall@1": pytest.approx(1 / 60),
@@ -109,8 +98,8 @@ def test_of_all_labels_chance_is_k_of_them() -> None:
 def test_random_scores_have_no_adjusted_gap() -> None:
     """In scope "bucket" their gap is that of the buckets' sizes; adjusted for chance it is 0 within its error."""
     counts = (1000 / torch.arange(1, 1001)).long()
-    collection = TopKCollection(
-        [RecallAtK(10, buckets=LabelBuckets.deciles(counts))], references=["chance", "attainable"]
+    collection = tm.TopKCollection(
+        [tm.RecallAtK(10, buckets=tm.LabelBuckets.deciles(counts))], references=["chance", "attainable"]
     )
     draw = torch.Generator().manual_seed(3)
     for _ in range(10):
@@ -125,8 +114,10 @@ def test_random_scores_have_no_adjusted_gap() -> None:
 def test_references_travel_with_their_collection() -> None:
     """Merged, sent as bytes, pickled, copied and reset with it; batches in any split have the same bits."""
 
-    def made() -> TopKCollection:
-        return TopKCollection(_metrics("bucket", 20), references=["chance", "popularity", "attainable"], prefix="val/")
+    def made() -> tm.TopKCollection:
+        return tm.TopKCollection(
+            _metrics("bucket", 20), references=["chance", "popularity", "attainable"], prefix="val/"
+        )
 
     target, scores = _target(), torch.rand(NUM_ROWS, NUM_LABELS)
     whole, first, second, loaded = made(), made(), made(), made()
@@ -150,12 +141,12 @@ def test_references_travel_with_their_collection() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     """No number of labels, no such reference; popularity without counts is left out."""
-    collection = TopKCollection([RecallAtK(2)], references=["chance"])
+    collection = tm.TopKCollection([tm.RecallAtK(2)], references=["chance"])
     with pytest.raises(ValueError, match="needs the number of labels"):
         collection.update(torch.tensor([[1, 2]]), torch.tensor([1]))
     with pytest.raises(ValueError, match="references='luck'"):
-        TopKCollection([RecallAtK(2)], references=["luck"])
-    collection = TopKCollection([RecallAtK(2)], references=["chance", "popularity"])
+        tm.TopKCollection([tm.RecallAtK(2)], references=["luck"])
+    collection = tm.TopKCollection([tm.RecallAtK(2)], references=["chance", "popularity"])
     collection.update(torch.rand(3, 4), torch.arange(3))
     assert list(collection.references()) == ["chance"]
 
@@ -164,7 +155,7 @@ def test_what_is_not_known_is_said() -> None:
 def test_references_are_of_the_rows_of_every_update_and_forward(background: bool) -> None:
     """Two rows by update, one by forward: attainable recall@1 is (1/2 + 1 + 1) / 3, chance 1/4; a batch that fails adds none."""
     scores = torch.tensor([[0.9, 0.5, 0.1, 0.0]])
-    collection = TopKCollection([RecallAtK(k=1)], references=["chance", "attainable"], background=background)
+    collection = tm.TopKCollection([tm.RecallAtK(k=1)], references=["chance", "attainable"], background=background)
     collection.update(scores, torch.tensor([[0, 2]]))
     collection.update(scores, torch.tensor([[0, -1]]))
     collection(scores, torch.tensor([[0, -1]]))
@@ -204,12 +195,12 @@ def test_references_take_steps_for_relevant_labels_alone() -> None:
     """Of 1,000 and of 100,000 labels a batch makes as many cells, but for a tenth; the first one makes tables."""
     found = []
     for num_labels in (1_000, 100_000):
-        buckets = LabelBuckets.from_assignment(torch.arange(num_labels) % 5, list("abcde"))
+        buckets = tm.LabelBuckets.from_assignment(torch.arange(num_labels) % 5, list("abcde"))
         counts = torch.arange(num_labels, 0, -1)
-        collection = TopKCollection(
-            [metric([1, 5], buckets=buckets, depth=20) for metric in (RecallAtK, NDCGAtK, MRR)],
+        collection = tm.TopKCollection(
+            [metric([1, 5], buckets=buckets, depth=20) for metric in (tm.RecallAtK, tm.NDCGAtK, tm.MRR)],
             references=["chance", "popularity", "attainable"],
-        ).bind(LabelFrequency.from_counts(counts, 1000))
+        ).bind(tm.LabelFrequency.from_counts(counts, 1000))
         ids = torch.arange(20).expand(30, 20).contiguous()
         target = torch.stack([torch.arange(row, row + 3) for row in range(30)])
         collection.update(ids, target)
@@ -227,6 +218,6 @@ def test_a_reciprocal_rank_of_ties_takes_steps_for_different_rows_alone() -> Non
     for num_rows in (1, 50):
         target = torch.arange(3).expand(num_rows, 3).contiguous()
         with _Cells("cumprod") as cells:
-            MRR(ties="expected").update(torch.zeros(num_rows, 5_000), target)
+            tm.MRR(ties="expected").update(torch.zeros(num_rows, 5_000), target)
         found.append(cells.found)
     assert found[0] == found[1] >= 5_000 - 2

@@ -17,20 +17,10 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+import tailmetrics as tm
 from cases import CASES, NUM_LABELS, fed
 from contract.test_all_or_nothing import states as states_of_members
 from exactness.bits import states
-from tailmetrics import (
-    MAP,
-    MRR,
-    CrossEntropy,
-    KForRecall,
-    LabelFrequency,
-    NDCGAtK,
-    PrecisionAtK,
-    RPrecision,
-    TopKCollection,
-)
 
 ROWS = 5
 JUNK: list[Any] = [None, "text", object(), 3, 1.5, True, [], [[0.1, 0.2]], [[1], [2]], (), {}, b"x", {1}, range(3)]
@@ -167,15 +157,15 @@ def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None
     """By metrics that are told the number of labels, by those that are told nothing, and by a collection as a whole."""
     ordinary = right(width)
     metrics: list[Any] = [
-        NDCGAtK([1, 3, 100]),
-        MAP(),
-        MRR(),
-        RPrecision(),
-        PrecisionAtK(2),
-        KForRecall(0.5, miss_value=3),
+        tm.NDCGAtK([1, 3, 100]),
+        tm.MAP(),
+        tm.MRR(),
+        tm.RPrecision(),
+        tm.PrecisionAtK(2),
+        tm.KForRecall(0.5, miss_value=3),
     ]
     metrics += [case.metric() for case in (KINDS[::12] if width == NUM_LABELS else []) if case.name != "CrossEntropy"]
-    collection = TopKCollection({str(number): metric.clone() for number, metric in enumerate(metrics[::3])})
+    collection = tm.TopKCollection({str(number): metric.clone() for number, metric in enumerate(metrics[::3])})
     for one in (*metrics, collection):
         fed(one, ordinary.scores, ordinary.gains)
     looks = [(metric, states, metric.num_labels is not None) for metric in metrics]
@@ -192,7 +182,7 @@ def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None
 
 def test_training_counts_refuse_the_same() -> None:
     """But for an item that is repeated, which counts as often as it stands there."""
-    b, frequency = right(40), fed(LabelFrequency(40), right(40).gains)
+    b, frequency = right(40), fed(tm.LabelFrequency(40), right(40).gains)
     wrong = {
         name: (target,)
         for name, target in faults_of_target(b).items()
@@ -206,10 +196,10 @@ def test_training_counts_refuse_the_same() -> None:
 @pytest.mark.parametrize("arguments", [(), (1, 2, 3, 4)], ids=len)
 def test_a_call_with_the_wrong_number_of_arguments_counts_nothing(arguments: tuple[Any, ...]) -> None:
     """Python's own TypeError leaves the update count alone; softmax of ids is asked for in words."""
-    for metric in (MRR(), LabelFrequency(3)):
+    for metric in (tm.MRR(), tm.LabelFrequency(3)):
         for call in (metric, metric.update):
             with pytest.raises(TypeError):
                 call(*arguments)
         assert metric._update_count == 0
     with pytest.raises(ValueError, match="CrossEntropy: .*pass"):
-        CrossEntropy().update(torch.tensor([[0, 1]]), torch.tensor([0]))
+        tm.CrossEntropy().update(torch.tensor([[0, 1]]), torch.tensor([0]))

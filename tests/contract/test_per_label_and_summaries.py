@@ -14,28 +14,16 @@ import pytest
 import torch
 from torch import Tensor
 
+import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, data, fed, floats, training_counts
 from exactness.bits import bits_of
 from parity.compare import top
-from tailmetrics import (
-    MRR,
-    F1AtK,
-    LabelBuckets,
-    LabelFrequency,
-    NDCGAtK,
-    PrecisionAtK,
-    PrecisionAtThreshold,
-    PredictionProportionAtK,
-    RecallAtK,
-    RecallAtThreshold,
-    TopKCollection,
-)
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 BATCH = data(seed=9, num_rows=80)
 MEASURES = {"precision": "PrecisionAtK", "recall": "RecallAtK", "f1": "F1AtK"}
 NONE: dict[str, Any] = {"average": "none", "num_labels": NUM_LABELS}
-THREE = LabelBuckets.from_assignment(torch.arange(NUM_LABELS) % 3, ["head", "body", "tail"])
+THREE = tm.LabelBuckets.from_assignment(torch.arange(NUM_LABELS) % 3, ["head", "body", "tail"])
 
 
 def of_labels(shown: Tensor) -> dict[str, Tensor]:
@@ -53,8 +41,8 @@ def test_per_label_gives_counts_and_values(threshold: Any) -> None:
     wanted = of_labels(top(BATCH, 3) if threshold is None else BATCH.scores > threshold)
     kind, cut, sign = ("AtK", 3, "@3") if threshold is None else ("AtThreshold", threshold, "@t")
     members = [REGISTRY[name.replace("AtK", kind)](cut, **NONE) for name in MEASURES.values()]
-    collection = TopKCollection([*members, MRR()])
-    collection.bind(LabelFrequency.from_counts(training_counts(), 200))
+    collection = tm.TopKCollection([*members, tm.MRR()])
+    collection.bind(tm.LabelFrequency.from_counts(training_counts(), 200))
     found = fed(collection, BATCH.scores, BATCH.target).per_label()
     for key in ("support", "predicted", "hits"):
         assert found[key].dtype == torch.int64
@@ -71,16 +59,16 @@ def test_per_label_gives_counts_and_values(threshold: Any) -> None:
 
 def test_several_cut_offs_give_a_row_each() -> None:
     """``compute()`` has shape (len(k), L), (L,) for a single k; the macro mean is the mean of the values of its labels."""
-    assert fed(RecallAtK(4, **NONE), BATCH.scores, BATCH.target).compute().shape == (NUM_LABELS,)
-    several = fed(RecallAtK([1, 4, 9], **NONE), BATCH.scores, BATCH.target).compute()
+    assert fed(tm.RecallAtK(4, **NONE), BATCH.scores, BATCH.target).compute().shape == (NUM_LABELS,)
+    several = fed(tm.RecallAtK([1, 4, 9], **NONE), BATCH.scores, BATCH.target).compute()
     assert several.shape == (3, NUM_LABELS)
     for row, k in zip(several, (1, 4, 9), strict=True):
         assert floats(row) == pytest.approx(floats(of_labels(top(BATCH, k))["recall"]), abs=1e-7)
-    of_two = fed(RecallAtK([1, 4], **NONE), BATCH.scores, BATCH.target).per_label()
+    of_two = fed(tm.RecallAtK([1, 4], **NONE), BATCH.scores, BATCH.target).per_label()
     for k in (1, 4):
         assert of_two[f"hits@{k}"].tolist() == of_labels(top(BATCH, k))["hits"].tolist()
-    macro = F1AtK(2, average="macro", labels="all", num_labels=NUM_LABELS)
-    collection = fed(TopKCollection([macro]), BATCH.scores, BATCH.target)
+    macro = tm.F1AtK(2, average="macro", labels="all", num_labels=NUM_LABELS)
+    collection = fed(tm.TopKCollection([macro]), BATCH.scores, BATCH.target)
     values = collection.per_label()["f1@2"]
     assert float(values.mean()) == pytest.approx(float(collection.compute()["macro_f1_all@2"]), abs=1e-12)
 
@@ -89,7 +77,9 @@ def test_several_cut_offs_give_a_row_each() -> None:
 def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) -> None:
     """Merged with a copy of itself forty times, five rows are 5 * 2^40, of the same value."""
     metric = fed(
-        F1AtK(1, average=average, num_labels=3), torch.tensor([[0], [0], [1], [2], [1]]), torch.tensor([0, 1, 1, 2, 2])
+        tm.F1AtK(1, average=average, num_labels=3),
+        torch.tensor([[0], [0], [1], [2], [1]]),
+        torch.tensor([0, 1, 1, 2, 2]),
     )
     value = float(metric.compute())
     for _ in range(40):
@@ -100,12 +90,12 @@ def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) 
 def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> None:
     """A collection of row means knows no labels: an error, no empty table."""
     with pytest.raises(ValueError, match=r"TopKCollection.*average"):
-        fed(TopKCollection([MRR()]), BATCH.scores, BATCH.target).per_label()
+        fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).per_label()
 
 
 def test_two_members_of_one_kind_keep_their_own_columns() -> None:
     """Gains 1 and 1: each label is hit once, and by min_gain=2 never; no column of one stands beside values of another."""
-    collection = TopKCollection([PrecisionAtK(1, **NONE), PrecisionAtK(1, min_gain=2, **NONE)])
+    collection = tm.TopKCollection([tm.PrecisionAtK(1, **NONE), tm.PrecisionAtK(1, min_gain=2, **NONE)])
     gains = torch.zeros(2, NUM_LABELS)
     gains[0, 0] = gains[1, 1] = 1.0
     found = fed(collection, torch.tensor([[0], [1]]), gains).per_label()
@@ -117,11 +107,11 @@ def test_two_members_of_one_kind_keep_their_own_columns() -> None:
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
 def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> None:
     """It is 0, as in scikit-learn, and NaN if it has no label. A model that finds everything has a gap of 0, not 1."""
-    buckets = LabelBuckets.thresholds([500, 400, 300, 50, 40, 30], (1, 10, 35, 101))  # no label has 1 to 9
+    buckets = tm.LabelBuckets.thresholds([500, 400, 300, 50, 40, 30], (1, 10, 35, 101))  # no label has 1 to 9
     target = torch.arange(5).repeat(3)  # no row has label 5, the only one of 10 to 34
     given = {"average": average, "buckets": buckets, "scope": "global"}
-    made = [RecallAtK(1, **given), PrecisionAtK(1, **given), PredictionProportionAtK(1, buckets=buckets)]
-    found = fed(TopKCollection(made), torch.eye(6)[target] + 0.5, target)
+    made = [tm.RecallAtK(1, **given), tm.PrecisionAtK(1, **given), tm.PredictionProportionAtK(1, buckets=buckets)]
+    found = fed(tm.TopKCollection(made), torch.eye(6)[target] + 0.5, target)
     values, summaries = found.compute(), found.summaries()
     names = [f"global_{average}_recall@1", f"global_{average}_precision@1"]
     assert {key for key, value in values.items() if math.isnan(value)} == {
@@ -133,10 +123,10 @@ def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> N
 
 
 @pytest.mark.parametrize("buckets", [THREE, BUCKETS], ids=["three", "deciles"])
-def test_gap_and_spread_of_every_key(buckets: LabelBuckets) -> None:
+def test_gap_and_spread_of_every_key(buckets: tm.LabelBuckets) -> None:
     """Per metric and cut-off, over the buckets that were seen; under the keys of ``compute()``, none without buckets."""
-    members = [RecallAtK(k=[2, 5], buckets=buckets), NDCGAtK(k=5, buckets=buckets, scope="global"), MRR()]
-    collection = fed(TopKCollection(members, prefix="val/", postfix="_x"), BATCH.scores, BATCH.target)
+    members = [tm.RecallAtK(k=[2, 5], buckets=buckets), tm.NDCGAtK(k=5, buckets=buckets, scope="global"), tm.MRR()]
+    collection = fed(tm.TopKCollection(members, prefix="val/", postfix="_x"), BATCH.scores, BATCH.target)
     values, found, wanted = collection.compute(), collection.summaries(), {}
     for stem in ("recall@2", "recall@5", "global_ndcg@5"):
         by_bucket = [float(values[f"val/{stem}/{name}_x"]) for name in buckets.names if name != "unseen"]
@@ -144,7 +134,7 @@ def test_gap_and_spread_of_every_key(buckets: LabelBuckets) -> None:
         wanted[f"val/{stem}/gap_x"] = seen[0] - seen[-1]
         wanted[f"val/{stem}/spread_x"] = statistics.pstdev(seen) / statistics.fmean(seen)
     assert {key: float(value) for key, value in found.items()} == pytest.approx(wanted, rel=1e-12)
-    assert fed(TopKCollection([MRR()]), BATCH.scores, BATCH.target).summaries() == {}
+    assert fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).summaries() == {}
 
 
 # the states: counts that averages read, once for all members
@@ -163,16 +153,16 @@ def kept(metric: TopKMetric) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("metric", "counts"),
     [
-        (PrecisionAtK(k=3, **MACRO), THREE[0]),  # the labels in the targets are those with support
-        (PrecisionAtK(k=3, labels="all", **MACRO), THREE[2]),
-        (PrecisionAtK(k=3, labels="union", **MACRO), THREE[0]),
-        (RecallAtK(k=3, **MACRO), THREE[1]),
-        (RecallAtK(k=3, labels="union", **MACRO), THREE[0]),
-        (RecallAtK(k=3, average="weighted", num_labels=NUM_LABELS), THREE[1]),
-        (RecallAtK(k=3, average="none", num_labels=NUM_LABELS), THREE[0]),
-        (F1AtK(k=3, labels="all", **MACRO), THREE[0]),
-        (RecallAtThreshold(0.5, **MACRO), THREE[1]),
-        (PrecisionAtThreshold(0.5, labels="all", **MACRO), THREE[2]),
+        (tm.PrecisionAtK(k=3, **MACRO), THREE[0]),  # the labels in the targets are those with support
+        (tm.PrecisionAtK(k=3, labels="all", **MACRO), THREE[2]),
+        (tm.PrecisionAtK(k=3, labels="union", **MACRO), THREE[0]),
+        (tm.RecallAtK(k=3, **MACRO), THREE[1]),
+        (tm.RecallAtK(k=3, labels="union", **MACRO), THREE[0]),
+        (tm.RecallAtK(k=3, average="weighted", num_labels=NUM_LABELS), THREE[1]),
+        (tm.RecallAtK(k=3, average="none", num_labels=NUM_LABELS), THREE[0]),
+        (tm.F1AtK(k=3, labels="all", **MACRO), THREE[0]),
+        (tm.RecallAtThreshold(0.5, **MACRO), THREE[1]),
+        (tm.PrecisionAtThreshold(0.5, labels="all", **MACRO), THREE[2]),
     ],
 )
 def test_averages_keep_the_counts_that_they_read(metric: TopKMetric, counts: tuple[str, ...]) -> None:
@@ -181,12 +171,17 @@ def test_averages_keep_the_counts_that_they_read(metric: TopKMetric, counts: tup
 
 
 def members() -> list[TopKMetric]:
-    return [RecallAtK(k=3, **MACRO), PrecisionAtK(k=3, **MACRO), F1AtK(k=3, **MACRO), RecallAtK(k=3, num_labels=None)]
+    return [
+        tm.RecallAtK(k=3, **MACRO),
+        tm.PrecisionAtK(k=3, **MACRO),
+        tm.F1AtK(k=3, **MACRO),
+        tm.RecallAtK(k=3, num_labels=None),
+    ]
 
 
 def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> None:
     """Whichever comes first; values are those of the members alone."""
-    shared = fed(TopKCollection(members()), BATCH.scores, BATCH.target)
+    shared = fed(tm.TopKCollection(members()), BATCH.scores, BATCH.target)
     held = {id(state): state for metric in shared.members().values() for state in metric._tensors().values()}
     assert sum(state.numel() == NUM_LABELS for state in held.values()) == 3
     values = shared.compute()

@@ -4,14 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tailmetrics import (
-    CatalogCoverageAtK,
-    GiniAtK,
-    LabelBuckets,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    evaluate,
-)
+import tailmetrics as tm
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.io import DataFileError
 
@@ -32,12 +25,12 @@ def runs(lists):
 @pytest.mark.parametrize("make", [frame, runs])
 def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
     """3 of 3 items that the data name are shown, and 3 of a catalogue of 7, whose Gini is of 2, 1, 1, 0, 0, 0, 0."""
-    metrics = [CatalogCoverageAtK(k=2), GiniAtK(k=2)]
-    report = evaluate(make(SHOWN), WANTED, metrics=metrics)
+    metrics = [tm.CatalogCoverageAtK(k=2), tm.GiniAtK(k=2)]
+    report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics)
     assert report.scalars["catalog_coverage@2"] == 1
     said = "The catalogue is the 3 items that preds and the other arguments name. "
     assert any(one.startswith(said) and one.endswith("label_names=ITEMS.") for one in report.warnings)
-    report = evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
+    report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
     assert report.scalars["gini@2"] == pytest.approx(2 * (2 * 1 + 4 * 2 + 8 * 1) / (2 * 7 * 4))
@@ -49,11 +42,11 @@ def test_counts_and_buckets_by_place_belong_to_label_names(make):
     """b, the one wanted label, has the count 9 whichever way counts are passed: it is found for one user of two."""
     counts = {"b": 9, "c": 3, "g": 1}
     ordered = [counts.get(name, 0) for name in CATALOGUE]
-    buckets = LabelBuckets.thresholds(ordered, [1, 5])
-    metrics = [RecallAtK(k=2, buckets="thresholds:1,5", scope="global")]
+    buckets = tm.LabelBuckets.thresholds(ordered, [1, 5])
+    metrics = [tm.RecallAtK(k=2, buckets="thresholds:1,5", scope="global")]
     more = {"label_names": CATALOGUE, "metrics": metrics}
     for given in ({"label_counts": counts}, {"label_counts": ordered}, {"buckets": buckets}):
-        report = evaluate(make(SHOWN), WANTED, **more, **given)
+        report = tm.evaluate(make(SHOWN), WANTED, **more, **given)
         assert report.scalars["global_recall@2/5+"] == 0.5
         assert {row.name: row.labels for row in report.buckets if row.name} == {"5+": 1, "1-4": 2, "unseen": 4}
 
@@ -65,9 +58,9 @@ def test_what_does_not_fit_the_catalogue_is_refused():
         ([*CATALOGUE, "a"], "label_names holds a name twice"),
     ):
         with pytest.raises(ValueError, match=problem):
-            evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[RecallAtK(k=1)])
+            tm.evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[tm.RecallAtK(k=1)])
     with pytest.raises(ValueError, match="CatalogCoverageAtK was made for 7 labels, but the data name 3; leave its"):
-        evaluate(frame(SHOWN), WANTED, metrics=[CatalogCoverageAtK(k=2, num_labels=7)], train_target=WANTED)
+        tm.evaluate(frame(SHOWN), WANTED, metrics=[tm.CatalogCoverageAtK(k=2, num_labels=7)], train_target=WANTED)
 
 
 @pytest.mark.parametrize("make", [list, pd.Series, lambda rows: np.array([*rows])])
@@ -75,50 +68,50 @@ def test_what_does_not_fit_the_catalogue_is_refused():
 def test_ids_are_places_in_label_names(make, more):
     """Of 7 names 3 are shown, 3/7, with a training count or without; one name fewer than ids is refused always."""
     preds, target = make([[5, 1], [1, 2]]), [[1], [1]]
-    metrics = [CatalogCoverageAtK(k=2), RecallAtK(k=2)]
-    report = evaluate(preds, target, metrics=metrics, label_names=CATALOGUE, **more)
+    metrics = [tm.CatalogCoverageAtK(k=2), tm.RecallAtK(k=2)]
+    report = tm.evaluate(preds, target, metrics=metrics, label_names=CATALOGUE, **more)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     said = "label_names holds 5 names, for the label ids 0 to 4, but preds or target holds the id 5. If these numbers"
     for rows in (preds, (np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[5, 1], [1, 2]]))):
         with pytest.raises(ValueError, match=said):
-            evaluate(rows, target, metrics=[RecallAtK(k=2)], label_names=[*"abcde"], **more)
+            tm.evaluate(rows, target, metrics=[tm.RecallAtK(k=2)], label_names=[*"abcde"], **more)
 
 
 def test_names_are_counted_against_rows_that_count_and_columns_of_scores():
     """The ignored 99 is no label, nor is one of a masked row; 3 columns take 3 names."""
-    more = {"metrics": [RecallAtK(k=1)], "label_names": [*"abc"]}
-    assert evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **more).scalars["recall@1"] == 1
-    assert evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **more).scalars["recall@1"] == 1
+    more = {"metrics": [tm.RecallAtK(k=1)], "label_names": [*"abc"]}
+    assert tm.evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **more).scalars["recall@1"] == 1
+    assert tm.evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **more).scalars["recall@1"] == 1
     with pytest.raises(ValueError, match="label_names holds 3 names for 2 labels; pass one for each"):
-        evaluate(np.array([[0.5, 0.1]]), [[0]], **more)
+        tm.evaluate(np.array([[0.5, 0.1]]), [[0]], **more)
 
 
 def test_metrics_with_counts_by_id_of_their_own_are_refused_where_ids_are_not_in_order():
     """Labels of dicts are numbered from the last name; a table's are in order, so that their counts are by name."""
     own = [
-        RecallAtK(k=2, buckets=LabelBuckets.deciles([9, 3, 0])),
-        PropensityScoredPrecisionAtK(k=1, label_counts=[9, 3, 0], num_train=9),
+        tm.RecallAtK(k=2, buckets=tm.LabelBuckets.deciles([9, 3, 0])),
+        tm.PropensityScoredPrecisionAtK(k=1, label_counts=[9, 3, 0], num_train=9),
     ]
     for metric in own:
         with pytest.raises(ValueError, match="has buckets or counts of its own by label id, but labels of dicts have"):
-            evaluate(runs(SHOWN), WANTED, metrics=[metric])
+            tm.evaluate(runs(SHOWN), WANTED, metrics=[metric])
     target = pd.DataFrame({"query": ["u1", "u2"], "item": ["b", "b"]})
-    report = evaluate(frame(SHOWN), target, metrics=[RecallAtK(k=2, buckets=LabelBuckets.deciles([9, 3, 0]))])
+    report = tm.evaluate(frame(SHOWN), target, metrics=[tm.RecallAtK(k=2, buckets=tm.LabelBuckets.deciles([9, 3, 0]))])
     assert report.scalars["recall@2/decile_10"] == 0.5  # b alone is in it
 
 
 def test_gaps_between_ids_and_labels_without_a_count_are_said():
     """2 of 100 ids occur in training; of names 3 of 4 have no count, of which nothing is a gap."""
     lists, train = [[5, 99], [7, 5]], [[5], [99]]
-    (said,) = [one for one in evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in one]
+    (said,) = [one for one in tm.evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in one]
     assert said.startswith(
         "98 of 100 labels never occur in training. If the numbers of labels have gaps, each number met should be one "
         "label: pass lists of strings or a table."
     )
     names = [[str(one) for one in row] for row in lists]
-    report = evaluate(names, [["5"], ["7"]], train_target=[["5"], ["99"]])
+    report = tm.evaluate(names, [["5"], ["7"]], train_target=[["5"], ["99"]])
     assert not any("labels have no training count" in one or "gaps" in one for one in report.warnings)  # 1 of 3
-    report = evaluate(runs(SHOWN), {"u1": {"a": 1}, "u2": {"b": 1}}, label_counts={"c": 4})
+    report = tm.evaluate(runs(SHOWN), {"u1": {"a": 1}, "u2": {"b": 1}}, label_counts={"c": 4})
     assert "3 of 4 labels have no training count and are unseen." in report.warnings
 
 
@@ -128,7 +121,7 @@ def test_runs_are_compared_over_one_catalogue():
     compared = compare_runs(
         {"a": frame(SHOWN), "b": frame(other)},
         WANTED,
-        metrics=[RecallAtK(k=2)],
+        metrics=[tm.RecallAtK(k=2)],
         label_names=CATALOGUE,
         label_counts=[0, 0, 1, 2, 3, 9, 0],
         resamples=50,
@@ -140,7 +133,7 @@ def test_runs_are_compared_over_one_catalogue():
 def test_labels_of_other_names_are_refused_without_an_option_that_evaluate_lacks():
     """No item of the predictions is wanted: two kinds of names; string_ids= is an argument of files."""
     with pytest.raises(DataFileError, match="has no label in common with preds: .* check that") as caught:
-        evaluate(frame(SHOWN), {"u1": {"x": 1}, "u2": {"y": 1}}, metrics=[RecallAtK(k=2)])
+        tm.evaluate(frame(SHOWN), {"u1": {"x": 1}, "u2": {"y": 1}}, metrics=[tm.RecallAtK(k=2)])
     assert "string_ids" not in str(caught.value)
     with pytest.raises(DataFileError, match="target: has the label '7' where preds has '07'; write both alike.$"):
-        evaluate(frame({"u": ["07", "8"]}), {"u": {"7": 1, "8": 1}}, metrics=[RecallAtK(k=2)])
+        tm.evaluate(frame({"u": ["07", "8"]}), {"u": {"7": 1, "8": 1}}, metrics=[tm.RecallAtK(k=2)])

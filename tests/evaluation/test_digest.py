@@ -6,13 +6,7 @@ from hashlib import sha256
 import pytest
 import torch
 
-from tailmetrics import (
-    LabelBuckets,
-    PrecisionAtThreshold,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    rank,
-)
+import tailmetrics as tm
 from tailmetrics.evaluation.digest import RunDigest, merged
 
 COUNTS = [9, 5, 4, 3, 2, 1, 1, 0]
@@ -31,9 +25,9 @@ def dense(rows=RELEVANT, num_labels=8):
 def metrics(depth=500, counts=None, buckets=None):
     """One metric by bucket, one overall, one that weighs by training counts."""
     return [
-        RecallAtK(k=[1, 2], buckets=buckets or LabelBuckets.deciles(COUNTS)),
-        RecallAtK(k=2, depth=depth),
-        PropensityScoredPrecisionAtK(k=1, label_counts=counts or COUNTS, num_train=20),
+        tm.RecallAtK(k=[1, 2], buckets=buckets or tm.LabelBuckets.deciles(COUNTS)),
+        tm.RecallAtK(k=2, depth=depth),
+        tm.PropensityScoredPrecisionAtK(k=1, label_counts=counts or COUNTS, num_train=20),
     ]
 
 
@@ -47,7 +41,7 @@ def digest(target=None, rows=None, *, label_names=None, options=None, **changes)
     target = dense() if target is None else target
     made = RunDigest(metrics(**changes), options, label_names)
     num_labels = 8 if label_names is None else len(label_names)
-    made.update(range(len(target)) if rows is None else rows, rank(scores(len(target), num_labels), target))
+    made.update(range(len(target)) if rows is None else rows, tm.rank(scores(len(target), num_labels), target))
     return made.entries()
 
 
@@ -74,7 +68,7 @@ def test_batches_and_processes_make_no_difference(batch_rows):
     shares = [RunDigest(metrics()) for _ in range(3)]
     for place, start in enumerate(reversed(range(0, 5, batch_rows))):
         rows = slice(start, start + batch_rows)
-        shares[place % 2].update(torch.arange(5)[rows], rank(scores(5)[rows], target[rows]))
+        shares[place % 2].update(torch.arange(5)[rows], tm.rank(scores(5)[rows], target[rows]))
     assert merged([share.entries() for share in shares]) == digest()
 
 
@@ -89,7 +83,7 @@ def test_masked_rows_are_left_out():
     """Rows that a mask drops say nothing; the others keep their numbers."""
     mask = torch.tensor([True, False, True, True, False])
     made = RunDigest(metrics())
-    made.update(range(5), rank(scores(5), dense(), row_mask=mask))
+    made.update(range(5), tm.rank(scores(5), dense(), row_mask=mask))
     assert made.entries() == digest(dense()[mask], [0, 2, 3])
 
 
@@ -111,10 +105,10 @@ def test_other_targets_differ_in_targets_alone(changed):
 
 def test_each_other_change_shows_in_its_entry():
     """Assignments, training counts, options and arguments have an entry each; a key has its own arguments."""
-    reversed_buckets = LabelBuckets.deciles(COUNTS[::-1])
+    reversed_buckets = tm.LabelBuckets.deciles(COUNTS[::-1])
     assert differing(digest(), digest(buckets=reversed_buckets)) == {"buckets"}
     assignment, names = reversed_buckets.assignment, reversed_buckets.names
-    renamed = LabelBuckets.from_assignment(assignment, [names[1], names[0], *names[2:]])
+    renamed = tm.LabelBuckets.from_assignment(assignment, [names[1], names[0], *names[2:]])
     assert differing(digest(buckets=reversed_buckets), digest(buckets=renamed)) == {"buckets"}
     assert differing(digest(), digest(counts=COUNTS[::-1])) == {"counts"}
     assert differing(digest(), digest(options={"missing": "zero"})) == {"options"}
@@ -129,16 +123,16 @@ def test_what_a_key_says_is_no_argument():
     def keys(*made):
         return RunDigest(made).entries()["keys"]
 
-    assert keys(RecallAtK(k=[1, 2]))["recall@1"] == keys(RecallAtK(k=1))["recall@1"]
-    one, more = (keys(PrecisionAtThreshold(threshold)) for threshold in (0.5, [0.5, 0.9]))
+    assert keys(tm.RecallAtK(k=[1, 2]))["recall@1"] == keys(tm.RecallAtK(k=1))["recall@1"]
+    one, more = (keys(tm.PrecisionAtThreshold(threshold)) for threshold in (0.5, [0.5, 0.9]))
     assert one["micro_precision@t0.5"] == more["micro_precision@t0.5"]
-    low, high = (PrecisionAtThreshold(torch.full((8,), cut)) for cut in (0.25, 0.75))
+    low, high = (tm.PrecisionAtThreshold(torch.full((8,), cut)) for cut in (0.25, 0.75))
     assert keys(low) != keys(high)
 
 
 def test_what_no_metric_needs_has_no_digest():
     """Without buckets and counts both are None; the order of options says nothing."""
-    one, other = (RunDigest([RecallAtK(k=1)], options) for options in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}))
+    one, other = (RunDigest([tm.RecallAtK(k=1)], options) for options in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}))
     assert (one.entries()["buckets"], one.entries()["counts"]) == (None, None)
     assert one.entries() == other.entries()
 
@@ -149,10 +143,10 @@ def test_numbers_of_named_labels_make_no_difference():
     place = torch.randperm(8, generator=torch.Generator().manual_seed(0))  # new id -> old id
     more = [*(names[old] for old in place), "yak"]
     counts = [*(COUNTS[old] for old in place), 0]
-    old_buckets = LabelBuckets.deciles(COUNTS)
+    old_buckets = tm.LabelBuckets.deciles(COUNTS)
     assignment = [*old_buckets.assignment[place].tolist(), len(old_buckets.names) - 1]
     target = torch.cat([dense()[:, place], torch.zeros(5, 1)], dim=1)
-    buckets = LabelBuckets.from_assignment(assignment, old_buckets.names)
+    buckets = tm.LabelBuckets.from_assignment(assignment, old_buckets.names)
     assert digest(label_names=names) == digest(target, label_names=more, counts=counts, buckets=buckets)
     names[4] = "cow"
     assert "targets" in differing(digest(label_names=more[:8]), digest(label_names=names))
@@ -166,7 +160,7 @@ def test_names_that_spell_numbers_are_these_numbers():
 
 def test_a_larger_catalogue_makes_no_difference():
     """Labels that no training row and no target holds, as predictions may."""
-    one, other = (RunDigest([RecallAtK(k=1, buckets=LabelBuckets.deciles(c))]) for c in (COUNTS, [*COUNTS, 0, 0]))
+    one, other = (RunDigest([tm.RecallAtK(k=1, buckets=tm.LabelBuckets.deciles(c))]) for c in (COUNTS, [*COUNTS, 0, 0]))
     assert one.entries() == other.entries()
 
 

@@ -8,24 +8,8 @@ import scipy.sparse
 import torch
 
 import processes
-import tailmetrics
+import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
-from tailmetrics import (
-    AccuracyAtK,
-    CalibrationErrorAtK,
-    CrossEntropy,
-    F1AtThreshold,
-    HitRateAtK,
-    KForRecall,
-    LabelBuckets,
-    LabelFrequency,
-    NDCGAtK,
-    PrecisionAtK,
-    RecallAtK,
-    TieRateAtK,
-    TopKCollection,
-    evaluate,
-)
 from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.metrics import REGISTRY
 
@@ -40,18 +24,18 @@ def data():
 
 
 def computed(metrics, *batch):
-    collection = TopKCollection(metrics)
+    collection = tm.TopKCollection(metrics)
     collection.update(*batch)
     return {key: float(value) for key, value in collection.compute().items()}
 
 
 def metrics():
-    return [PrecisionAtK(k=[1, 5]), RecallAtK(k=5, buckets=BUCKETS)]
+    return [tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5, buckets=BUCKETS)]
 
 
 def reported():
     """What a report of these metrics has: what is by bucket over all labels, too."""
-    return [*metrics(), RecallAtK(k=5)]
+    return [*metrics(), tm.RecallAtK(k=5)]
 
 
 @pytest.mark.slow
@@ -68,7 +52,7 @@ def test_the_root_does_not_import_what_makes_reports():
     )
     assert "tailmetrics" in processes.found_by(code)
     with pytest.raises(AttributeError, match="evaluations"):
-        tailmetrics.evaluations
+        tm.evaluations
 
 
 @pytest.mark.slow
@@ -95,7 +79,7 @@ def test_every_form_of_input_gives_the_same():
     ]
     for preds, target in forms:
         for size in (1, 8, 1000) if preds is scores else (8,):
-            report = evaluate(preds, target, metrics=metrics(), batch_rows=size)
+            report = tm.evaluate(preds, target, metrics=metrics(), batch_rows=size)
             assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
             assert (report.rows, report.positives) == (N, int(mask.sum()))
 
@@ -104,8 +88,8 @@ def test_row_mask_drops_rows():
     """Rows that do not count are neither in the values nor in the counts, with and without buckets."""
     scores, mask = data()
     keep = torch.arange(N) % 3 > 0
-    for chosen, whole in ((metrics(), reported()), ([PrecisionAtK(k=1)], [PrecisionAtK(k=1)])):
-        report = evaluate(scores, mask, metrics=chosen, row_mask=keep, batch_rows=8)
+    for chosen, whole in ((metrics(), reported()), ([tm.PrecisionAtK(k=1)], [tm.PrecisionAtK(k=1)])):
+        report = tm.evaluate(scores, mask, metrics=chosen, row_mask=keep, batch_rows=8)
         assert report.scalars == pytest.approx(computed(whole, scores[keep], mask[keep]), abs=0, nan_ok=True)
         assert report.rows == int(keep.sum())
 
@@ -113,10 +97,10 @@ def test_row_mask_drops_rows():
 def test_metrics_stay_as_they_are():
     """Neither what a metric has counted nor what it leaves open is touched."""
     scores, mask = data()
-    metric, open_metric = PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles")
+    metric, open_metric = tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets="deciles")
     metric.update(scores[:1], mask[:1])
     before = float(metric.compute())
-    evaluate(scores, mask, metrics=[metric, open_metric], label_counts=training_counts())
+    tm.evaluate(scores, mask, metrics=[metric, open_metric], label_counts=training_counts())
     assert float(metric.compute()) == before
     assert metric._update_count == 1
     assert not open_metric.is_bound
@@ -126,12 +110,12 @@ def test_defaults():
     """Without metrics: precision and nDCG overall, and four metrics by bucket once labels can be told apart."""
     scores, mask = data()
     overall = ["precision@1", "precision@3", "precision@5", "ndcg@10"]
-    assert list(evaluate(scores, mask).scalars) == overall
+    assert list(tm.evaluate(scores, mask).scalars) == overall
     by_bucket = ["global_precision@1", "global_recall@10", "global_ndcg@10", "prediction_proportion@10"]
-    frequency = LabelFrequency(NUM_LABELS)
+    frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.update(torch.arange(NUM_LABELS))
     for known in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
-        report = evaluate(scores, mask, **known)
+        report = tm.evaluate(scores, mask, **known)
         assert list(report.overall) == [*overall, "recall@10"]
         assert list(report.by_bucket) == by_bucket
         assert list(report.by_bucket["global_recall@10"]) == list(BUCKETS.names)
@@ -140,22 +124,22 @@ def test_defaults():
 def test_buckets_complete_what_is_open():
     """Metrics by bucket stay as they are given; ``buckets`` adds the others by bucket, counts alone do not."""
     scores, mask = data()
-    given = [PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles"), RecallAtK(k=5)]
+    given = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets="deciles"), tm.RecallAtK(k=5)]
     counts = training_counts()
     for known, more in (
         ({"label_counts": counts}, []),
-        ({"buckets": "deciles", "label_counts": counts}, [PrecisionAtK(k=1, buckets=BUCKETS, scope="global")]),
+        ({"buckets": "deciles", "label_counts": counts}, [tm.PrecisionAtK(k=1, buckets=BUCKETS, scope="global")]),
     ):
-        report = evaluate(scores, mask, metrics=given, **known)
-        expected = [PrecisionAtK(k=1), RecallAtK(k=5, buckets=BUCKETS), RecallAtK(k=5), *more]
+        report = tm.evaluate(scores, mask, metrics=given, **known)
+        expected = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets=BUCKETS), tm.RecallAtK(k=5), *more]
         assert report.scalars == pytest.approx(computed(expected, scores, mask), abs=0, nan_ok=True)
 
 
 def test_buckets_look_at_the_one_list():
     """Two labels of the tail never come first: none is found among the top 1 of a row, in any form of the request."""
     scores, target = torch.tensor([[3.0, 2.0, 1.0]]).repeat(4, 1), torch.tensor([0, 0, 1, 2])
-    more = {"metrics": [AccuracyAtK(k=1)], "buckets": "thresholds:1,5:head,tail", "label_counts": [9, 1, 1]}
-    report = evaluate(scores, target, **more)
+    more = {"metrics": [tm.AccuracyAtK(k=1)], "buckets": "thresholds:1,5:head,tail", "label_counts": [9, 1, 1]}
+    report = tm.evaluate(scores, target, **more)
     assert report.by_bucket == {
         "global_accuracy@1": {"head": 1.0, "tail": 0.0, "unseen": pytest.approx(nan, nan_ok=True)}
     }
@@ -166,8 +150,8 @@ def test_buckets_look_at_the_one_list():
 def test_buckets_and_counts_together():
     """The buckets are those given; the counts are for the frequency curve."""
     scores, mask = data()
-    plain = LabelBuckets.from_assignment(BUCKETS.assignment, BUCKETS.names)
-    report = evaluate(scores, mask, buckets=plain, label_counts=training_counts())
+    plain = tm.LabelBuckets.from_assignment(BUCKETS.assignment, BUCKETS.names)
+    report = tm.evaluate(scores, mask, buckets=plain, label_counts=training_counts())
     assert torch.equal(report.label_counts, training_counts())
 
 
@@ -178,7 +162,7 @@ WHOLE = ("TieRateAtK", "PersonalizationAtK")
 def test_what_metrics_warn_of_is_in_every_report():
     """Probabilities read as logits are told after a merge, from bytes as engines send them, and after a new start."""
     scores, target = torch.full((4, 5), 0.2), torch.tensor([0, 1, 2, 3])
-    first, second, third = (Evaluation([CrossEntropy(num_labels=5)]) for _ in range(3))
+    first, second, third = (Evaluation([tm.CrossEntropy(num_labels=5)]) for _ in range(3))
     first.update(scores, target)
     second.update(scores.log(), target)
     assert not second.report("").notes
@@ -196,8 +180,8 @@ def test_buckets_break_every_metric_down_where_none_is(name):
     """A metric given without buckets is reported as one that was made with them, of the one list of each row."""
     scores, mask = data()
     own = {"scope": "global"} if "scope" in signature(REGISTRY[name]).parameters else {}
-    report = evaluate(scores, mask, metrics=[registered(name), TieRateAtK(k=1)], buckets=BUCKETS)
-    expected = computed([registered(name), TieRateAtK(k=1), registered(name, buckets=BUCKETS, **own)], scores, mask)
+    report = tm.evaluate(scores, mask, metrics=[registered(name), tm.TieRateAtK(k=1)], buckets=BUCKETS)
+    expected = computed([registered(name), tm.TieRateAtK(k=1), registered(name, buckets=BUCKETS, **own)], scores, mask)
     assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
 
 
@@ -205,7 +189,7 @@ def test_buckets_break_every_metric_down_where_none_is(name):
 def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
     """A metric whose class refuses buckets stands beside the breakdown of the others."""
     scores, mask = data()
-    report = evaluate(scores, mask, metrics=[registered(name), PrecisionAtK(k=1)], buckets=BUCKETS)
+    report = tm.evaluate(scores, mask, metrics=[registered(name), tm.PrecisionAtK(k=1)], buckets=BUCKETS)
     assert list(report.by_bucket) == ["global_precision@1"]
     assert list(report.overall) == [*registered(name).keys(), "precision@1"]
 
@@ -223,7 +207,7 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
             {"label_counts": [1, 2, 3]},
             f"evaluate: label_counts holds 3 labels, but the data have {NUM_LABELS}; pass a count",
         ),
-        ({"buckets": LabelBuckets.deciles([3, 2])}, "evaluate: buckets holds 2 labels"),
+        ({"buckets": tm.LabelBuckets.deciles([3, 2])}, "evaluate: buckets holds 2 labels"),
         ({"preds": scipy.sparse.csr_matrix((N, 5)), "label_counts": [1, 2, 3]}, "but the data have 5; pass a count"),
         ({"batch_rows": 0}, "batch_rows=0"),
         ({"metrics": []}, "at least one"),
@@ -234,12 +218,12 @@ def test_errors_say_what_to_do(change, message):
     scores, _ = data()
     given = {"preds": scores, "target": torch.zeros(50, dtype=torch.int64), "batch_rows": 50, **change}
     with pytest.raises((TypeError, ValueError), match=message):
-        evaluate(**given)
+        tm.evaluate(**given)
 
 
 def test_no_rows_at_all():
     """An evaluation of nothing has no values, and says so."""
-    report = evaluate(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), metrics=[NDCGAtK(k=2)])
+    report = tm.evaluate(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), metrics=[tm.NDCGAtK(k=2)])
     assert report.rows == 0
     assert str(report.scalars["ndcg@2"]) == "nan"
 
@@ -247,10 +231,10 @@ def test_no_rows_at_all():
 def test_positives_are_those_that_the_values_count():
     """Of gains 3, 1 and 2 two reach min_gain=2: these are the positives in all and by bucket, where metrics agree."""
     gains = torch.tensor([[3.0, 0, 1], [0, 2, 0]])
-    buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
+    buckets = tm.LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
     for levels, positives in (((2,), [1, 1]), ((None,), [1, 2]), ((2, None), [1, 2])):
-        metrics = [RecallAtK(k=1, buckets=buckets, min_gain=level) for level in levels]
-        report = evaluate(torch.rand(2, 3), gains, metrics=metrics)
+        metrics = [tm.RecallAtK(k=1, buckets=buckets, min_gain=level) for level in levels]
+        report = tm.evaluate(torch.rand(2, 3), gains, metrics=metrics)
         assert [row.positives for row in report.buckets] == positives
         assert report.positives == sum(positives)
 
@@ -260,12 +244,12 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
     scores, gains = torch.eye(3), torch.diag(torch.tensor([4.0, 3.0, 0.0]))
     level = {"k": 1, "min_gain": 4}
     metrics = [
-        RecallAtK(**level),
-        HitRateAtK(**level),
-        RecallAtK(**level, empty_target_action="skip"),
-        NDCGAtK(**level),
+        tm.RecallAtK(**level),
+        tm.HitRateAtK(**level),
+        tm.RecallAtK(**level, empty_target_action="skip"),
+        tm.NDCGAtK(**level),
     ]
-    report = evaluate(scores, gains, metrics=metrics)
+    report = tm.evaluate(scores, gains, metrics=metrics)
     assert report.scalars["recall_min4@1"] == pytest.approx(1 / 3)
     assert report.scalars["recall_skip_min4@1"] == 1
     assert report.scalars["ndcg@1"] == pytest.approx(2 / 3)
@@ -274,15 +258,15 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
         f"{said}count as 0 in recall_min4@1, hit_rate_min4@1; empty_target_action='skip' leaves them out.",
         f"{said}are left out of recall_skip_min4@1.",
     ]
-    metrics = [RecallAtK(k=1), RecallAtK(k=1, min_gain=2)]
-    assert not any("min_gain" in one for one in evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
+    metrics = [tm.RecallAtK(k=1), tm.RecallAtK(k=1, min_gain=2)]
+    assert not any("min_gain" in one for one in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
 
 
 def test_rows_positives_and_groups_of_ids_are_counted() -> None:
     """Also where nobody says how many labels there are: 3 rows with 4 labels, 2 of them French, 1 of no language."""
-    metrics = [HitRateAtK(k=1, row_groups=["en", "fr"])]
+    metrics = [tm.HitRateAtK(k=1, row_groups=["en", "fr"])]
     ids, target = torch.tensor([[0], [1], [7]]), torch.tensor([[0, -1], [2, 3], [5, -1]])
-    report = evaluate(ids, target, metrics=metrics, row_groups=[1, 1, -1])
+    report = tm.evaluate(ids, target, metrics=metrics, row_groups=[1, 1, -1])
     assert (report.rows, report.positives) == (3, 4)
     assert [(group.name, group.rows) for group in report.row_groups] == [("en", 0), ("fr", 2)]
 
@@ -290,8 +274,8 @@ def test_rows_positives_and_groups_of_ids_are_counted() -> None:
 def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
     """Scores of two rows in one bin tell nothing of their order, so the area of one half is off by one half."""
     for scores, off in (([0.5001, 0.5002], True), ([0.5, 4.0], False)):
-        report = evaluate(
-            torch.tensor(scores)[:, None], torch.tensor([[True], [False]]), metrics=[tailmetrics.LabelAUC(num_labels=1)]
+        report = tm.evaluate(
+            torch.tensor(scores)[:, None], torch.tensor([[True], [False]]), metrics=[tm.LabelAUC(num_labels=1)]
         )
         said = "macro_auc counts scores of a label in one of 4096 bins as equal: where they differ, it may be off by up to 0.5."
         assert any(one.startswith(said) for one in report.warnings) is off
@@ -304,9 +288,9 @@ def test_what_is_worse_than_equal_scores_is_told(wrong):
     noise = torch.rand(200, NUM_LABELS, generator=torch.Generator().manual_seed(0))
     scores = 30 * torch.nn.functional.one_hot(target, NUM_LABELS) + noise * 0.1
     given = {"numbers": (scores, target + 1), "order": (-scores, target), "nothing": (torch.zeros_like(scores), target)}
-    asked = [AccuracyAtK(k=5), CrossEntropy(), RecallAtK(k=5, buckets="deciles")]
+    asked = [tm.AccuracyAtK(k=5), tm.CrossEntropy(), tm.RecallAtK(k=5, buckets="deciles")]
     groups = ["a", "b"] * 100
-    report = evaluate(*given[wrong], metrics=asked, label_counts=training_counts(), row_groups=groups)
+    report = tm.evaluate(*given[wrong], metrics=asked, label_counts=training_counts(), row_groups=groups)
     assert (report.scalars["cross_entropy"] > log(NUM_LABELS) + 1e-6) == (wrong != "nothing")
     said = [one.partition(". Look")[0] for one in report.warnings if "Look whether the targets number" in one]
     worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(wrong)
@@ -318,9 +302,9 @@ def test_logits_with_the_axes_of_tokens_and_labels_swapped_are_told(swapped):
     """[B, V, T] with T = V is read as [B, T, V]; what is sure of the right token is then worse than ln V."""
     tokens = torch.randint(9, (4, 9), generator=torch.Generator().manual_seed(0))
     logits = 5.0 * torch.nn.functional.one_hot(tokens, 9)
-    evaluation = Evaluation(CrossEntropy())
+    evaluation = Evaluation(tm.CrossEntropy())
     evaluation.update(logits.transpose(1, 2) if swapped else logits, tokens)
-    elsewhere = Evaluation(CrossEntropy())
+    elsewhere = Evaluation(tm.CrossEntropy())
     elsewhere.load_state_bytes(evaluation.state_bytes())
     told = any("whether the last axis of preds is that of labels" in one for one in elsewhere.report("").notes)
     assert told is swapped
@@ -334,17 +318,19 @@ def test_rows_that_miss_a_recall_are_told() -> None:
     preds = torch.tensor([[0, 1], [2, 1], [3, 1], [4, 1]])
     target = torch.tensor([[0], [9], [9], [9]])
     counts = [1] + [0] * 8 + [5] + [0] * 90
-    metrics = [KForRecall(0.5, num_labels=100), KForRecall(0.5, statistic="mean", num_labels=100)]
-    report = evaluate(preds, target, metrics=metrics, intervals=False)
+    metrics = [tm.KForRecall(0.5, num_labels=100), tm.KForRecall(0.5, statistic="mean", num_labels=100)]
+    report = tm.evaluate(preds, target, metrics=metrics, intervals=False)
     assert report.scalars == {"median_k_for_recall@0.5": 50.0, "mean_k_for_recall@0.5": (1 + 3 * 50) / 4}
     (note,) = [one for one in report.warnings if "do not reach" in one]
     assert note == (
         "median_k_for_recall@0.5, mean_k_for_recall@0.5: 75.0% of the rows do not reach the recall within their list "
         "and count as 50, which is no rank. Compare runs only if this number is the same."
     )
-    by_bucket = [KForRecall(0.5, buckets="deciles")]
+    by_bucket = [tm.KForRecall(0.5, buckets="deciles")]
     (note,) = [
-        one for one in evaluate(preds, target, metrics=by_bucket, label_counts=counts).warnings if "do not reach" in one
+        one
+        for one in tm.evaluate(preds, target, metrics=by_bucket, label_counts=counts).warnings
+        if "do not reach" in one
     ]
     assert note.startswith(
         "median_k_for_recall@0.5: 75.0% of the rows, up to 100.0% of the rows in decile_10 do not reach"
@@ -357,8 +343,8 @@ def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
     """A metric by bucket, made where none is, and one over all labels leave out the same rows."""
     scores, target = torch.eye(6), torch.tensor([0, 1, 2, -1, 4, 5])
     for more in ({}, {"buckets": "deciles", "scope": "global"}):
-        collection = TopKCollection([AccuracyAtK(k=1, **more)], ignore_index=-1)
-        report = evaluate(scores, target, metrics=collection, label_counts=[6, 5, 4, 3, 2, 1])
+        collection = tm.TopKCollection([tm.AccuracyAtK(k=1, **more)], ignore_index=-1)
+        report = tm.evaluate(scores, target, metrics=collection, label_counts=[6, 5, 4, 3, 2, 1])
         assert report.rows == 5
 
 
@@ -368,15 +354,15 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
     counts = (200 / torch.arange(1, 41)).long()
     target = torch.multinomial(counts.float(), 60, replacement=True, generator=torch.Generator().manual_seed(0))
     perfect = torch.nn.functional.one_hot(target, 40)
-    buckets = LabelBuckets.quantiles(counts, 3)
+    buckets = tm.LabelBuckets.quantiles(counts, 3)
     kinds = {
         kind: [
-            F1AtThreshold(0.5, average="macro", labels=kind, macro=macro, num_labels=40),
-            F1AtThreshold(0.5, average="macro", labels=kind, macro=macro, buckets=buckets),
+            tm.F1AtThreshold(0.5, average="macro", labels=kind, macro=macro, num_labels=40),
+            tm.F1AtThreshold(0.5, average="macro", labels=kind, macro=macro, buckets=buckets),
         ]
         for kind in ("all", "present")
     }
-    found = {kind: evaluate(perfect.float(), perfect.bool(), metrics=of) for kind, of in kinds.items()}
+    found = {kind: tm.evaluate(perfect.float(), perfect.bool(), metrics=of) for kind, of in kinds.items()}
     relevant = set(target.tolist())
     for report in found.values():
         with_rows = [sum(buckets.names[buckets.assignment[one]] == name for one in relevant) for name in buckets.names]
@@ -397,7 +383,7 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
 def test_calibration_by_bucket_says_of_how_many_predictions_it_is():
     """Its rows are those whose predicted label is in the bucket, not those of the column of the table."""
     scores, target = 2 * torch.eye(4)[[0, 0, 1, 3, 0]], torch.tensor([0, 1, 2, 3, 3])
-    buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
-    report = evaluate(scores, target, metrics=[CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
+    buckets = tm.LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    report = tm.evaluate(scores, target, metrics=[tm.CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
     for stem, said in (("calibration_error@1", "head 4, tail 1"), ("calibration_error@4", "head 10, tail 10")):
         assert report.captions[stem].endswith(f"; predictions: {said}")

@@ -10,20 +10,7 @@ import pytrec_eval
 import torch
 from scipy import stats
 
-from tailmetrics import (
-    MAP,
-    MRR,
-    AccuracyAtK,
-    CatalogCoverageAtK,
-    CrossEntropy,
-    KForRecall,
-    LabelBuckets,
-    NDCGAtK,
-    NoveltyAtK,
-    PrecisionAtK,
-    RecallAtK,
-    evaluate,
-)
+import tailmetrics as tm
 from tailmetrics.evaluation import compare_runs
 
 QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
@@ -32,7 +19,7 @@ TRAIN = {"t1": {"a": 1, "b": 1}, "t2": {"a": 1}, "t3": {"c": 1, "a": 1}}
 
 
 def metrics():
-    return [PrecisionAtK(1, denominator="k"), RecallAtK(2), NDCGAtK(3), MAP(), MRR()]
+    return [tm.PrecisionAtK(1, denominator="k"), tm.RecallAtK(2), tm.NDCGAtK(3), tm.MAP(), tm.MRR()]
 
 
 def peer():
@@ -61,7 +48,7 @@ FORMS = {
 @pytest.mark.parametrize("batch_rows", [1, 4096])
 def test_tables_and_dicts(form, batch_rows):
     """The numbers of pytrec_eval, whatever holds the run, in batches of any size."""
-    report = evaluate(*FORMS[form], metrics=metrics(), batch_rows=batch_rows)
+    report = tm.evaluate(*FORMS[form], metrics=metrics(), batch_rows=batch_rows)
     assert list(report.scalars.values()) == pytest.approx(peer(), abs=1e-9)
     assert report.rows == 3
     guessed = [text for text in report.warnings if "column 'user_id' is the query" in text]
@@ -70,7 +57,7 @@ def test_tables_and_dicts(form, batch_rows):
 
 def test_training_targets_tell_the_deciles():
     """Labels have their names; counts are those of training; the rarest decile is of labels that it showed once."""
-    report = evaluate(RUN, QRELS, train_target=TRAIN, metrics=[RecallAtK(2)], labels=True)
+    report = tm.evaluate(RUN, QRELS, train_target=TRAIN, metrics=[tm.RecallAtK(2)], labels=True)
     by_name = {report.labels.names[label]: label for label in range(4)}
     counts = report.labels.columns["count"].tolist()
     assert {name: counts[label] for name, label in by_name.items()} == {"a": 3, "b": 1, "c": 1, "d": 0}
@@ -80,7 +67,7 @@ def test_training_targets_tell_the_deciles():
 
 def test_groups_by_query():
     """A dict from query to group; a query that it lacks counts only overall."""
-    report = evaluate(RUN, QRELS, metrics=[RecallAtK(2)], row_groups={"q1": "en", "q2": "de"})
+    report = tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], row_groups={"q1": "en", "q2": "de"})
     assert (report.scalars["recall@2/en"], report.scalars["recall@2/de"]) == (0.5, 0.0)
 
 
@@ -94,14 +81,14 @@ def test_groups_by_users_that_are_numbers(form):
     run, qrels = (frame(one, value).replace({"user_id": users}) for one, value in ((RUN, "score"), (QRELS, "rating")))
     series = pd.Series({12: "de", 13: None, 11: "en", **({99: "fr"} if form.endswith("more users") else {})})
     groups = GROUPS_OF_USERS if form == "dict" else series
-    report = evaluate(run, qrels, metrics=[RecallAtK(2)], row_groups=groups)
+    report = tm.evaluate(run, qrels, metrics=[tm.RecallAtK(2)], row_groups=groups)
     assert (report.scalars["recall@2/en"], report.scalars["recall@2/de"]) == (0.5, 0.0)
 
 
 def test_a_series_beside_arrays_is_in_the_order_of_the_rows():
     """Rows without names: what a filtered frame calls them says nothing."""
     groups = pd.Series(["en", "de"], index=[1, 0])
-    report = evaluate(torch.eye(2), torch.tensor([0, 0]), metrics=[PrecisionAtK(1)], row_groups=groups)
+    report = tm.evaluate(torch.eye(2), torch.tensor([0, 0]), metrics=[tm.PrecisionAtK(1)], row_groups=groups)
     assert (report.scalars["precision@1/en"], report.scalars["precision@1/de"]) == (1.0, 0.0)
 
 
@@ -118,7 +105,7 @@ def test_a_series_beside_arrays_is_in_the_order_of_the_rows():
 def test_groups_that_cannot_be_joined(groups, message):
     """An index that lacks queries, other users, two groups of a user, a whole table."""
     with pytest.raises((ValueError, TypeError), match=f"evaluate: {message}"):
-        evaluate(RUN, QRELS, metrics=[RecallAtK(2)], row_groups=groups)
+        tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], row_groups=groups)
 
 
 @pytest.mark.parametrize("names", [False, True])
@@ -128,7 +115,7 @@ def test_lists_of_lists(names):
     train = [[0, 1], [0], [2, 3]]
     if names:
         preds, target, train = ([[f"n{one}" for one in row] for row in rows] for rows in (preds, target, train))
-    report = evaluate(preds, target, train_target=train, metrics=[PrecisionAtK(1), RecallAtK(2)])
+    report = tm.evaluate(preds, target, train_target=train, metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)])
     assert report.scalars["precision@1"] == pytest.approx((0 + 1 + 0) / 3)
     assert report.scalars["recall@2"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert report.label_counts.tolist() == [2, 1, 1, 1]
@@ -139,15 +126,17 @@ def test_names_on_one_side_alone_are_refused():
     with pytest.raises(
         TypeError, match="target is int64 \\[1\\], but other arguments hold names of labels; pass a table"
     ):
-        evaluate([["c"]], torch.zeros(1, dtype=torch.int64))
+        tm.evaluate([["c"]], torch.zeros(1, dtype=torch.int64))
 
 
 def test_runs_compared():
     """A dict of runs by name: each value is that of evaluate."""
     other = {query: dict.fromkeys(items, 0.5) | {"c": 1.0} for query, items in RUN.items()}
-    compared = compare_runs({"one": RUN, "other": other}, QRELS, metrics=[RecallAtK(2)], resamples=100)
+    compared = compare_runs({"one": RUN, "other": other}, QRELS, metrics=[tm.RecallAtK(2)], resamples=100)
     for name, run in (("one", RUN), ("other", other)):
-        assert compared.values["recall@2"][name] == evaluate(run, QRELS, metrics=[RecallAtK(2)]).scalars["recall@2"]
+        assert (
+            compared.values["recall@2"][name] == tm.evaluate(run, QRELS, metrics=[tm.RecallAtK(2)]).scalars["recall@2"]
+        )
     with pytest.raises(ValueError, match="at least two"):
         compare_runs({"one": RUN}, QRELS)
 
@@ -155,7 +144,7 @@ def test_runs_compared():
 def test_a_comparison_says_what_to_know_of_its_runs():
     """Ties of one run, told as those of that run, and what is true of all runs once; metrics may be a generator."""
     other, short = {"q1": dict.fromkeys("abc", 0.5)}, {"q1": RUN["q1"]}
-    known = {"metrics": (one for one in [RecallAtK(1)]), "resamples": 100}
+    known = {"metrics": (one for one in [tm.RecallAtK(1)]), "resamples": 100}
     compared = compare_runs({"one": short, "other": other}, QRELS, **known)
     left_out = f"{len(QRELS) - 1} queries of target have no predictions and are left out."
     tied = "other: Rows are cut inside a tie (100.0% at rank 1)"
@@ -174,7 +163,7 @@ def test_rows_of_a_cluster_are_drawn_together(form):
     """All rows of one user are one cluster, in any form."""
     other = {query: dict.fromkeys(items, 0.5) | {"c": 1.0} for query, items in RUN.items()}
     users = {"list": ["u"] * 3, "dict": dict.fromkeys(RUN, "u"), "series": pd.Series(dict.fromkeys(RUN, "u"))}
-    runs, options = {"one": RUN, "other": other}, {"metrics": [RecallAtK(2)], "resamples": 100}
+    runs, options = {"one": RUN, "other": other}, {"metrics": [tm.RecallAtK(2)], "resamples": 100}
     compared = compare_runs(runs, QRELS, clusters=users[form], **options)
     assert compared.comparisons[0].interval.clusters == 1
 
@@ -190,20 +179,20 @@ def test_intervals_of_sequences_that_are_alike(form):
     target[:, 25:] = -100
     numbers = torch.arange(40)
     given = {"sequences": numbers, "rows": numbers[:, None].expand(40, 30), "list": [f"s{one}" for one in range(40)]}
-    options = {"metrics": [AccuracyAtK(k=1), KForRecall(1.0)], "ignore_index": -100}
+    options = {"metrics": [tm.AccuracyAtK(k=1), tm.KForRecall(1.0)], "ignore_index": -100}
     if form == "flat":
         clusters, shaped = numbers.repeat_interleave(30), (scores.reshape(-1, 20), target.reshape(-1))
     else:
         clusters, shaped = given[form], (scores, target)
-    report = evaluate(*shaped, clusters=clusters, **options)
+    report = tm.evaluate(*shaped, clusters=clusters, **options)
     found, half = report.intervals["accuracy@1"], stats.t.ppf(0.975, 39) * right.std(ddof=1) / 40**0.5
     assert (found.low, found.high) == pytest.approx((right.mean() - half, right.mean() + half))
     assert (found.n, found.clusters) == (1000, 40)
     assert report.intervals["median_k_for_recall@1"].method == "none: a median is resampled"
     assert "for 40 independent clusters of rows" in " ".join(str(report).split())
-    drawn = evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
+    drawn = tm.evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
     assert [one.clusters for one in drawn.values()] == [40, 40]
-    alone = evaluate(*shaped, **options)
+    alone = tm.evaluate(*shaped, **options)
     width = alone.intervals["accuracy@1"].high - alone.intervals["accuracy@1"].low
     assert width < 0.6 * 2 * half
     said = any("of one sequence are taken for independent" in one for one in alone.warnings)
@@ -219,7 +208,7 @@ def test_clusters_of_another_length_are_told_beside_the_sequences():
     with pytest.raises(
         ValueError, match=r"clusters is of shape \[20\] for 4 sequences of 6 tokens; .*padding included"
     ):
-        evaluate(scores, target, metrics=[AccuracyAtK(k=1)], clusters=range(20))
+        tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1)], clusters=range(20))
 
 
 def test_two_labels_to_ignore_are_refused():
@@ -227,8 +216,8 @@ def test_two_labels_to_ignore_are_refused():
     scores, target = torch.rand(4, 6, 9), torch.arange(24).reshape(4, 6) % 9
     for one, other in ((-100, 0), (0, -100)):
         with pytest.raises(ValueError, match=f"ignore_index={other}, but a metric has ignore_index={one}; pass one"):
-            evaluate(scores, target, metrics=[AccuracyAtK(k=1, ignore_index=one)], ignore_index=other)
-    assert evaluate(scores, target, metrics=[AccuracyAtK(k=1, ignore_index=0)], ignore_index=0).rows == 24 - 3
+            tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1, ignore_index=one)], ignore_index=other)
+    assert tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1, ignore_index=0)], ignore_index=0).rows == 24 - 3
 
 
 def test_intervals_are_asked_for():
@@ -238,7 +227,7 @@ def test_intervals_are_asked_for():
     scores = torch.eye(4)[torch.arange(40) % 4]
     target = torch.where(torch.arange(40) < 30, torch.arange(40) % 4, (torch.arange(40) + 1) % 4)
     groups = ["a" if row < 20 else "b" for row in range(40)]
-    report = evaluate(scores, target, metrics=[PrecisionAtK(1)], row_groups=groups, intervals=100)
+    report = tm.evaluate(scores, target, metrics=[tm.PrecisionAtK(1)], row_groups=groups, intervals=100)
     one = report.intervals["precision@1"]
     assert (one.low, one.high) == pytest.approx(binomtest(30, 40).proportion_ci(0.95, "wilson"), abs=1e-9)
     assert (report.intervals["precision@1/b"].value, report.intervals["precision@1/b"].n) == (0.5, 20)
@@ -249,16 +238,19 @@ def test_buckets_by_a_text_and_one_name_for_each_row():
     """``buckets="deciles"`` are those of the counts; a list of names has the one relevant label of each row."""
     counts, scores, target = [9, 4, 2, 1], torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
     for text, made in (
-        ("deciles", LabelBuckets.deciles(counts)),
-        ("thresholds:3", LabelBuckets.thresholds(counts, [3])),
+        ("deciles", tm.LabelBuckets.deciles(counts)),
+        ("thresholds:3", tm.LabelBuckets.thresholds(counts, [3])),
     ):
-        found, expected = (evaluate(scores, target, buckets=one, label_counts=counts) for one in (text, made))
+        found, expected = (tm.evaluate(scores, target, buckets=one, label_counts=counts) for one in (text, made))
         assert found.scalars == pytest.approx(expected.scalars, nan_ok=True)
     with pytest.raises(ValueError, match=r"evaluate: buckets='deciles' has no label counts yet; pass label_counts="):
-        evaluate(scores, target, buckets="deciles")
+        tm.evaluate(scores, target, buckets="deciles")
     lists = [["x", "y"], ["y", "z"], ["x", "z"]]
-    found = evaluate(lists, ["x", "z", "y"], metrics=[PrecisionAtK(1), RecallAtK(2)])
-    assert found.scalars == evaluate(lists, [["x"], ["z"], ["y"]], metrics=[PrecisionAtK(1), RecallAtK(2)]).scalars
+    found = tm.evaluate(lists, ["x", "z", "y"], metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)])
+    assert (
+        found.scalars
+        == tm.evaluate(lists, [["x"], ["z"], ["y"]], metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)]).scalars
+    )
     assert found.scalars == {"precision@1": pytest.approx(1 / 3), "recall@2": pytest.approx(2 / 3)}
 
 
@@ -267,15 +259,15 @@ def test_sequences_as_a_model_returns_them():
     generator = torch.Generator().manual_seed(0)
     scores, target = torch.randn(2, 3, 5, generator=generator), torch.tensor([[0, 4, -1], [2, 2, 1]])
     groups, mask = [["a", "a", "b"], ["b", "b", "a"]], torch.tensor([[True, True, False], [True, True, True]])
-    given = {"metrics": [PrecisionAtK(1), CrossEntropy()], "label_counts": [5, 4, 3, 2, 1]}
-    whole = evaluate(scores, target, row_mask=mask, row_groups=np.array(groups), **given)
-    by_row = evaluate(
+    given = {"metrics": [tm.PrecisionAtK(1), tm.CrossEntropy()], "label_counts": [5, 4, 3, 2, 1]}
+    whole = tm.evaluate(scores, target, row_mask=mask, row_groups=np.array(groups), **given)
+    by_row = tm.evaluate(
         scores.flatten(0, 1), target.flatten(), row_mask=mask.flatten(), row_groups=[*groups[0], *groups[1]], **given
     )
     assert whole.rows == 5
     assert whole.scalars == pytest.approx(by_row.scalars, nan_ok=True)
     compared = compare_runs({"a": scores, "b": -scores}, target, **given)
-    assert compared.values["precision@1"]["a"] == evaluate(scores, target, **given).scalars["precision@1"]
+    assert compared.values["precision@1"]["a"] == tm.evaluate(scores, target, **given).scalars["precision@1"]
 
 
 @pytest.mark.parametrize("ignored", [None, -100])
@@ -287,30 +279,32 @@ def test_training_tokens_are_counted_one_by_one(ignored):
     if ignored is not None:
         target[1, 2] = train[1, 4] = ignored
     counts = torch.bincount(train[train >= 0], minlength=5)
-    metrics = [AccuracyAtK(k=1, buckets="deciles", scope="global")]
+    metrics = [tm.AccuracyAtK(k=1, buckets="deciles", scope="global")]
     more = {"metrics": metrics, "ignore_index": ignored}
-    expected = evaluate(scores, target, label_counts=counts, **more)
-    assert evaluate(scores, target, train_target=train, **more).scalars == pytest.approx(expected.scalars, nan_ok=True)
-    assert evaluate(scores, target, train_target=train.reshape(-1), **more).scalars == pytest.approx(
+    expected = tm.evaluate(scores, target, label_counts=counts, **more)
+    assert tm.evaluate(scores, target, train_target=train, **more).scalars == pytest.approx(
+        expected.scalars, nan_ok=True
+    )
+    assert tm.evaluate(scores, target, train_target=train.reshape(-1), **more).scalars == pytest.approx(
         expected.scalars, nan_ok=True
     )
     assert expected.label_counts.tolist() == counts.tolist()
     assert expected.rows == (6 if ignored is None else 5)
     if ignored is not None:
-        said = [AccuracyAtK(k=1, buckets="deciles", scope="global", ignore_index=ignored)]
-        assert evaluate(scores, target, train_target=train, metrics=said).scalars == pytest.approx(
+        said = [tm.AccuracyAtK(k=1, buckets="deciles", scope="global", ignore_index=ignored)]
+        assert tm.evaluate(scores, target, train_target=train, metrics=said).scalars == pytest.approx(
             expected.scalars, nan_ok=True
         )
         with pytest.raises(ValueError, match="evaluate: train_target: .* -100: these may be label ids or gains"):
-            evaluate(scores[0], torch.tensor([0, 1, 2]), train_target=train)
+            tm.evaluate(scores[0], torch.tensor([0, 1, 2]), train_target=train)
 
 
 def test_more_labels_than_tables_name_are_refused():
     """Two items are named: a catalogue of three would need the id of the third."""
     preds, target = {"u": {"a": 2.0, "b": 1.0}}, {"u": {"a": 1}}
     with pytest.raises(ValueError, match=r"CatalogCoverageAtK was made for 3 labels, but the data name 2; leave"):
-        evaluate(preds, target, metrics=[CatalogCoverageAtK(k=1, num_labels=3)])
-    assert evaluate(preds, target, metrics=[CatalogCoverageAtK(k=1, num_labels=2)]).scalars == {
+        tm.evaluate(preds, target, metrics=[tm.CatalogCoverageAtK(k=1, num_labels=3)])
+    assert tm.evaluate(preds, target, metrics=[tm.CatalogCoverageAtK(k=1, num_labels=2)]).scalars == {
         "catalog_coverage@1": 0.5
     }
 
@@ -319,14 +313,17 @@ def test_a_metric_that_waits_for_counts_names_the_arguments_that_bring_them():
     """Nothing counts labels here: one error of the metric, of what evaluate takes, and none of what makes its interval."""
     for metric, said in (
         (
-            CatalogCoverageAtK(k=1),
+            tm.CatalogCoverageAtK(k=1),
             "num_labels is not known yet; pass label_names= or train_target=, or pass num_labels=",
         ),
-        (NoveltyAtK(k=1), "num_labels and label_counts and num_train are not known yet; pass train_target=, or pass"),
-        (RecallAtK(k=1, buckets="deciles"), "has no label counts yet; pass label_counts= or train_target=, or pass"),
+        (
+            tm.NoveltyAtK(k=1),
+            "num_labels and label_counts and num_train are not known yet; pass train_target=, or pass",
+        ),
+        (tm.RecallAtK(k=1, buckets="deciles"), "has no label counts yet; pass label_counts= or train_target=, or pass"),
     ):
         with pytest.raises(ValueError, match=f"{type(metric).__name__}: .*{said}"):
-            evaluate([[0, 1]], [[1]], metrics=[metric])
+            tm.evaluate([[0, 1]], [[1]], metrics=[metric])
 
 
 def test_errors_of_tables_name_what_can_be_done_to_a_table():
@@ -342,14 +339,14 @@ def test_errors_of_tables_name_what_can_be_done_to_a_table():
         (target.assign(itemId=3, item_id=4).drop(columns="item"), "be the item; say which one it is: the name 'item'"),
     ):
         with pytest.raises(ValueError, match=problem) as caught:
-            evaluate(preds, target, metrics=[RecallAtK(k=1)])
+            tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)])
         assert "Columns(" not in str(caught.value)
 
 
 def test_lists_of_whole_numbers_of_numpy_are_lists_of_ids():
     """Such as the rows of a column of arrays."""
     preds, target = [[np.int64(1), np.int32(2)], [3]], [[np.int64(2)], [np.uint8(3)]]
-    assert evaluate(preds, target, metrics=[RecallAtK(k=1)]).scalars["recall@1"] == 0.5
+    assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).scalars["recall@1"] == 0.5
 
 
 def test_arrays_that_nobody_may_write_to_are_read_without_a_warning(recwarn):
@@ -358,12 +355,12 @@ def test_arrays_that_nobody_may_write_to_are_read_without_a_warning(recwarn):
     counts.flags.writeable = groups.flags.writeable = False
     torch.set_warn_always(True)
     try:
-        report = evaluate(
+        report = tm.evaluate(
             np.eye(2),
             np.array([0, 1]),
             label_counts=counts,
             row_groups=groups,
-            metrics=[RecallAtK(1, row_groups=["a", "b"])],
+            metrics=[tm.RecallAtK(1, row_groups=["a", "b"])],
         )
     finally:
         torch.set_warn_always(False)
@@ -375,7 +372,7 @@ def test_missing_queries_are_left_out_or_count_as_empty_lists():
     """By hand: two queries of three are answered, one of them right; a query without a target is told, too."""
     preds = {"a": {"x": 1.0}, "b": {"x": 1.0}, "d": {"x": 1.0}}
     target = {"a": {"x": 1}, "b": {"y": 1}, "c": {"x": 1}}
-    skip, zero = (evaluate(preds, target, metrics=[PrecisionAtK(1)], missing=one) for one in ("skip", "zero"))
+    skip, zero = (tm.evaluate(preds, target, metrics=[tm.PrecisionAtK(1)], missing=one) for one in ("skip", "zero"))
     assert (skip.scalars["precision@1"], zero.scalars["precision@1"]) == (1 / 2, 1 / 3)
     assert skip.notes == (
         "1 queries of target have no predictions and are left out.",
@@ -384,22 +381,22 @@ def test_missing_queries_are_left_out_or_count_as_empty_lists():
     assert zero.notes[0] == "1 queries of target have no predictions and are counted as empty lists."
     runs = {"one": preds, "other": {"a": {"y": 1.0}, "c": {"x": 1.0}}}
     with pytest.raises(ValueError, match="other answers other queries than one; .* or missing='zero'"):
-        compare_runs(runs, target, metrics=[PrecisionAtK(1)])
-    compared = compare_runs(runs, target, metrics=[PrecisionAtK(1)], missing="zero")
+        compare_runs(runs, target, metrics=[tm.PrecisionAtK(1)])
+    compared = compare_runs(runs, target, metrics=[tm.PrecisionAtK(1)], missing="zero")
     assert compared.values["precision@1"] == {"one": 1 / 3, "other": 1 / 3}
 
 
 def test_scores_go_with_names_of_their_columns():
     """Targets and training targets as lists of names, where label_names says which column each is."""
     scores, names = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]]), ["A01", "B02", "C03"]
-    ids = evaluate(scores, [[0], [2, 1]], train_target=[[0, 1], [0]], label_names=names)
-    named = evaluate(scores, [["A01"], ["C03", "B02"]], train_target=[["A01", "B02"], ["A01"]], label_names=names)
+    ids = tm.evaluate(scores, [[0], [2, 1]], train_target=[[0, 1], [0]], label_names=names)
+    named = tm.evaluate(scores, [["A01"], ["C03", "B02"]], train_target=[["A01", "B02"], ["A01"]], label_names=names)
     assert repr(named.scalars) == repr(ids.scalars)
     with pytest.raises(ValueError, match="target holds 'D04', which is none of label_names"):
-        evaluate(scores, [["A01"], ["D04"]], label_names=names)
+        tm.evaluate(scores, [["A01"], ["D04"]], label_names=names)
     with pytest.raises(TypeError, match="columns A01, B02, C03, none of queries; .* table.to_numpy()"):
-        evaluate(scores, pd.DataFrame(scores.numpy(), columns=names))
-    alone = evaluate(scores, [[0], [2, 1]], metrics=RecallAtK(k=1))  # no list around it
+        tm.evaluate(scores, pd.DataFrame(scores.numpy(), columns=names))
+    alone = tm.evaluate(scores, [[0], [2, 1]], metrics=tm.RecallAtK(k=1))  # no list around it
     assert alone.scalars == {"recall@1": (1 + 1 / 2) / 2}
 
 
@@ -412,6 +409,6 @@ def test_lists_of_arrays_and_arrays_of_names():
     pairs += [([np.array(row) for row in names], target_names), (pd.Series(names), pd.Series(["b", "c"]))]
     pairs += [(pd.Series([np.array(row) for row in names]), target_names), (np.array([["b"], ["d"]]), target_names)]
     for preds, target in pairs:
-        assert evaluate(preds, target, metrics=[RecallAtK(k=1)]).scalars["recall@1"] == 0.5
+        assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).scalars["recall@1"] == 0.5
     with pytest.raises(ValueError, match="indexes differ"):
-        evaluate(pd.Series(names), pd.Series(["b", "c"], index=[1, 0]), metrics=[RecallAtK(k=1)])
+        tm.evaluate(pd.Series(names), pd.Series(["b", "c"], index=[1, 0]), metrics=[tm.RecallAtK(k=1)])

@@ -10,23 +10,13 @@ import pytest
 import scipy.stats
 import torch
 
-from tailmetrics import (
-    F1AtK,
-    F1AtThreshold,
-    LabelAP,
-    LabelAUC,
-    LabelBuckets,
-    PositiveCoverageAtK,
-    PrecisionAtK,
-    RecallAtK,
-    evaluate,
-)
+import tailmetrics as tm
 from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.evaluation.row_values import RowValues
 
 N, L = 120, 12
 COUNTS = (100 / torch.arange(1, L + 1)).long()
-BUCKETS = LabelBuckets.quantiles(COUNTS, 3)
+BUCKETS = tm.LabelBuckets.quantiles(COUNTS, 3)
 GROUPS = ["de", "en"]
 
 
@@ -38,17 +28,17 @@ def data(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def metrics() -> list[Any]:
     return [
-        PrecisionAtK([1, 3], average="macro", labels="union", num_labels=L),
-        RecallAtK(3, average="macro", buckets=BUCKETS),
-        RecallAtK(3, average="weighted", buckets=BUCKETS, scope="global"),
-        F1AtK(3, average="macro", num_labels=L, labels="all"),
-        F1AtK(3, average="macro", macro="of_averages", buckets=BUCKETS),
-        F1AtThreshold(0.5, average="macro", buckets=BUCKETS),
-        PositiveCoverageAtK(1, buckets=BUCKETS),
-        PositiveCoverageAtK(1, num_labels=L, denominator="known", name="known"),
-        LabelAUC(buckets=BUCKETS),
-        LabelAUC(average="micro", num_labels=L),
-        LabelAP(average="weighted", num_labels=L),
+        tm.PrecisionAtK([1, 3], average="macro", labels="union", num_labels=L),
+        tm.RecallAtK(3, average="macro", buckets=BUCKETS),
+        tm.RecallAtK(3, average="weighted", buckets=BUCKETS, scope="global"),
+        tm.F1AtK(3, average="macro", num_labels=L, labels="all"),
+        tm.F1AtK(3, average="macro", macro="of_averages", buckets=BUCKETS),
+        tm.F1AtThreshold(0.5, average="macro", buckets=BUCKETS),
+        tm.PositiveCoverageAtK(1, buckets=BUCKETS),
+        tm.PositiveCoverageAtK(1, num_labels=L, denominator="known", name="known"),
+        tm.LabelAUC(buckets=BUCKETS),
+        tm.LabelAUC(average="micro", num_labels=L),
+        tm.LabelAP(average="weighted", num_labels=L),
     ]
 
 
@@ -81,8 +71,8 @@ def test_what_rows_add_makes_the_value_of_the_metric() -> None:
 def test_reports_have_them_and_resampled_ones_agree() -> None:
     """Every scalar has an interval; resampled ends lie within a fifth of the quick ones."""
     scores, target, _ = data()
-    chosen = [RecallAtK(3, average="macro", buckets=BUCKETS), LabelAUC(num_labels=L)]
-    quick, resampled = (evaluate(scores, target, metrics=chosen, intervals=one).intervals for one in (None, 2000))
+    chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
+    quick, resampled = (tm.evaluate(scores, target, metrics=chosen, intervals=one).intervals for one in (None, 2000))
     assert {*quick} == {*resampled}
     for key, one in quick.items():
         assert one.low < one.value < one.high or one.value in (0, 1) or not one.n
@@ -94,7 +84,7 @@ def test_models_are_compared_by_them() -> None:
     """Macro recall and area of two models, with the change of the gap, and a verdict by bucket that stands first."""
     scores, target, _ = data()
     worse = torch.randn(N, L, generator=torch.Generator().manual_seed(3))
-    chosen = [RecallAtK(3, average="macro", buckets=BUCKETS), LabelAUC(num_labels=L)]
+    chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
     report = compare_runs({"worse": worse, "better": scores}, target, metrics=chosen, resamples=999)
     found = {one.key: one for one in report.comparisons}
     assert found["macro_auc"].significant
@@ -102,7 +92,7 @@ def test_models_are_compared_by_them() -> None:
     assert found["macro_recall@3/gap"].statistic == "gap"
     assert report.verdict is not None
     assert report.verdict.startswith("better against worse: macro_recall@3 is better in ")
-    alone = evaluate(scores, target, metrics=chosen, intervals=False).scalars
+    alone = tm.evaluate(scores, target, metrics=chosen, intervals=False).scalars
     assert found["macro_auc"].value == pytest.approx(alone["macro_auc"])
 
 
@@ -110,14 +100,14 @@ def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     """Rows that a mask drops add nothing; with more labels than are kept there is no interval, and nothing wrong."""
     scores, target, _ = data()
     keep = torch.arange(N) < 60
-    chosen = [RecallAtK(3, average="macro", num_labels=L)]
-    masked = evaluate(scores, target, metrics=chosen, row_mask=keep).intervals["macro_recall@3"]
-    cut = evaluate(scores[:60], target[:60], metrics=chosen).intervals["macro_recall@3"]
+    chosen = [tm.RecallAtK(3, average="macro", num_labels=L)]
+    masked = tm.evaluate(scores, target, metrics=chosen, row_mask=keep).intervals["macro_recall@3"]
+    cut = tm.evaluate(scores[:60], target[:60], metrics=chosen).intervals["macro_recall@3"]
     assert (masked.low, masked.high, masked.n) == (pytest.approx(cut.low), pytest.approx(cut.high), 60)
     monkeypatch.setattr("tailmetrics.evaluation.row_values.MOST", 20)
-    assert "macro_recall@3" not in evaluate(scores, target, metrics=chosen).intervals
+    assert "macro_recall@3" not in tm.evaluate(scores, target, metrics=chosen).intervals
     with pytest.raises(ValueError, match="macro_recall@3: rows touch more than 20 labels"):
-        evaluate(scores, target, metrics=chosen, intervals=100)
+        tm.evaluate(scores, target, metrics=chosen, intervals=100)
 
 
 def test_an_area_of_many_rows_has_the_error_of_delong() -> None:
@@ -125,7 +115,7 @@ def test_an_area_of_many_rows_has_the_error_of_delong() -> None:
     rng = np.random.default_rng(0)
     score, relevant = np.round(rng.normal(size=200) * 4) / 4, rng.random(200) < 0.3
     score[relevant] += 0.75
-    evaluation = Evaluation([LabelAUC(num_labels=1)], intervals=0.95)
+    evaluation = Evaluation([tm.LabelAUC(num_labels=1)], intervals=0.95)
     evaluation.update(torch.tensor(score[:, None]), torch.tensor(relevant[:, None]))
     found = evaluation.report("").intervals["macro_auc"]
     own, other = score[relevant], score[~relevant]

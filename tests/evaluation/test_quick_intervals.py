@@ -12,34 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmetrics import (
-    MRR,
-    CatalogCoverageAtK,
-    DCGAtK,
-    EntropyAtK,
-    GiniAtK,
-    HitRateAtK,
-    KForRecall,
-    LabelAUC,
-    LabelBuckets,
-    NDCGAtK,
-    NoveltyAtK,
-    PersonalizationAtK,
-    PopularityAtK,
-    PopularityLiftAtK,
-    PrecisionAtK,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    TopKCollection,
-    evaluate,
-)
+import tailmetrics as tm
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.significance import intervals
 from tailmetrics.significance.estimating import Sums, quick_interval
 
 ROWS, LABELS = 150, 30
 COUNTS = (300 / torch.arange(1, LABELS + 1)).long()
-BUCKETS = LabelBuckets.quantiles(COUNTS, 4)
+BUCKETS = tm.LabelBuckets.quantiles(COUNTS, 4)
 GROUPS = ["de", "en"]
 
 
@@ -53,23 +33,23 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
 def metrics() -> list[Any]:
     """One of each kind: means of shares and of other numbers, ratios of counts and of weights, a hit rate, medians."""
     return [
-        RecallAtK([1, 3], buckets=BUCKETS),
-        NDCGAtK(5),
-        DCGAtK(5),
-        MRR(),
-        HitRateAtK(2),
-        PrecisionAtK(3, average="micro", buckets=BUCKETS),
-        PrecisionAtK(3, average="micro", buckets=BUCKETS, empty_target_action="skip"),  # 1 for a bucket of one label
-        PropensityScoredPrecisionAtK(3, label_counts=COUNTS, num_train=500),
-        KForRecall(0.5, buckets=BUCKETS, depth=6),
-        KForRecall(0.5, statistic="mean"),
+        tm.RecallAtK([1, 3], buckets=BUCKETS),
+        tm.NDCGAtK(5),
+        tm.DCGAtK(5),
+        tm.MRR(),
+        tm.HitRateAtK(2),
+        tm.PrecisionAtK(3, average="micro", buckets=BUCKETS),
+        tm.PrecisionAtK(3, average="micro", buckets=BUCKETS, empty_target_action="skip"),  # 1 for a bucket of one label
+        tm.PropensityScoredPrecisionAtK(3, label_counts=COUNTS, num_train=500),
+        tm.KForRecall(0.5, buckets=BUCKETS, depth=6),
+        tm.KForRecall(0.5, statistic="mean"),
     ]
 
 
 def over_labels() -> list[Any]:
     """Averages over labels, and what is shown."""
-    macro = RecallAtK([1, 4], average="macro", buckets=BUCKETS)
-    return [macro, LabelAUC(num_labels=LABELS), GiniAtK(3, num_labels=LABELS)]
+    macro = tm.RecallAtK([1, 4], average="macro", buckets=BUCKETS)
+    return [macro, tm.LabelAUC(num_labels=LABELS), tm.GiniAtK(3, num_labels=LABELS)]
 
 
 def accumulated(parts: list[list[int]], all_kinds: bool = False) -> Evaluation:
@@ -200,19 +180,19 @@ def test_batches_order_and_parts_make_no_difference() -> None:
 def test_they_are_there_unless_left_out() -> None:
     """By default; with a number the bootstrap's, which has other methods; not with False."""
     scores, mask, _ = data()
-    chosen = [NDCGAtK(5)]
-    assert evaluate(scores, mask, metrics=chosen).intervals["ndcg@5"].method == "Student's t"
-    assert "bootstrap" in evaluate(scores, mask, metrics=chosen, intervals=50).intervals["ndcg@5"].method
-    assert not evaluate(scores, mask, metrics=chosen, intervals=False).intervals
-    given = TopKCollection(chosen, prefix="val/")
-    assert list(evaluate(scores, mask, metrics=given).intervals) == ["val/ndcg@5"]
+    chosen = [tm.NDCGAtK(5)]
+    assert tm.evaluate(scores, mask, metrics=chosen).intervals["ndcg@5"].method == "Student's t"
+    assert "bootstrap" in tm.evaluate(scores, mask, metrics=chosen, intervals=50).intervals["ndcg@5"].method
+    assert not tm.evaluate(scores, mask, metrics=chosen, intervals=False).intervals
+    given = tm.TopKCollection(chosen, prefix="val/")
+    assert list(tm.evaluate(scores, mask, metrics=given).intervals) == ["val/ndcg@5"]
 
 
 def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The core alone evaluates as before."""
     monkeypatch.setattr("tailmetrics.evaluation.row_moments.find_spec", lambda name: None)
     scores, mask, _ = data()
-    report = evaluate(scores, mask, metrics=[NDCGAtK(5)])
+    report = tm.evaluate(scores, mask, metrics=[tm.NDCGAtK(5)])
     assert report.scalars["ndcg@5"] > 0
     assert not report.intervals
 
@@ -221,7 +201,7 @@ def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_that_agree(relevant: int) -> None:
     """No hit, or nothing but hits, in 50 rows: what the exact bootstrap says, too."""
     scores, mask = torch.eye(2)[torch.zeros(50, dtype=torch.long)], torch.eye(2)[torch.full((50,), 1 - relevant)] > 0
-    found = evaluate(scores, mask, metrics=[RecallAtK(1), DCGAtK(1)]).intervals
+    found = tm.evaluate(scores, mask, metrics=[tm.RecallAtK(1), tm.DCGAtK(1)]).intervals
     expected = intervals({"recall@1": np.full(50, float(relevant))})["recall@1"]
     assert (found["recall@1"].low, found["recall@1"].high) == (expected.low, expected.high)
     assert found["dcg@1"].method == "none: all rows agree"
@@ -231,10 +211,10 @@ def test_rows_that_agree(relevant: int) -> None:
 def test_few_rows_and_no_rows() -> None:
     """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
     scores, mask, _ = data()
-    found = evaluate(scores[:9], mask[:9], metrics=[NDCGAtK(5), HitRateAtK(1), KForRecall(0.5)]).intervals
+    found = tm.evaluate(scores[:9], mask[:9], metrics=[tm.NDCGAtK(5), tm.HitRateAtK(1), tm.KForRecall(0.5)]).intervals
     methods = [one.method for one in found.values()]
     assert methods == ["none: fewer than 10 rows", "Wilson", "none: fewer than 10 rows"]
-    none = evaluate(scores[:0], mask[:0], metrics=[NDCGAtK(5)]).intervals["ndcg@5"]
+    none = tm.evaluate(scores[:0], mask[:0], metrics=[tm.NDCGAtK(5)]).intervals["ndcg@5"]
     assert (none.n, none.method) == (0, "none: no finite value")
 
 
@@ -255,14 +235,14 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
     """Every metric of exposure, overall and by bucket: what rows change is of the value that the metric computes."""
     scores, mask, _ = data()
     known: dict[str, Any] = {"label_counts": COUNTS, "buckets": BUCKETS}
-    kinds: list[Any] = [CatalogCoverageAtK, GiniAtK, EntropyAtK]
+    kinds: list[Any] = [tm.CatalogCoverageAtK, tm.GiniAtK, tm.EntropyAtK]
     chosen = [
-        PersonalizationAtK(2, num_labels=LABELS),
+        tm.PersonalizationAtK(2, num_labels=LABELS),
         *(kind([1, 3], buckets=BUCKETS) for kind in kinds),
-        PopularityAtK(3, **known),
+        tm.PopularityAtK(3, **known),
     ]
-    chosen += [PopularityLiftAtK(3, **known), NoveltyAtK(3, num_train=500, **known)]
-    evaluation = Evaluation(TopKCollection(chosen), intervals=0.95)
+    chosen += [tm.PopularityLiftAtK(3, **known), tm.NoveltyAtK(3, num_train=500, **known)]
+    evaluation = Evaluation(tm.TopKCollection(chosen), intervals=0.95)
     evaluation.update(scores, mask)
     report = evaluation.report("")
     assert evaluation.over_labels is not None
@@ -272,5 +252,5 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
         assert interval.low <= report.scalars[key] <= interval.high or interval.method.startswith("none"), key
     assert {key for key in report.summaries if not key.endswith(("/spread", "adjusted_gap"))} <= set(report.intervals)
     assert report.intervals["entropy@3/gap"].low < -1  # no bound of shares
-    unseen = evaluate(scores, mask, metrics=[PopularityLiftAtK(3, label_counts=[0] * LABELS)])
+    unseen = tm.evaluate(scores, mask, metrics=[tm.PopularityLiftAtK(3, label_counts=[0] * LABELS)])
     assert unseen.intervals["popularity_lift@3"].method == "none: no finite value"

@@ -10,20 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import tailmetrics as tm
 from benchmarks.ours import query_metrics, ten_metrics
-from tailmetrics import (
-    MAP,
-    MRR,
-    CalibrationErrorAtK,
-    CrossEntropy,
-    F1AtThreshold,
-    LabelAUC,
-    LabelBuckets,
-    NDCGAtK,
-    PrecisionAtK,
-    RecallAtK,
-    RowAUC,
-)
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.ranking._device import one_thread
@@ -67,7 +55,7 @@ def _distinct(rows: int, labels: int, width: int) -> Tensor:
 
 
 Update = tuple[Any, tuple[Any, ...], dict[str, Any]]
-DECILES = LabelBuckets.deciles(torch.arange(LABELS, 0, -1))
+DECILES = tm.LabelBuckets.deciles(torch.arange(LABELS, 0, -1))
 
 
 def of_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> Update:
@@ -80,7 +68,7 @@ def of_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> U
 
 def of_ten(rows: int, labels: int) -> Update:
     """Ten metrics at three cut-offs in eleven buckets."""
-    deciles = LabelBuckets.deciles(torch.arange(labels, 0, -1))
+    deciles = tm.LabelBuckets.deciles(torch.arange(labels, 0, -1))
     return of_scores(ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels)
 
 
@@ -89,22 +77,22 @@ def of_sparse_targets() -> Update:
     rows = 40_000
     parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
     target = torch.sparse_csr_tensor(*parts, size=(rows, 60), check_invariants=False)
-    return RecallAtK(3), (torch.arange(rows)[:, None] % 50 + torch.arange(3), target), {}
+    return tm.RecallAtK(3), (torch.arange(rows)[:, None] % 50 + torch.arange(3), target), {}
 
 
 def of_flat_queries() -> Update:
     """40,000 documents of 400 queries."""
     preds, target = torch.rand(2, 40_000, generator=torch.Generator().manual_seed(3)).unbind()
-    return RecallAtK(5), (preds, target > 0.9), {"indexes": torch.arange(40_000) % 400}
+    return tm.RecallAtK(5), (preds, target > 0.9), {"indexes": torch.arange(40_000) % 400}
 
 
 class Whole:
     """An evaluation with ties, positives, intervals and examples, and a table of rows."""
 
     def __init__(self) -> None:
-        buckets = LabelBuckets.deciles(torch.arange(60, 0, -1))
-        metrics = [kind(5, buckets=buckets) for kind in (RecallAtK, MRR)]
-        metrics.append(PrecisionAtK(5, buckets=buckets, average="micro"))
+        buckets = tm.LabelBuckets.deciles(torch.arange(60, 0, -1))
+        metrics = [kind(5, buckets=buckets) for kind in (tm.RecallAtK, tm.MRR)]
+        metrics.append(tm.PrecisionAtK(5, buckets=buckets, average="micro"))
         self.evaluation = Evaluation(metrics, intervals=0.95, examples=True)
         self.rows = RowValues(self.evaluation.collection)
 
@@ -120,16 +108,16 @@ UPDATES: dict[str, Callable[[], Update]] = {
     "one part of the selection": lambda: of_ten(512, 2000),
     "two parts that are joined": lambda: of_ten(4500, 1000),
     "many rows": lambda: of_ten(40_000, 40),
-    "exact ranks of one label": lambda: of_scores(MRR(), "class"),
-    "exact ranks of several": lambda: of_scores(MAP(), "ids"),
-    "a mask": lambda: of_scores(RecallAtK(5), "mask"),
-    "gains": lambda: of_scores(NDCGAtK(5), "gains"),
-    "decisions by label": lambda: of_scores(F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
-    "decisions by bucket": lambda: of_scores(F1AtThreshold(0.99, buckets=DECILES), "ids"),
-    "pairs": lambda: of_scores(RowAUC(), "ids"),
-    "histograms": lambda: of_scores(LabelAUC(num_labels=LABELS), "ids"),
-    "cross-entropy": lambda: of_scores(CrossEntropy(), "class"),
-    "calibration": lambda: of_scores(CalibrationErrorAtK(5), "class"),
+    "exact ranks of one label": lambda: of_scores(tm.MRR(), "class"),
+    "exact ranks of several": lambda: of_scores(tm.MAP(), "ids"),
+    "a mask": lambda: of_scores(tm.RecallAtK(5), "mask"),
+    "gains": lambda: of_scores(tm.NDCGAtK(5), "gains"),
+    "decisions by label": lambda: of_scores(tm.F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
+    "decisions by bucket": lambda: of_scores(tm.F1AtThreshold(0.99, buckets=DECILES), "ids"),
+    "pairs": lambda: of_scores(tm.RowAUC(), "ids"),
+    "histograms": lambda: of_scores(tm.LabelAUC(num_labels=LABELS), "ids"),
+    "cross-entropy": lambda: of_scores(tm.CrossEntropy(), "class"),
+    "calibration": lambda: of_scores(tm.CalibrationErrorAtK(5), "class"),
     "flat queries": of_flat_queries,
     "a whole evaluation": lambda: of_scores(Whole(), "ids", 5000, 60),
 }
@@ -149,7 +137,7 @@ def test_no_step_behind_the_selection_is_split(name: str) -> None:
 
 def test_the_number_of_threads_is_as_before_behind_the_steps_and_after_an_error(threads: int) -> None:
     """An update that fails leaves the program its threads."""
-    metric = RecallAtK(5)
+    metric = tm.RecallAtK(5)
     metric.update(torch.rand(3, 40), torch.tensor([1, 2, 3]))
     assert torch.get_num_threads() == threads
     with pytest.raises(ValueError, match="twice"):

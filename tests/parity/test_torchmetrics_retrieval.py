@@ -19,22 +19,10 @@ from torchmetrics.functional.retrieval import (
     retrieval_reciprocal_rank,
 )
 
+import tailmetrics as tm
 from cases import Data, rows_of
 from oracle import Row
 from parity.compare import FULL, FULL_GRADED, KS, assert_value, class_indices
-from tailmetrics import (
-    MAP,
-    MRR,
-    CalibrationErrorAtK,
-    FallOutAtK,
-    HitRateAtK,
-    LabelBuckets,
-    NDCGAtK,
-    PrecisionAtK,
-    RecallAtK,
-    RowAUC,
-    RPrecision,
-)
 from tailmetrics.metrics import TopKMetric
 
 FLOAT32 = 1e-6
@@ -67,12 +55,12 @@ def assert_peer(metric: TopKMetric, peer: Any, batch: Data) -> None:
 @pytest.mark.parametrize(
     ("peer", "metric", "arguments"),
     [
-        (torchmetrics.RetrievalPrecision, PrecisionAtK, {"denominator": "k"}),
-        (torchmetrics.RetrievalRecall, RecallAtK, {}),
-        (torchmetrics.RetrievalHitRate, HitRateAtK, {}),
-        (torchmetrics.RetrievalMRR, MRR, {}),
-        (torchmetrics.RetrievalNormalizedDCG, NDCGAtK, {}),
-        (torchmetrics.RetrievalFallOut, FallOutAtK, {}),
+        (torchmetrics.RetrievalPrecision, tm.PrecisionAtK, {"denominator": "k"}),
+        (torchmetrics.RetrievalRecall, tm.RecallAtK, {}),
+        (torchmetrics.RetrievalHitRate, tm.HitRateAtK, {}),
+        (torchmetrics.RetrievalMRR, tm.MRR, {}),
+        (torchmetrics.RetrievalNormalizedDCG, tm.NDCGAtK, {}),
+        (torchmetrics.RetrievalFallOut, tm.FallOutAtK, {}),
     ],
 )
 def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any], k: int, action: Any) -> None:
@@ -84,11 +72,11 @@ def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str
 @pytest.mark.parametrize(
     ("peer", "metric"),
     [
-        (torchmetrics.RetrievalMAP, MAP()),
-        (partial(torchmetrics.RetrievalAUROC, empty_target_action="skip"), RowAUC()),
-        (torchmetrics.RetrievalMRR, MRR()),
-        (torchmetrics.RetrievalRPrecision, RPrecision()),
-        (torchmetrics.RetrievalNormalizedDCG, NDCGAtK(k=None)),
+        (torchmetrics.RetrievalMAP, tm.MAP()),
+        (partial(torchmetrics.RetrievalAUROC, empty_target_action="skip"), tm.RowAUC()),
+        (torchmetrics.RetrievalMRR, tm.MRR()),
+        (torchmetrics.RetrievalRPrecision, tm.RPrecision()),
+        (torchmetrics.RetrievalNormalizedDCG, tm.NDCGAtK(k=None)),
     ],
 )
 def test_retrieval_of_whole_rankings(peer: Any, metric: TopKMetric) -> None:
@@ -99,7 +87,7 @@ def test_retrieval_of_whole_rankings(peer: Any, metric: TopKMetric) -> None:
 @pytest.mark.parametrize("k", KS)
 def test_graded_ndcg_is_linear(k: int) -> None:
     """RetrievalNormalizedDCG takes whole gains as they are."""
-    assert_peer(NDCGAtK(k), torchmetrics.RetrievalNormalizedDCG(top_k=k), POSITIVE_GRADED)
+    assert_peer(tm.NDCGAtK(k), torchmetrics.RetrievalNormalizedDCG(top_k=k), POSITIVE_GRADED)
 
 
 @pytest.mark.parametrize("k", [2, 5, 50])
@@ -107,16 +95,16 @@ def test_precision_of_short_lists(k: int) -> None:
     """adaptive_k divides by the number of documents where that is below k, as denominator='predicted' does."""
     for adaptive, denominator in ((True, "predicted"), (False, "k")):
         peer = torchmetrics.RetrievalPrecision(top_k=k, adaptive_k=adaptive)
-        assert_peer(PrecisionAtK(k, denominator=denominator), peer, POSITIVE)
+        assert_peer(tm.PrecisionAtK(k, denominator=denominator), peer, POSITIVE)
 
 
 @pytest.mark.parametrize("bins", [10, 15])
 def test_multiclass_calibration_error(bins: int) -> None:
     """MulticlassCalibrationError(norm="l1") at k = 1; by bucket, of the rows whose first label is in the bucket."""
     scores, target = class_indices(seed=43)
-    halves = LabelBuckets.from_assignment(torch.arange(scores.shape[1]) % 2, ["even", "odd"])
+    halves = tm.LabelBuckets.from_assignment(torch.arange(scores.shape[1]) % 2, ["even", "odd"])
     for buckets, parts in ((None, [target >= 0]), (halves, [scores.argmax(1) % 2 == side for side in (0, 1)])):
-        metric = CalibrationErrorAtK(bins=bins, buckets=buckets)
+        metric = tm.CalibrationErrorAtK(bins=bins, buckets=buckets)
         metric.update(scores, target)
         for value, rows in zip(metric.compute().reshape(-1).tolist(), parts, strict=True):
             peer = MulticlassCalibrationError(scores.shape[1], n_bins=bins, norm="l1")
@@ -129,7 +117,7 @@ def test_fall_out_of_rows_in_which_every_label_is_relevant() -> None:
     target = torch.tensor([[True, True, True], [False, True, False]])
     for action in (None, "neg", "pos", "skip"):
         peer = torchmetrics.RetrievalFallOut(top_k=1, **({} if action is None else {"empty_target_action": action}))
-        assert_peer(FallOutAtK(1, empty_target_action=action), peer, Data(scores, target, [Row([], {})] * 2))
+        assert_peer(tm.FallOutAtK(1, empty_target_action=action), peer, Data(scores, target, [Row([], {})] * 2))
 
 
 def ours(metric: TopKMetric, scores: Tensor, target: Tensor) -> float:
@@ -143,8 +131,8 @@ def test_deviation_map_at_k_divides_by_the_hits_found(k: int) -> None:
     """One of n = 2 labels found, at rank 1: 1 there, 1/2 here; denominator='attainable' is 1/min(k, 2), neither."""
     scores, target = torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 0, 1])
     assert float(retrieval_average_precision(scores, target, top_k=k)) == 1
-    assert ours(MAP(k), scores, target) == 1 / 2
-    assert ours(MAP(k, denominator="attainable"), scores, target) == 1 / min(k, 2)
+    assert ours(tm.MAP(k), scores, target) == 1 / 2
+    assert ours(tm.MAP(k, denominator="attainable"), scores, target) == 1 / min(k, 2)
 
 
 def test_deviation_scores_of_zero_and_less_are_not_retrieved_by_some() -> None:
@@ -153,10 +141,20 @@ def test_deviation_scores_of_zero_and_less_are_not_retrieved_by_some() -> None:
     for peer in (retrieval_average_precision, retrieval_reciprocal_rank, retrieval_recall):
         assert float(peer(scores, target, top_k=1)) == 0
     assert float(retrieval_hit_rate(scores, target, top_k=1)) == 1
-    assert [ours(metric, scores, target) for metric in (MAP(1), MRR(1), RecallAtK(1), HitRateAtK(1))] == [1, 1, 1, 1]
+    assert [ours(metric, scores, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))] == [
+        1,
+        1,
+        1,
+        1,
+    ]
     # what is not retrieved scores -inf here
     hidden = scores.masked_fill(scores <= 0, -math.inf)
-    assert [ours(metric, hidden, target) for metric in (MAP(1), MRR(1), RecallAtK(1), HitRateAtK(1))] == [0, 0, 0, 0]
+    assert [ours(metric, hidden, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))] == [
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_deviation_two_rows_without_indexes_are_one_query() -> None:
@@ -164,7 +162,7 @@ def test_deviation_two_rows_without_indexes_are_one_query() -> None:
     scores, target = torch.tensor([[0.9, 0.5], [0.8, 0.6]]), torch.tensor([[0, 1], [0, 1]])
     flattened = (1 / 3 + 2 / 4) / 2  # in order .9 .8 .6 .5 the relevant ones are third and fourth
     assert float(retrieval_average_precision(scores, target)) == pytest.approx(flattened)
-    metric = MAP()
+    metric = tm.MAP()
     metric.update(scores, target.bool())
     assert float(metric.compute()) == 1 / 2
 
@@ -173,4 +171,4 @@ def test_deviation_ndcg_averages_over_ties() -> None:
     """Two tied labels share the discounts of ranks 1 and 2 there; here the lower id has rank 1."""
     scores, target = torch.tensor([0.5, 0.5]), torch.tensor([0, 1])
     assert float(retrieval_normalized_dcg(scores, target)) == pytest.approx((1 + 1 / math.log2(3)) / 2)
-    assert ours(NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))
+    assert ours(tm.NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))

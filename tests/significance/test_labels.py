@@ -1,5 +1,7 @@
 """Averages over labels: what rows change of them is what they change when they are left out, in plain loops."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -225,38 +227,17 @@ def test_the_verdict_says_what_the_numbers_say(seed):
     new = {key: rows + shift + rng.normal(0, 0.1, 40) for (key, rows), shift in zip(old.items(), effect, strict=True)}
     found = compare({"old": old, "new": new}, unbounded=["r@1"], resamples=999)
     said = verdict(found, buckets)
+
+    def outcome_of(one):
+        if one.p_corrected.randomisation > 0.05:
+            return "no difference shown"
+        return "better" if one.difference > 0 else "worse"
+
     for outcome in ("better", "no difference shown", "worse"):
-        numbers = set()
-        for part in (
-            said.removesuffix(".")
-            .replace("no difference shown in", "|no difference shown in")
-            .replace("better in", "|better in")
-            .replace("worse in", "|worse in")
-            .split("|")
-        ):
-            if part.startswith(outcome):
-                for piece in (
-                    part.partition(" in ")[2]
-                    .replace("deciles", "")
-                    .replace("decile", "")
-                    .replace(" and ", ",")
-                    .split(",")
-                ):
-                    ends = [int(number) for number in piece.split(" to ") if number.strip()]
-                    numbers |= set(range(ends[0], ends[-1] + 1)) if ends else set()
-        wanted = {
-            int(one.key.rpartition("_")[2])
-            for one in found
-            if outcome
-            == (
-                "no difference shown"
-                if one.p_corrected.randomisation > 0.05
-                else "better"
-                if one.difference > 0
-                else "worse"
-            )
-        }
-        assert numbers == wanted, said
+        listed = re.search(rf"{outcome} in (?:deciles? )?([\d ,andto]+)", said)
+        ends = re.findall(r"(\d+)(?: to (\d+))?", listed[1]) if listed else []
+        numbers = {number for first, last in ends for number in range(int(first), int(last or first) + 1)}
+        assert numbers == {int(one.key.rpartition("_")[2]) for one in found if outcome_of(one) == outcome}, said
 
 
 def test_models_that_cannot_be_told_apart_share_a_group():
