@@ -94,7 +94,7 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
 
 
 def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:
-    """Return tables of the values per row of each run, which messages call by its name."""
+    """Evaluate each run and return its table of values per row; messages call runs by their names."""
     alone, data = Ranks(0, 1, torch.device("cpu")), request.get(DataOptions)
     inputs = open_inputs(preds, data, alone)
     first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)

@@ -211,7 +211,7 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
 
 
 def _stems(metric: TopKMetric) -> Iterable[str]:
-    """Return what a metric's keys are called, without cut-off and bucket, and with its cut-off where it has but one."""
+    """Return a metric's keys without cut-off and bucket, and with the cut-off where it has one only."""
     keys = dict.fromkeys(key.partition("/")[0] for key in list(metric.keys()))
     return dict.fromkeys([*(key.partition("@")[0] for key in keys), *(keys if len(keys) == 1 else ())])
 

@@ -100,7 +100,7 @@ class Files:
 
 
 def everywhere(path: str) -> str:
-    """Return a path that holds in any folder."""
+    """Return a path that names the same file from any folder."""
     return path if is_address(path) else str(Path(path).absolute())
 
 
@@ -122,7 +122,7 @@ class Inputs:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What every rank has to have found, by what it is called."""
+        """What every rank must have found alike, by its name."""
         rows = {f"rows of {run.preds.path}": run.num_rows for run in self.runs}
         train = {} if self.train is None else {f"rows of {self.train.target.path}": self.train.num_rows}
         return {**rows, **train, "number of labels": self.files.num_labels}
@@ -168,7 +168,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
 def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, Sequence[str] | None]:
     """Return the training counts, if a file gives them, and the names of all labels, where they are names.
 
-    Names are gathered where more files than one run and its targets hold them.
+    Names are gathered first where other files than one run and its targets hold names.
 
     Raises:
         CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
@@ -449,7 +449,7 @@ def _column(part: Part, column: str, unknown: str) -> list[str | None]:
 def _of_queries(
     path: str, parts: Sequence[tuple[Part, Format]], columns: Columns, queries: Sequence[str], unknown: str
 ) -> list[str | None]:
-    """Return the group of each query of files whose lines name theirs; the group stands where an item does."""
+    """Return the group of each query of files whose lines name a query; groups are read as items are."""
 
     def opened(part: Part, form: Format) -> Any:
         try:

@@ -89,7 +89,7 @@ def _shortened(message: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the lines, of which one that ends in a colon announces the next, as one."""
+    """Return lines as one, with semicolons between them, but none behind a colon."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return "".join(line + (" " if line.endswith(":") else "; ") for line in lines).removesuffix("; ").strip()
 

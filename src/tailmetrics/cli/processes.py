@@ -56,7 +56,7 @@ class Ranks:
     def agreement(self) -> Iterator[None]:
         """Raise an error of any rank on all of them, so that none waits for one that has stopped.
 
-        Every rank has to come by, and none may wait for others inside.
+        Every rank must enter it, and none may wait for others inside.
         """
         error: Exception | None = None
         try:
@@ -122,7 +122,7 @@ def joined_processes(device: str) -> Iterator[Ranks]:
 
 @contextmanager
 def progress(what: str, total: float, ranks: Ranks) -> Iterator[Callable[..., None]]:
-    """Show how far it is, on the first rank and on a terminal; yields what to call with what is done of ``total``."""
+    """Show progress on the terminal of the first rank. Yields a function to call with how much of ``total`` is done."""
     console = Console(stderr=True)
     hidden = not (ranks.is_first and console.is_terminal)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())

@@ -145,7 +145,7 @@ class RowTable:
         return found | {key: False for key, (column, *_) in facts.labels.items() if column in self.columns}
 
     def told_by(self, other: RowTable) -> RowTable:
-        """Return the table with what another one tells of the same columns, where it tells nothing itself."""
+        """Return the table with the facts of another one, if it has none of its own."""
         return self if self.facts is not None else replace(self, facts=other.facts)
 
     def column(self, name: str) -> list[Any]:

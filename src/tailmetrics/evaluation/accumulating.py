@@ -157,7 +157,7 @@ class Evaluation:
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Keep what metrics warn of, for the report: they do so of the first batch alone."""
+        """Keep the warnings of metrics for the report: they come with the first batch alone."""
         token = TOLD.set(self.told)
         try:
             yield
@@ -338,7 +338,7 @@ class Evaluation:
         return names
 
     def _labels_with_rows(self) -> list[tuple[LabelAveragedMetric, list[int]]]:
-        """Return the macro averages that count relevant rows, with how many labels, of each bucket, have one."""
+        """Return each macro average with the number of labels of each bucket that have a relevant row."""
         found: list[tuple[LabelAveragedMetric, list[int]]] = []
         known: dict[str, Tensor] = {}
         for metric in self.members:
@@ -423,7 +423,7 @@ class Evaluation:
         chance: Mapping[str, float],
         intervals: Mapping[str, Interval],
     ) -> Iterator[str]:
-        """Yield which values over all labels are worse than with equal scores: a sign of labels numbered otherwise."""
+        """Yield which values over all labels are worse than those of equal scores: labels may be numbered otherwise."""
         worse = []
         for metric in (one for one in self.members if one.buckets is None):
             for key in map(self.collection._set_name, metric.row_keys()):
@@ -440,7 +440,7 @@ class Evaluation:
 
 
 def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
-    """Yield each stem of a metric by bucket with what its values are of; of calibration, how many predictions."""
+    """Yield each stem of a metric by bucket with its caption; that of a calibration error counts predictions."""
     if not isinstance(metric, CalibrationErrorAtK):
         yield from captions_of(metric).items()
         return
@@ -494,7 +494,7 @@ def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
 
 
 class RowCounts(ExactMetric):
-    """Rows, those of each group, and their relevant labels in all and by bucket, however many labels there are.
+    """Counts rows, the rows of each group, and relevant labels in all and by bucket.
 
     Args:
         bucketings: The buckets, any number of times.

@@ -127,7 +127,7 @@ def compare_runs(
 
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what to know of runs, each sentence once; of what is not true of all, the names of the runs come first."""
+    """Return the warnings of all runs, each once; before one that is not of all runs stand the names of its runs."""
     said: dict[str, list[str]] = {}
     for name, sentences in runs.items():
         for sentence in dict.fromkeys(sentences):

@@ -279,7 +279,7 @@ def prepared(
     ignore_index: int | None = None,
     confidence: float | None = None,
 ) -> Evaluation:
-    """Return an evaluation that has seen no row, of copies of the metrics, with all known that they left open.
+    """Return an evaluation of copies of the metrics, completed by what is known, before its first row.
 
     The arguments are those of :func:`evaluate` and of :class:`Evaluation`; ``groups`` are names of groups of rows, and
     ``num_labels`` is the number of columns of scores, where that is what predictions are. Labels of equal counts are
@@ -416,7 +416,7 @@ def _training(
 
 
 def note_on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
-    """Return what the catalogue is, if a value depends on how many labels there are that no list shows."""
+    """Return a note on the size of the catalogue, if a metric depends on it."""
     if not any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics):
         return ()
     return (

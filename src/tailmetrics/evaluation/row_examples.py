@@ -27,7 +27,7 @@ NOT_RANKED = 2**62
 
 
 class Kept(NamedTuple):
-    """A row that is kept: the one with the least hash comes first, then the one with the least rest."""
+    """A row that is kept. Rows are ordered by hash, then by the other fields."""
 
     hash: int
     number: int | None

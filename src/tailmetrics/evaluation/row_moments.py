@@ -43,10 +43,10 @@ def has_scipy() -> bool:
 
 
 def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
-    """Return the intervals of values that there are, around them.
+    """Return the intervals of the values in ``scalars``, each with its value.
 
-    There is none where rows tell another value: a metric may call 0 / 0 of a bucket 0, and rows that bucket unmeasured.
-    Areas are told by bins, to a ten thousandth.
+    Its ends are NaN where rows give another value: a metric may count 0 / 0 of a bucket as 0, where rows call the
+    bucket unmeasured. Areas from bins may differ by 1e-4.
     """
     valued: dict[str, Interval] = {}
     for key in (key for key in found if key in scalars):

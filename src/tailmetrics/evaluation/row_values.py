@@ -47,7 +47,7 @@ LISTED = "list length"
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether rows have a value to compare runs by: not an average over labels, nor what is shown, good or bad."""
+    """Whether rows have values by which runs are compared: those of averages over labels, or of what is shown, do not."""
     by_rows = getattr(metric, "average", "samples") in ("samples", "micro")
     return type(metric)._of_rows is not TopKMetric._of_rows and by_rows and not isinstance(metric, ShownMetric)
 
@@ -117,7 +117,7 @@ class RowFacts:
 
 
 def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
-    """Whether it is known what rows change: of an average over labels or, if ``shown``, a function of what is shown."""
+    """Whether each row's effect is known: on an average over labels or, if ``shown``, a function of what is shown."""
     if metric.weighted:
         return False
     if isinstance(metric, ExposureMetric):  # neither good nor bad, so that no comparison reads it
@@ -219,7 +219,7 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
 
 
 def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
-    """Return the rows and labels of the cells where something is added to the state that there is of some, if any."""
+    """Return rows and labels of the cells that a batch changes in the one of some states that there is, if any."""
     increment: Any = next((prepared[name] for name in names if name in prepared), None)
     blocks: Iterator[AtCells] = increment.blocks() if isinstance(increment, InBlocks) else iter([increment])
     parts = [
@@ -259,7 +259,7 @@ def taken(pair: Lists, order: Ints) -> Lists:
 
 
 class RowColumns:
-    """What rows are worth, a batch at a time, as columns: numbers, two for a ratio, or lists of coded labels.
+    """Values of rows as columns, a batch at a time: numbers, two for a ratio, or lists of coded labels.
 
     Args:
         collection: The metrics; those without values per row are left out.

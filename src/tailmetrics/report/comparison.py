@@ -118,7 +118,7 @@ class ComparisonReport(Shown):
 
     @property
     def overall(self) -> list[str]:
-        """Keys of values over all rows and labels; all keys where there are but those of groups."""
+        """Keys of values over all rows and labels; all keys, if there are only those of groups."""
         found = [key for key, part in self.parts.items() if not part.group and part.bucket in ("", *GAPS)]
         return found or ([] if self.by_bucket else list(self.parts))
 
@@ -310,8 +310,8 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
 def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, gutter: int) -> Iterator[Chart]:
     """Yield a drawing of the differences from the baseline for each other run.
 
-    Intervals of runs that agree in every row leave room for what was never seen; they are cut off, for they would hide
-    the others.
+    Runs that agree in every row have wide intervals, for what was never seen. These are cut off, because they would
+    hide the others.
     """
     for place, run in enumerate(report.runs[1:], 1):
         found = {name: report.against(key, run) for name, key in keys.items()}

@@ -41,7 +41,7 @@ _OF_LATEX = str.maketrans(
 
 
 def number(value: float, place: bool = False) -> str:
-    """Return a value as a table shows it; a place in a list without digits that say nothing.
+    """Return a value as a table shows it; a place in a list has one decimal at most.
 
     >>> number(2.0), number(2.0, place=True), number(5141.5, place=True), number(math.nan)
     ('2.0000', '2', '5,141.5', '–')
@@ -97,7 +97,7 @@ def without_zero(text: str) -> str:
 
 
 def brief(value: float, place: bool = False) -> str:
-    """Return a value as there is room for it above a bar; a place in a list without digits that say nothing."""
+    """Return a value in few letters, for the room above a bar; a whole place in a list has no decimals."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
     size = abs(value)
@@ -121,7 +121,7 @@ def cut(text: str, letters: int) -> str:
 
 
 def rounded(value: int) -> str:
-    """Return a count as there is room for it under a bar."""
+    """Return a count in few letters, for the room under a bar."""
     for unit, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if abs(value) >= max(unit, 10_000):
             return f"{value / unit:.1f}".removesuffix(".0") + letter

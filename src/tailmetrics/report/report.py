@@ -460,7 +460,7 @@ def _overall(report: Report) -> Section:
 
 
 def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield cross-entropies of rows with one relevant label each, such as tokens, and what people quote of them."""
+    """Yield each cross-entropy of rows with one relevant label, such as tokens, with its perplexity in words."""
     for key, value in report.overall.items():
         if "cross_entropy" in key and (report.positives is None or report.positives == report.rows):
             one = report.intervals.get(key)
@@ -531,7 +531,7 @@ def _table(
 
 
 def _denominators(report: Report, names: Sequence[str]) -> list[str]:
-    """Return how many rows metrics divide by that leave rows out, as intervals know; nothing where that differs."""
+    """Return how many rows count in metrics that leave rows out; nothing if metrics differ in it."""
     known = ([report.intervals.get(_key_of(report, metric, name)) for name in names] for metric in report.by_bucket)
     rows = {tuple(None if one is None else one.n for one in of) for of in known if any(of)}
     fewer = [of for of in rows if {*of} - {None, report.rows}]
@@ -618,7 +618,7 @@ def _beside_a_bar(
 
 
 def _beside(report: Report, with_references: bool) -> Iterator[Section]:
-    """Yield each value beside those of the models that need no run, on demand, and what equal scores hide."""
+    """Yield values beside chance, popularity and the attainable, on demand, and what equal scores hide."""
     references, bounds = report.references if with_references else None, report.tie_bounds
     if references:
         caption = "Chance: all scores equal. Popularity: training counts as scores. Attainable: the targets as scores."

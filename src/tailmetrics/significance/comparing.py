@@ -152,7 +152,7 @@ class Contrast(Estimate):
         return self.swapped.read(np.stack([bits @ column[self.differing] for column in self.swapped.columns], axis=1))
 
     def comparison(self, run: str, baseline: str, draws: Array | None, null: Array, confidence: float) -> Comparison:
-        """Return what bootstrap ``draws`` of the difference, and what it is under swaps (``null``), say of it."""
+        """Return the comparison, from bootstrap ``draws`` of the difference and its values under swaps, ``null``."""
         value, baseline_value = (float(np.mean(side.runs)) for side in self.models)
         if self.kind in ("mean", "ratio", "median") and self.plain:
             value, baseline_value = (total(side) for side in self.sides)  # of the rows that count in both
@@ -195,8 +195,8 @@ class Contrast(Estimate):
 def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
     """Return the share of the null distribution at least as far from zero as what was observed.
 
-    What differs by rounding alone is equal, and counts half where ``mid``; what is undefined counts as far. Unless the
-    distribution is ``exact``, what was observed is one of it.
+    Values that differ by rounding alone are equal and, if ``mid``, count half. NaN counts as far. Unless the
+    distribution is ``exact``, the observed value is counted as one of it.
 
     Source: Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth, SAGMB 9 (2010), for what was observed.
     """

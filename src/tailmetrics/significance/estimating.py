@@ -67,7 +67,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an interval is chosen by.
+    """What decides which interval is used.
 
     Attributes:
         value: The value.
@@ -386,7 +386,7 @@ def _around_most(values: Array, bounds: tuple[float, float], confidence: float) 
 
 
 def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
-    """Return how often to draw: with m draws no p-value is below 1 / (m + 1), which is to be half its level at most.
+    """Return how often to draw. With m draws no p-value is below 1 / (m + 1), which must be at most half the level.
 
     The end of an interval lies among m resamples, too.
     """

@@ -83,7 +83,7 @@ class Influence:
         )
 
     def of_drawn_labels(self) -> tuple[float, int]:
-        """Return what the variance is larger by if labels are drawn, too, and the degrees of freedom of that.
+        """Return what drawn labels add to the variance, and its degrees of freedom.
 
         The variance between labels, less what cells have added to it, which the variance between rows has already.
 
@@ -407,7 +407,7 @@ OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
 
 
 def _roc(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
-    """Return the area of each label, and what one more relevant and one more other row of each bin change of it.
+    """Return the area of each label, and what one more relevant row, or one more other row, of a bin adds to it.
 
     A = sum_b R_b (O_<b + O_b / 2) / (m n). Shape (L,), (L, B), (L, B), from counts of shape (L, B).
     """
@@ -422,7 +422,7 @@ def _roc(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
 
 
 def _precision(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
-    """Return the average precision of each label, and what one more row of each bin changes of it, as :func:`_roc`.
+    """Return the average precision of each label, and what one more row of a bin adds to it, as :func:`_roc` does.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above.
     """

@@ -46,7 +46,7 @@ class Ratios:
         return found
 
     def minus(self, other: Ratios) -> Ratios:
-        """Return the difference; ratios with one denominator are one."""
+        """Return the difference. Two ratios with the same denominator become one."""
         merged: list[Term] = []
         for sign, top, bottom in (*self.terms, *((-sign, top, bottom) for sign, top, bottom in other.terms)):
             place = next((place for place, one in enumerate(merged) if np.array_equal(one[2], bottom)), None)
