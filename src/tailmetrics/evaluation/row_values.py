@@ -47,7 +47,7 @@ LISTED = "list length"
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether rows have values by which runs are compared: those of averages over labels, or of what is shown, do not."""
+    """Whether rows have values to compare runs by. Averages over labels and metrics of what is shown have none."""
     by_rows = getattr(metric, "average", "samples") in ("samples", "micro")
     return type(metric)._of_rows is not TopKMetric._of_rows and by_rows and not isinstance(metric, ShownMetric)
 
