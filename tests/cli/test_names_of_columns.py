@@ -75,8 +75,8 @@ def test_hints_lead_to_a_number(call, more):
     status, said = call("--target", "y.csv", *more)
     assert status != 0
     assert "--label-names NAMES says the name of each label of p.npy, in its order; or write numbers for names" in said
-    for options in (("--target", "y.csv", *more, "--label-names", "vocab.txt"), ("--target", "numbers.csv")):
-        status, said = call(*options)
+    if not more:  # with names, it is the test above
+        status, said = call("--target", "numbers.csv")
         assert (status, "0.6667" in said) == (0, True)
 
 

@@ -48,7 +48,7 @@ def test_labels_by_name(write):
         read_label_counts(path, label_names=["a"])
 
 
-@pytest.mark.parametrize("name", ["code", "codes", "Label_ID", "class", "tag"])
+@pytest.mark.parametrize("name", ["item_id", "code", "codes", "Label_ID", "class", "tag"])
 def test_usual_names_of_the_column_of_labels(write, name):
     """A column of codes, classes or tags holds the labels."""
     assert read_label_counts(write("c.csv", f"{name},count\nb,7\na,3\n"), label_names=["a", "b"]).tolist() == [3, 7]
@@ -97,6 +97,9 @@ def test_a_label_with_a_no_break_space_is_another_label(write, known):
         ("c.csv", "first,last\n1,3\n", "line 1: nothing tells labels from counts in its columns first, last"),
         ("c.csv", "label,x,y\n1,3,5\n", "line 1: nothing tells labels from counts in its columns label, x, y"),
         ("c.csv", "label\n1\n", "line 1: nothing tells labels from counts in its columns label"),
+        ("c.csv", "label,label,count\n2,2,7\n", "nothing tells labels from counts in its columns label, label, count"),
+        ("c.csv", "label,count\n1000000000000000,7\n", "counts the label 1000000000000000"),
+        ("c.npy", np.array([2**63, 1, 1], np.uint64), "label 0: holds the count 9223372036854775808"),
         ("c.txt", "", "is empty"),
         ("c.md", "3", "is of no format for label counts"),
     ],

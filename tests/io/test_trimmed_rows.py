@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tailmetrics.io import DataFileError, read, read_label_counts, read_label_names, read_target
+from tailmetrics.io import DataFileError, read, read_label_names, read_target
 
 LISTS = [[3, 5, 3, 7], [1, 1, 1, 1], [2, 4, 6, 0]]
 
@@ -134,25 +134,3 @@ def test_ids_near_the_end_of_64_bits(tmp_path, rows_of):
     np.save(tmp_path / "y.npy", [0])
     with pytest.raises(DataFileError, match=rf"row 0: holds the label id {2**63}"):
         list(read(tmp_path / "p.npy", tmp_path / "y.npy"))
-
-
-def test_counts_whose_labels_have_another_name(tmp_path):
-    """A column that usually holds items is that of the labels, and so is the only other one; of two nothing is taken.
-
-    Counts in any order beside labels that are not read would go to the wrong labels.
-    """
-    path = tmp_path / "c.csv"
-    path.write_text("item_id,count\n2,7\n0,3\n")
-    assert read_label_counts(path, num_labels=3).tolist() == [3, 0, 7]
-    path.write_text("kind,count\n2,7\n0,3\n")
-    assert read_label_counts(path, num_labels=3).tolist() == [3, 0, 7]
-    for header in ("kind,place,count", "label,label,count"):
-        path.write_text(f"{header}\n2,2,7\n")
-        with pytest.raises(DataFileError, match=f"nothing tells labels from counts in its columns {header[:4]}"):
-            read_label_counts(path)
-    path.write_text("label,count\n1000000000000000,7\n")
-    with pytest.raises(DataFileError, match=r"c\.csv: "):
-        read_label_counts(path)
-    np.save(tmp_path / "c.npy", np.array([2**63], np.uint64))
-    with pytest.raises(DataFileError, match=r"c\.npy, label 0: holds the count 9223372036854775808"):
-        read_label_counts(tmp_path / "c.npy")
