@@ -1,5 +1,7 @@
 """`tailmetrics compare` of tables: what is not about the same thing is refused, and in what it differs is said."""
 
+import json
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -76,13 +78,29 @@ def test_queries_that_count_as_empty(given, evaluated, compared, tailmetrics, tm
         compared(full, zero, "--resamples", 100)
 
 
-def test_an_argument_that_no_key_tells(table, tailmetrics):
-    """Two metrics of one name that leave rows out differently."""
+@pytest.mark.parametrize("other", ["k: 3, empty_target_action: skip", "k: 2", "k: 3, ties: expected"])
+def test_an_argument_that_no_key_tells(table, tailmetrics, other):
+    """Two metrics of one name with one other argument."""
     one = table("one", [("RecallAtK", "{k: 3, name: mine}")])
-    other = table("other", [("RecallAtK", "{k: 3, name: mine, empty_target_action: skip}")])
-    status, _, err = tailmetrics("compare", one, other)
+    two = table("two", [("RecallAtK", f"{{{other}, name: mine}}")])
+    status, _, err = tailmetrics("compare", one, two)
     assert status == 2
-    assert "different arguments of 'mine" in err
+    assert "different arguments of 'mine'" in err
+    assert (" (k=3, k=2)" in err) == (other == "k: 2")
+
+
+@pytest.mark.filterwarnings("always:compare. the threshold")
+def test_thresholds_of_their_own(given, evaluated, tailmetrics, tmp_path):
+    """Two models with a threshold each are compared; the report and the terminal say which has which."""
+    words = given(preds=np.array([[0.9, 0.7], [0.1, 0.7]]), target=np.array([[True, False], [False, True]]))
+    tables = [tmp_path / f"{name}.parquet" for name in ("low", "high")]
+    for table, cut in zip(tables, (0.6, 0.8), strict=True):
+        metric = ["--metrics+=F1AtThreshold", f"--metrics.threshold={cut}", "--metrics.name=f1"]
+        evaluated(*words, *metric, "--per-row", table)
+    status, _, err = tailmetrics("compare", *tables, "--out", tmp_path / "compared")
+    said = "the threshold of 'f1' is 0.6 in 'low', 0.8 in 'high'"
+    assert (status, f"warning: {said}" in err) == (0, True), err
+    assert said in json.loads((tmp_path / "compared" / "compare.json").read_text())["warnings"][0]
 
 
 def test_names_of_labels_are_what_counts(given, config, evaluated, compared, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import tailmetrics as tm
+from cases import FEW
 from tailmetrics.evaluation.digest import RunDigest, merged
 
 COUNTS = [9, 5, 4, 3, 2, 1, 1, 0]
@@ -118,7 +119,7 @@ def test_each_other_change_shows_in_its_entry():
 
 
 def test_what_a_key_says_is_no_argument():
-    """Other cut-offs, thresholds or row groups beside it leave a key's digest alone; thresholds per label are none."""
+    """Other cut-offs, thresholds or row groups beside it leave a key's digest alone."""
 
     def keys(*made):
         return RunDigest(made).entries()["keys"]
@@ -126,8 +127,28 @@ def test_what_a_key_says_is_no_argument():
     assert keys(tm.RecallAtK(k=[1, 2]))["recall@1"] == keys(tm.RecallAtK(k=1))["recall@1"]
     one, more = (keys(tm.PrecisionAtThreshold(threshold)) for threshold in (0.5, [0.5, 0.9]))
     assert one["micro_precision@t0.5"] == more["micro_precision@t0.5"]
-    low, high = (tm.PrecisionAtThreshold(torch.full((8,), cut)) for cut in (0.25, 0.75))
-    assert keys(low) != keys(high)
+
+
+def test_cuts():
+    """Each key has its k or threshold, which a name of one's own does not tell; thresholds per label have a digest."""
+
+    def cuts(*made):
+        return RunDigest(made).entries()["cuts"]
+
+    assert cuts(tm.RecallAtK(k=[1, 2])) == {"recall@1": "k=1", "recall@2": "k=2"}
+    assert cuts(tm.RecallAtK(k=30, name="mine")) == {"mine": "k=30"}
+    assert cuts(tm.PrecisionAtThreshold(0.6, name="mine")) == {"mine": "threshold=0.6"}
+    low, high = (tm.PrecisionAtThreshold(torch.tensor([0.25, cut, 0.75])) for cut in (0.5, 0.625))
+    assert [*cuts(low)] == [*cuts(high)]
+    assert cuts(low)["micro_precision@t"].startswith("threshold=0.25 to 0.75, one for each label, ")
+    assert cuts(low) != cuts(high)
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_every_key_has_its_cut(case):
+    """No key of any metric is left out."""
+    metric = case.metric()
+    assert [*RunDigest([metric]).entries()["cuts"]] == list(metric.keys())
 
 
 def test_what_no_metric_needs_has_no_digest():

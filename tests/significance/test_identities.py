@@ -9,6 +9,7 @@ from tailmetrics.significance import compare
 
 RUNS = {name: {"recall@2": [1.0, 0.5, 0.0], "mrr": [1.0, 1.0, 0.5]} for name in ("old", "new")}
 SAME = {"version": "1", "targets": "aa", "buckets": "bb", "counts": "cc", "options": "dd", "keys": {"recall@2": "ee"}}
+SAME["cuts"] = {"recall@2": "k=2"}
 
 
 def test_runs_about_the_same_thing_are_compared():
@@ -26,6 +27,7 @@ def test_runs_about_the_same_thing_are_compared():
         ({"options": "a"}, "different options;"),
         ({"targets": "a", "options": "a"}, "different targets and options;"),
         ({"keys": {"recall@2": "a"}}, "different arguments of 'recall@2';"),
+        ({"cuts": {"recall@2": "k=3"}}, r"different arguments of 'recall@2' \(k=2, k=3\);"),
         ({"version": "2", "targets": "a"}, "different versions of their digests;"),
     ],
 )
@@ -34,6 +36,20 @@ def test_what_differs_is_named(change, words):
     remedy = "with the same version of tailmetrics" if "version" in change else "on the same targets"
     with pytest.raises(ValueError, match=f"compare: 'old' and 'new' have {words} evaluate both {remedy}"):
         compare(RUNS, identities={"old": SAME, "new": {**SAME, **change}})
+
+
+def test_each_model_has_its_threshold():
+    """Thresholds may be tuned for each model: a warning says which model has which, once for all buckets."""
+    runs = {name: {"f1": [1.0, 0.5, 0.0], "f1/head": [1.0, 1.0, 0.5]} for name in ("old", "new")}
+    known = {
+        name: {**SAME, "cuts": dict.fromkeys(runs[name], cut)}
+        for name, cut in (("old", "threshold=0.6"), ("new", "threshold=0.8"))
+    }
+    with pytest.warns(
+        UserWarning, match=r"compare: the threshold of 'f1' is 0\.6 in 'old', 0\.8 in 'new'\. Tune"
+    ) as said:
+        assert len(compare(runs, identities=known, resamples=100)) == 2
+    assert len(said) == 1
 
 
 def test_every_pair_is_looked_at():

@@ -3,7 +3,7 @@
     digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
     digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
-                                                                   # "version": plain data
+                                                                   # "cuts", "version": plain data
     merged([entries, entries, ...]) -> dict                        # of processes with a share of the rows each
 
 A table of values per row keeps the entries as JSON under the Parquet key ``tailmetrics.identity``. The targets are
@@ -24,16 +24,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
 
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Of the digests: those of different versions say nothing about one another."""
 
-ELSEWHERE: Final = ("k", "buckets", "label_counts", "num_labels", "row_groups")
-"""Settings of a metric that its key or another entry tells, and the size of the catalogue: no row's value needs it."""
+ELSEWHERE: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
+"""Settings of a metric that another entry tells, and the size of the catalogue: no row's value needs it."""
 
 Ints = NDArray[np.int64]
 _MODULUS: Final = 2**256
@@ -84,11 +86,19 @@ class RunDigest:
                 buckets.add(_of_labels(assignment, known, self._codes, json.dumps(names).encode()))
             if isinstance(of_metric := getattr(metric, "label_counts", None), Tensor):
                 counts.add(_of_labels(_array(of_metric), _array(of_metric) != 0, self._codes, b""))
+        cuts = [
+            (key, m, k)
+            for m in metrics
+            for k in m.cutoffs
+            for key in list(m.keys())
+            if f"{key}/".startswith(f"{m._key(k)}/")
+        ]
         self._fixed = {
             "buckets": _of_all(buckets),
             "counts": _of_all(counts),
             "options": dict(options or {}),
-            "keys": {key: _of_arguments(m) for m in metrics for key in list(m.keys())},
+            "keys": {key: _of_arguments(m) for key, m, _ in cuts},
+            "cuts": {key: _cut(m, k) for key, m, k in cuts},
             "version": VERSION,
         }
 
@@ -108,7 +118,7 @@ class RunDigest:
         ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names, and the bucket of
         each label that is not ``unseen``. ``"counts"``: training counts of metrics that weigh by them. ``"options"``:
         as given, so that an error can name the one that differs. ``"keys"``: for each key a digest of the metric's
-        other arguments. ``"version"``: of this form.
+        other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"version"``: of this form.
         """
         return {"targets": f"{self._targets:064x}", **self._fixed}
 
@@ -174,9 +184,19 @@ def _of_all(digests: set[str]) -> str | None:
 
 
 def _of_arguments(metric: TopKMetric) -> str:
-    in_key = ELSEWHERE if isinstance(getattr(metric, "threshold", None), Tensor) else (*ELSEWHERE, "threshold")
-    others = {name: value for name, value in settings_of(metric).items() if name not in in_key}
+    others = {name: value for name, value in settings_of(metric).items() if name not in ELSEWHERE}
     return sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+
+
+def _cut(metric: TopKMetric, k: Any) -> str:
+    """Return the cut-off or threshold of a key in words; of a threshold for each label also a digest."""
+    if not isinstance(metric, ThresholdMetric):
+        return f"k={k}"
+    limits = metric.threshold
+    if not isinstance(limits, Tensor):
+        return f"threshold={k}"
+    low, high = limits.aminmax()
+    return f"threshold={float(low):g} to {float(high):g}, one for each label, {digest_of(limits)}"
 
 
 def _codes(names: Sequence[str]) -> Ints:

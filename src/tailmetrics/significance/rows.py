@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
@@ -260,7 +261,8 @@ def check_names(
 def check_identities(caller: str, identities: Identities | None, runs: Collection[str], keys: Collection[str]) -> None:
     """Refuse runs whose targets, buckets, training counts, options or arguments of keys differ.
 
-    An entry that is None or missing is not compared.
+    An entry that is None or missing is not compared. Each model may have a threshold of its own, tuned on other rows: a
+    warning says which.
 
     Args:
         caller: Opens messages.
@@ -287,6 +289,16 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
                 raise ValueError(
                     f"{caller}: {other!r} and {name!r} have different {' and '.join(wrong)}; evaluate both {same}."
                 )
+    cuts = {name: identities[name].get("cuts") or {} for name in runs}
+    said: dict[str, dict[str, None]] = {}
+    for key in keys:
+        of_key = {name: cut[key].partition("=")[2] for name, cut in cuts.items() if key in cut}
+        if len({*of_key.values()}) > 1:
+            told = ", ".join(f"{cut} in {name!r}" for name, cut in of_key.items())
+            said.setdefault(told, {})[key.partition("/")[0]] = None
+    for told, stems in said.items():
+        text = f"{caller}: the threshold of {', '.join(map(repr, stems))} is {told}. Tune no threshold on these rows."
+        warnings.warn(text, stacklevel=3)
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
@@ -303,8 +315,14 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collectio
         named = ", ".join(name for name in sorted({*mine, *its}) if mine.get(name) != its.get(name))
         found = [f"{words} ({named})" if words == MEANT["options"] else words for words in found]
     arguments, others = one.get("keys") or {}, other.get("keys") or {}
-    changed = [key for key in keys if differ(arguments.get(key), others.get(key))]
-    return [*found, *([f"arguments of {', '.join(map(repr, changed))}"] if changed else [])]
+    changed = {key: "" for key in keys if differ(arguments.get(key), others.get(key))}
+    cuts, its_cuts = one.get("cuts") or {}, other.get("cuts") or {}
+    for key in keys:
+        cut, its_cut = cuts.get(key), its_cuts.get(key)
+        if differ(cut, its_cut) and f"{cut} {its_cut}".count("threshold=") < 2:
+            changed[key] = f" ({cut}, {its_cut})"
+    said = ", ".join(f"{key!r}{how}" for key, how in changed.items())
+    return [*found, *([f"arguments of {said}"] if changed else [])]
 
 
 def _itself_and_stems(key: str) -> Iterator[str]:
