@@ -147,7 +147,7 @@ def test_intervals_hold_the_value_they_are_of(made, config, evaluated):
 @pytest.mark.slow
 def test_every_preset_runs_on_scores(made, given, tailmetrics, name):
     """Each preset evaluates a matrix of scores against one label per row; one that has no buckets says so."""
-    options = [*given(preds=np.random.default_rng(1).random((60, 30)), target=np.arange(60) % 30)]
+    options = [*given(preds=np.random.default_rng(1).normal(size=(60, 30)), target=np.arange(60) % 30)]
     options += ["--train-target", made.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
     unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
@@ -203,6 +203,10 @@ def test_probabilities_of_a_file(given, evaluated, tailmetrics):
     assert found["mrr"] == before["metrics"]["mrr"]
     refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert refused[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
+    for scores in (chances + 1, np.log(chances)):  # logits without a negative one, and with
+        words = [*given(preds=scores, target=target), "--preset", "next_location", "--num-labels", 12]
+        err = tailmetrics("evaluate", *words, "--probabilities")[2]
+        assert "but probabilities lie between 0 and 1\nhint: leave --probabilities out where scores are logits." in err
 
 
 def test_one_preset_at_a_time(tailmetrics):

@@ -160,6 +160,8 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     np.save("scores.npy", names["scores"])
     np.save("places.npy", names["visited"])
     np.save("visits.npy", names["visited"])
+    np.save("classes.npy", names["visited"])
+    np.save("images.npy", names["images"])
     for file, rows in (("submission", names["submission"]), ("bought", names["bought"])):
         listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(rows)]
         Path(f"{file}.csv").write_text("\n".join(["id,labels", *listed]) + "\n")
@@ -174,6 +176,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         "recsys": ("recall_skip@10", printed["Recommendation"]["recall@10"]),
         "retrieval": ("ndcg@10", printed["Retrieval"]["ndcg@10"]),
         "next_location": ("accuracy@5", printed["Next location, next item"]["accuracy@5"]),
+        "scores.npy": ("macro_recall@1", printed["Long-tailed images"]["macro_recall@1"]),
         "map12": ("map_attainable@12", printed["A competition"][""]),
         "language_model": ("cross_entropy", float(torch.nn.functional.cross_entropy(*tokens))),
     }

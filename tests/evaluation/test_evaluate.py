@@ -1,7 +1,8 @@
 """``tailmetrics.evaluate``: the same values as the metrics, from any form of input, in batches of any size."""
 
+import warnings
 from inspect import signature
-from math import log, nan
+from math import e, inf, log, nan
 
 import pytest
 import scipy.sparse
@@ -173,6 +174,49 @@ def test_what_metrics_warn_of_is_in_every_report():
     for evaluation in (first, second, third):
         (told,) = evaluation.report("").notes
         assert told.startswith("CrossEntropy: preds, float32 [4, 5], lie between 0 and 1 and add up to 1 in each row")
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (torch.tensor([[0.6, 0.3, 0.1, 0.0]]), " and add up to 1 in each row, as probabilities do"),
+        (torch.tensor([[0.9, 0.8, 0.1, 0.0]]), ", as probabilities do"),  # sigmoid, cosine, a rounded softmax
+        (torch.zeros(1, 4), None),  # a model that has learnt nothing
+        (torch.tensor([[0.9, 0.8, 0.1, 1.5]]), None),
+    ],
+)
+def test_scores_in_the_range_of_probabilities_are_told(scores, said):
+    """A softmax of numbers from 0 to 1 says little, whatever they add up to: of 1 beside three 0 it is e / (e + 3)."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        CalibrationErrorAtK(k=1).update(scores, torch.tensor([0]))
+    texts = [str(one.message) for one in told]
+    highest = f"each at most {e / (e + 3):.2g}."
+    assert not texts if said is None else (f"lie between 0 and 1{said}" in texts[0] and highest in texts[0])
+
+
+def test_a_loss_beside_values_of_labels():
+    """Labels, which have columns of their own, and the cross-entropy, ln L of equal scores, are in one report."""
+    report = evaluate(torch.zeros(12, 4), torch.arange(12) % 4, metrics=[CrossEntropy()], labels=True)
+    assert report.scalars["cross_entropy"] == pytest.approx(log(4))
+    assert report.labels.columns["support"].tolist() == [3, 3, 3, 3]
+
+
+def test_infinite_values_of_two_buckets_have_no_interval():
+    """Rows whose label has no probability: the loss is infinite in both buckets, and the gap is no number."""
+    scores, target = torch.zeros(24, 4), torch.arange(24) % 4
+    scores[torch.arange(24), target] = -inf
+    report = evaluate(scores, target, label_counts=[9, 8, 1, 1], buckets="thresholds:1,5", metrics=[CrossEntropy()])
+    assert report.by_bucket["global_cross_entropy"] == pytest.approx(
+        {"5+": inf, "1-4": inf, "unseen": nan}, nan_ok=True
+    )
+    assert {one.method for one in report.intervals.values()} == {"none: no finite value"}
+
+
+def test_training_is_given_once():
+    """Counts beside training targets of other counts are refused: one of the two would be left out."""
+    with pytest.raises(ValueError, match="^evaluate: both train_target= and label_counts= are given; pass"):
+        evaluate(torch.rand(2, 3), torch.tensor([0, 1]), label_counts=[3, 2, 1], train_target=torch.tensor([0, 2]))
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WHOLE])

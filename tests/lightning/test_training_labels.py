@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from counted import ROWS, Given, Model, Numbered, Stream, callback, counted, each_of, loader, trainer
@@ -256,7 +257,8 @@ def test_a_checkpoint_of_another_number_of_labels_is_refused(tmp_path: Path) -> 
     again = trainer(tmp_path, callback(num_labels=None), max_epochs=2)
     with pytest.raises(ValueError, match=message.format(" of the model")):
         again.fit(model, loader(), ckpt_path=tmp_path / "run.ckpt")
-    given = callback(label_counts=[2] * ROWS)
+    np.save(tmp_path / "counts.npy", [2] * ROWS)
+    given = callback(label_counts=str(tmp_path / "counts.npy"))
     trainer(tmp_path, given, max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
     assert given.frequency.counts.tolist() == [2] * ROWS  # counts that were given win
 

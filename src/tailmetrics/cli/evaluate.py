@@ -375,8 +375,8 @@ def stream(
                 if options.ignore_index is not None and target.ndim == 1:  # -1 is no label: such rows are left out, too
                     target = target.where(target != -1, options.ignore_index)
                 moved = tuple(one.to(ranks.device) for one in (preds if isinstance(preds, tuple) else (preds,)))
-                if options.probabilities:  # in double precision, where no two of them become equal
-                    moved = (moved[0].to(torch.float64).log(),)
+                if options.probabilities:
+                    moved = (_logarithm(moved[0]),)
                 ranking = evaluation.rank(
                     moved if isinstance(preds, tuple) else moved[0], target.to(ranks.device), row_groups=row_groups
                 )
@@ -391,6 +391,21 @@ def stream(
                 rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
                 raise CommandError(f"{file.path}, {rows}: {problem}", hint) from error
             advance(int(batch.rows[-1]) + 1 - dataset.start)
+
+
+def _logarithm(probabilities: Tensor) -> Tensor:
+    """Return the logarithm in double precision, where no two of them become equal.
+
+    Raises:
+        ValueError: If one lies outside of [0, 1].
+    """
+    outside = probabilities[(probabilities < 0) | (probabilities > 1 + 2**-10)]  # 16-bit numbers are rounded
+    if len(outside):
+        raise ValueError(
+            f"preds holds {float(outside[0]):.4g}, but probabilities lie between 0 and 1; leave --probabilities out "
+            "where scores are logits."
+        )
+    return probabilities.to(torch.float64).log()
 
 
 def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:

@@ -249,7 +249,7 @@ class Evaluation:
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
         shares = from_all((self.told, self.columns))
-        told, columns = dict.fromkeys(text for share, _ in shares for text in share), max(size for _, size in shares)
+        told, width = dict.fromkeys(text for share, _ in shares for text in share), max(size for _, size in shares)
         labels = examples = None
         with_rows = self._labels_with_rows()
         at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
@@ -283,7 +283,7 @@ class Evaluation:
                 *self._notes_on_misses(),
                 *self._notes_on_min_gain(),
                 *self._notes_on_buckets(),
-                *self._notes_on_chance(scalars, columns, references.get("chance", {}), intervals),
+                *self._notes_on_chance(scalars, width, references.get("chance", {}), intervals),
                 *told,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],

@@ -154,6 +154,11 @@ def evaluated(
     The other arguments are those of :func:`evaluate`; ``quick`` is the confidence of intervals from sums over rows.
     """
     check_count(CALLER, "batch_rows", batch_rows)
+    if train_target is not None and label_counts is not None:
+        raise ValueError(
+            f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
+            "the counts."
+        )
     metrics = listed(metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
     ignored = _ignored(given, ignore_index)

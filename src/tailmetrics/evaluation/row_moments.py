@@ -192,8 +192,9 @@ class RowMoments(ExactMetric):
             measured = [place for place in places if not isnan(sums[place].value)]
             at = self._pairs.get((measured[0], measured[-1])) if measured else None
             if at is not None:
-                unit = self._fixed_point.unit
-                products = [Fraction(int(one), unit) for one in self._fixed_point.totals(states["products"][:, at])]
+                unit, totals = self._fixed_point.unit, self._fixed_point.totals(states["products"][:, at])
+                # where a row is infinite, so is an end of its bucket, and nothing is made of the products
+                products = [Fraction(0 if one == inf else int(one), unit) for one in totals]
                 both = int(states["both"][0, at]), int(states["both"][1, at])
                 gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
                 of_keys[named(name)] = gap

@@ -9,6 +9,7 @@ from operator import length_hint
 from typing import Any, TypeAlias
 from warnings import warn
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
@@ -67,7 +68,7 @@ class TrainingLabels:
             if number is not None:
                 check_count("HeadToTailReport", kind, number, minimum=0)
         if label_counts is not None:
-            counts = torch.load(label_counts, weights_only=True) if isinstance(label_counts, str) else label_counts
+            counts = _read(label_counts) if isinstance(label_counts, str) else label_counts
             counts = check_counts("HeadToTailReport", "label_counts", counts)
             if num_labels not in (None, len(counts)):
                 raise ValueError(
@@ -202,6 +203,11 @@ class TrainingLabels:
                 f"HeadToTailReport: train_target has no target{of}; give it a key, an index or a function for each "
                 "loader, None for one without labels."
             ) from None
+
+
+def _read(path: str) -> Any:
+    """Return what ``numpy.save`` or ``torch.save`` wrote."""
+    return np.load(path) if path.endswith(".npy") else torch.load(path, weights_only=True)
 
 
 def _labels(target: Any, device: torch.device) -> Any:

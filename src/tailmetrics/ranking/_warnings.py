@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,18 +71,19 @@ def warn_of_ids(context: Context, ids: Tensor) -> None:
 
 
 def warn_of_probabilities(context: Context, scores: Tensor) -> None:
-    """Warn if dense scores (N, L), to which softmax is applied, are its result."""
+    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
     sample = _first_rows(context, scores)
-    if sample is None or sample.shape[1] < 2:
+    if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
         return
     allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
-    inside = bool(((sample >= 0) & (sample <= 1)).all())
-    if inside and bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all()):
-        warn_outside(
-            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each "
-            "row, as probabilities do, but are read as scores, whose softmax are the probabilities. If these are "
-            "probabilities, pass preds.log()."
-        )
+    of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
+    highest = 1 / (1 + (sample.shape[1] - 1) / math.e)  # of one score of 1 beside scores of 0
+    range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
+    warn_outside(
+        f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, as probabilities do, but are read "
+        f"as scores, whose softmax are the probabilities, each at most {highest:.2g}. If these are probabilities, "
+        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
+    )
 
 
 def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
