@@ -189,7 +189,7 @@ def test_scores_in_the_range_of_probabilities_are_told(scores, said):
     """A softmax of numbers from 0 to 1 says little, whatever they add up to: of 1 beside three 0 it is e / (e + 3)."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        CalibrationErrorAtK(k=1).update(scores, torch.tensor([0]))
+        tm.CalibrationErrorAtK(k=1).update(scores, torch.tensor([0]))
     texts = [str(one.message) for one in told]
     highest = f"each at most {e / (e + 3):.2g}."
     assert not texts if said is None else (f"lie between 0 and 1{said}" in texts[0] and highest in texts[0])
