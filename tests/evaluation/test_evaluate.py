@@ -197,7 +197,7 @@ def test_scores_in_the_range_of_probabilities_are_told(scores, said):
 
 def test_a_loss_beside_values_of_labels():
     """Labels, which have columns of their own, and the cross-entropy, ln L of equal scores, are in one report."""
-    report = evaluate(torch.zeros(12, 4), torch.arange(12) % 4, metrics=[CrossEntropy()], labels=True)
+    report = tm.evaluate(torch.zeros(12, 4), torch.arange(12) % 4, metrics=[tm.CrossEntropy()], labels=True)
     assert report.scalars["cross_entropy"] == pytest.approx(log(4))
     assert report.labels.columns["support"].tolist() == [3, 3, 3, 3]
 
@@ -206,7 +206,9 @@ def test_infinite_values_of_two_buckets_have_no_interval():
     """Rows whose label has no probability: the loss is infinite in both buckets, and the gap is no number."""
     scores, target = torch.zeros(24, 4), torch.arange(24) % 4
     scores[torch.arange(24), target] = -inf
-    report = evaluate(scores, target, label_counts=[9, 8, 1, 1], buckets="thresholds:1,5", metrics=[CrossEntropy()])
+    report = tm.evaluate(
+        scores, target, label_counts=[9, 8, 1, 1], buckets="thresholds:1,5", metrics=[tm.CrossEntropy()]
+    )
     assert report.by_bucket["global_cross_entropy"] == pytest.approx(
         {"5+": inf, "1-4": inf, "unseen": nan}, nan_ok=True
     )
@@ -216,7 +218,7 @@ def test_infinite_values_of_two_buckets_have_no_interval():
 def test_training_is_given_once():
     """Counts beside training targets of other counts are refused: one of the two would be left out."""
     with pytest.raises(ValueError, match="^evaluate: both train_target= and label_counts= are given; pass"):
-        evaluate(torch.rand(2, 3), torch.tensor([0, 1]), label_counts=[3, 2, 1], train_target=torch.tensor([0, 2]))
+        tm.evaluate(torch.rand(2, 3), torch.tensor([0, 1]), label_counts=[3, 2, 1], train_target=torch.tensor([0, 2]))
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WHOLE])
