@@ -43,6 +43,7 @@ SCORES = {
     "signed zeros": lambda scores: torch.where(scores > 0, 0.0, -0.0),
     "zeros and smallest numbers": lambda scores: torch.where(scores > 0, 0.0, scores.sign() * 1e-45),
     "mostly -inf": lambda scores: scores.masked_fill(scores < 1, -torch.inf),
+    "falling to -inf": lambda scores: torch.arange(scores.shape[1]).flip(0).log().expand(scores.shape),
     "infinite": lambda scores: torch.where(scores > 1, torch.inf, scores),
     "one above a tie": lambda scores: scores.clamp(max=0.5).index_fill(1, torch.tensor([scores.shape[1] - 1]), 2.0),
     "tied in the tail": lambda scores: scores.masked_fill(scores < 1, 0.25),
@@ -130,6 +131,22 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
     given = Entries(rows, ids, gains, target.shape[1])
     targets = Targets(*target.shape, None, kernels, given=given)
     return replace(targets, given=None, dense=target) if form == "gains" and not kernels.reads else targets
+
+
+def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels) -> None:
+    """They are found and counted as repeated by all their bits, also beside -1 and -2, which pad lists and targets."""
+    ends = torch.tensor([5, 2**16 - 1, 2**16 - 2, 2**15, 2**32 - 1])
+    for high in (2**16, 2**32, 2**40):
+        ids = torch.cat([ends, ends + high, torch.tensor([-1, -1])]).expand(3, -1)
+        target = torch.tensor([[5 + high, 2**16 - 1, -1], [2**32 - 1, 2**16 - 2 + high, 7], [-1, -1, -1]])
+        hits = Ranking(ids, True, None, None, None, Targets(3, None, None, kernels, padded=target)).hits
+        found = [sorted(set(row) - {NOT_RANKED}) for row in hits.ranks.tolist()]
+        assert found == [sorted(ids[0].tolist().index(one) + 1 for one in row if one in ids[0] and one >= 0)
+                         for row in target.tolist()]  # fmt: skip
+        distinct = ids[:, :10].clone()
+        assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, None)
+        distinct[2, 4] = distinct[2, 1]
+        assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, 2)
 
 
 @pytest.mark.parametrize("form", ["mask", "padded", "entries", "gains"])

@@ -145,11 +145,9 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     own = ranking.scores_of_targets
     # both -inf: a row without any retrieved label
     loss = torch.where(own > -torch.inf, -ranking.log_probabilities(own, entries.rows), torch.inf).clamp(min=0.0)
-    groups = 1 if buckets is None else len(buckets)
-    keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
-    keys = torch.where(entries.ids >= 0, keys, ranking.num_rows * groups)
-    shape = (ranking.num_rows,) if buckets is None else (ranking.num_rows, groups)
-    padding = ranking.targets.kernels.padding(keys, shape, entries.width, entries.ids.argsort(stable=True))
+    shape = (ranking.num_rows,) if buckets is None else (ranking.num_rows, len(buckets))
+    keys, order = ranking.targets.keys(buckets), entries.ids.argsort(stable=True)
+    padding = ranking.targets.kernels.padding(keys, shape, entries.width, order)
     losses = padding.place(loss, 0.0)
     n = padding.place((entries.ids >= 0).to(torch.int64), 0).sum(dim=-1)
     return torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))

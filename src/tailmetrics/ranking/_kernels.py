@@ -159,6 +159,12 @@ class Targets:
         counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
         return counts if self.row_mask is None else counts * self.row_mask
 
+    def keys(self, buckets: LabelBuckets | None) -> Tensor:
+        """Return the row, or row and bucket, of each entry as one number; that behind the last for void ones."""
+        entries, groups = self.entries, 1 if buckets is None else len(buckets)
+        keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
+        return torch.where(entries.ids >= 0, keys, self.num_rows * groups)
+
     def without_void(self) -> Targets:
         """Return the same with entries that are all relevant labels; it waits for a device."""
         dense, entries = self.dense, self.entries if self.dense is None or self.kernels.reads else None
@@ -396,7 +402,7 @@ class Kernels:
         if targets.padded is not None and not self.reads:
             groups = whole_numbers(len(buckets), targets.padded.device)
             return (buckets.of(targets.padded).unsqueeze(2) == groups).sum(dim=1)
-        keys = _keys(targets, buckets)
+        keys = targets.keys(buckets)
         counts = torch.zeros(targets.num_rows * len(buckets) + 1, dtype=torch.int64, device=keys.device)
         return counts.scatter_add_(0, keys, torch.ones_like(keys))[:-1].view(targets.num_rows, len(buckets))
 
@@ -446,7 +452,7 @@ class Kernels:
             table = self.padding(entries.rows, (targets.num_rows,), most).place(values, 0.0)
             # a quarter of the time of torch's sort; a column in one piece, as formulas read them
             return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)].copy(order="F"))
-        keys = _keys(targets, buckets)
+        keys = targets.keys(buckets)
         if weights is not None:
             value = weights.on(keys.device)[entries.ids.clamp(min=0)]
         elif entries.gains is not None:
@@ -644,13 +650,6 @@ def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks 
     if dense is None or not dense.numel() or is_compiling():
         return None
     return ColumnChunks.of(buckets, dense.shape[1], dense.device)
-
-
-def _keys(targets: Targets, buckets: LabelBuckets | None) -> Tensor:
-    """Return the row, or row and bucket, of each entry as one number; that behind the last for void ones."""
-    entries, groups = targets.entries, 1 if buckets is None else len(buckets)
-    keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
-    return torch.where(entries.ids >= 0, keys, targets.num_rows * groups)
 
 
 def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:

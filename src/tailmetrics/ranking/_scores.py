@@ -55,8 +55,7 @@ def targets_above(ranking: Ranking, threshold: float | Tensor) -> tuple[Tensor, 
     else:
         assert ranking.values is not None
         ranks, ids, width = ranking.hits.ranks.reshape(-1), ranking.hits.ids.reshape(-1), ranking.hits.ranks.shape[1]
-        rows = torch.arange(ranking.num_rows, device=ids.device)
-        rows = rows.repeat_interleave(width, output_size=ranking.num_rows * width)
+        rows = torch.arange(ranking.num_rows, device=ids.device)[:, None].expand(-1, width).reshape(-1)
         relevant = ranks < NOT_RANKED
         own = ranking.values[rows, torch.where(relevant, ranks - 1, 0)] if ranking.values.shape[1] else ids
     return rows, torch.where(_is_above(own, threshold, ids) & relevant, ids, -1)
@@ -110,8 +109,7 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
     """
     targets, groups = ranking.targets.without_void(), 1 if buckets is None else len(buckets)
     entries, of_rows = targets.entries, buckets is None or scope == "global"
-    bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
-    shape, keys = (ranking.num_rows, groups), entries.rows * groups + bucket
+    shape, keys = (ranking.num_rows, groups), targets.keys(buckets)
     zeros = torch.zeros(shape[0] * groups, dtype=torch.int64, device=keys.device)
     n = zeros.scatter_add(0, keys, torch.ones_like(keys)).view(shape)
     if of_rows or buckets is None:
