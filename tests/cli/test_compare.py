@@ -225,6 +225,16 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, gi
         assert "hint: give one line for each of the 12 sequences, or for each token, padding included." in err
 
 
+def test_clusters_may_be_a_column_of_the_targets(compared, given):
+    """Beside predictions, as evaluate takes it: 6 queries of 3 users."""
+    lines = [f"q{row},i{row % 2}" for row in range(6)]
+    runs = {name: "\n".join(["query,item,score", *(f"{one},1" for one in lines)]) for name in ("a", "b")}
+    target = "\n".join(["query,item,user", *(f"{one},u{row // 2}" for row, one in enumerate(lines))])
+    (_, a, _, b), words = given(**runs), given(target=target)
+    found = compared("--preds", a, b, *words, "--metrics+=RecallAtK", "--metrics.k=1", "--clusters", "user")
+    assert found["recall@1"]["clusters"] == 3
+
+
 def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     """Rows without names: an array or lines are taken; a header would count as a row, and the error says what to do."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]

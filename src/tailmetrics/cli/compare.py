@@ -132,7 +132,7 @@ def _compared(
     models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
     clusters = None
-    if options.clusters is not None and names_a_file(options.clusters):
+    if options.clusters is not None and (names_a_file(options.clusters) or data.target is not None):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
         clusters = clusters_of_rows(options.clusters, data, queries, len(names), first.tokens)
     elif options.clusters is not None:

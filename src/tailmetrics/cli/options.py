@@ -120,8 +120,8 @@ class CompareOptions:
     baseline: Annotated[str | None, "The run to compare the others with. By default all pairs are compared."] = None
     clusters: Annotated[
         str | None,
-        "The cluster of each row, such as its user, where rows of a cluster are alike: a column of the tables, or a "
-        "file as for --row-groups. By default the clusters that evaluate --clusters wrote into the tables.",
+        "The cluster of each row, such as its user, where rows of a cluster are alike: a column of the tables, or of "
+        "--target, or a file as for --row-groups. By default what evaluate --clusters wrote into the tables.",
     ] = None
     only: Annotated[
         list[str] | None,
