@@ -13,8 +13,13 @@ from tailmetrics.ranking._device import force_plain
 
 BATCHES = {(graded, ties): data(1, 40, graded, ties) for graded in (False, True) for ties in (False, True)}
 RUNS = [(case, False) for case in ALL_CASES]
-RUNS += [(case, True) for case in ALL_CASES if "empty_target_action" not in case.arguments]
-"""How empty rows count does not meet the gains, which enter where rows are read."""
+OF_GAINS = ("CGAtK", "DCGAtK", "NDCGAtK", "ERRAtK", "PropensityScoredNDCGAtK")
+RUNS += [
+    (case, True)
+    for number, case in enumerate(case for case in ALL_CASES if "empty_target_action" not in case.arguments)
+    if case.name in OF_GAINS or "min_gain" in case.arguments or number % 3 == 0
+]
+"""How empty rows count does not meet the gains, which enter where rows are read: a third of the others reads them."""
 
 
 @pytest.mark.parametrize(
