@@ -1,19 +1,16 @@
-"""Labels in pieces: ``rank_chunks``, ``rank_shards`` on processes and ``Ranking.from_shards`` give the bits of ``rank``."""
+"""Labels in pieces: ``rank_chunks`` and ``Ranking.from_shards`` give the bits of ``rank``; shards: test_processes.py."""
 
 from __future__ import annotations
 
-import pickle
-import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import processes
 import tailmetrics
 from cases import BUCKETS, FEW, NUM_LABELS, data, fed, padded_ids
 from contract.forms import csr_target
@@ -25,16 +22,10 @@ from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._device import force_plain
 
-DEPTH, WORLD = 7, 3
+DEPTH = 7
 BATCHES = {"plain": data(seed=1, num_rows=30, graded=True, ties=False), "ties": data(seed=1, num_rows=30, graded=True)}
 TIED = BATCHES["ties"]
 WIDTHS = {"one": (40,), "uneven": (1, 2, 11, 26), "one by one": (1,) * 40, "with an empty one": (5, 0, 35)}
-SHARES = {
-    "even": ((0, 14), (14, 27), (27, 40)),
-    "last labels first": ((39, 40), (1, 39), (0, 1)),
-    "one without labels": ((7, 40), (7, 7), (0, 7)),
-}
-"""Which labels each process holds."""
 
 
 def pieces(scores: Tensor, widths: tuple[int, ...]) -> Iterator[Tensor]:
@@ -215,122 +206,6 @@ def test_chunks_are_made_on_all_threads_of_the_program_whenever_they_are_read() 
         torch.set_num_threads(before)
     assert len(seen) > 4
     assert set(seen[1:]) == {3}
-
-
-# shards: what each of three processes does, and what it is to find
-
-WRONG_SHARES = {
-    "nan": "NaN in row 2",
-    "rows": "number of rows",
-    "overlap": "each label once",
-    "gap": "each label once",
-    "target": "the digest of target and row_mask is",
-    "depth": "depth",
-    "type": "type of",
-}
-
-
-def of_a_share(process: int, world: int) -> dict[str, Any]:
-    """What a process finds: rankings, values of every metric or their errors, errors of wrong calls, collectives."""
-    found: dict[str, Any] = {}
-    for share, ends in SHARES.items():
-        first, stop = ends[process]
-        for kind, batch in BATCHES.items():
-            own = batch.scores[:, first:stop].contiguous()
-            ranking = tailmetrics.rank_shards(own, first, batch.target, num_labels=NUM_LABELS, depth=DEPTH)
-            found[f"{share} {kind}"] = read(ranking)
-    first, stop = SHARES["even"][process]
-    own = TIED.scores[:, first:stop].contiguous()
-    for name, metric, depth in every_metric():
-        ranking = tailmetrics.rank_shards(own, first, TIED.target, num_labels=NUM_LABELS, depth=depth)
-        try:
-            found[name] = bits_of(fed(metric, ranking).compute())
-        except ValueError as error:
-            found[name] = str(error)
-    found |= {f"wrong {what}": wrong(process, what) for what in WRONG_SHARES}
-    return found | {"collectives": collectives(process, world, num_rows=20)}
-
-
-def wrong(process: int, what: str) -> str:
-    """The error of a call whose arguments are wrong on the second process alone."""
-    (first, stop), gains, depth = SHARES["even"][process], TIED.target, DEPTH
-    if process == 1:
-        first += {"overlap": -1, "gap": 1}.get(what, 0)
-        gains = gains * 2 if what == "target" else gains
-        depth = depth + (what == "depth")
-    own = TIED.scores[:, first:stop].clone()
-    if process == 1:
-        own[2, 1] = torch.nan if what == "nan" else own[2, 1]
-        own = own.double() if what == "type" else own
-        own, gains = (own[1:], gains[1:]) if what == "rows" else (own, gains)
-    try:
-        tailmetrics.rank_shards(own, first, gains, num_labels=NUM_LABELS, depth=depth)
-    except ValueError as error:
-        return str(error)
-    return "nothing was raised"
-
-
-def collectives(process: int, world: int, num_rows: int) -> list[int]:
-    """How many numbers each collective of one call sends, or how many bytes of an object."""
-    sent: list[int] = []
-
-    def counting(original: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            tensors = [one.numel() for one in args if isinstance(one, Tensor)]
-            sent.append(max(tensors) if tensors else len(pickle.dumps(args[1])))
-            return original(*args, **kwargs)
-
-        return call
-
-    scores = torch.randn(num_rows, 3000, generator=torch.Generator().manual_seed(process))
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("all_gather_object", "all_gather", "all_reduce", "broadcast", "barrier"):
-            patched.setattr(distributed, name, counting(getattr(distributed, name)))
-        target = torch.arange(num_rows)
-        tailmetrics.rank_shards(scores, process * 3000, target, num_labels=3000 * world, depth=DEPTH)
-    return sent
-
-
-@pytest.fixture(scope="module")
-def of_processes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each process found; one start of processes for all."""
-    return processes.of_each_rank(of_a_share, WORLD, tmp_path_factory.mktemp("shards"))
-
-
-@pytest.mark.slow
-def test_shards_have_the_bits_of_the_whole(of_processes: list[dict[str, Any]]) -> None:
-    """On every process, whatever its share of the labels; what needs all scores again says why not."""
-    for found in of_processes:
-        for kind, batch in BATCHES.items():
-            wanted = read(tailmetrics.rank(batch.scores, batch.target, depth=DEPTH))
-            assert [share for share in SHARES if found[f"{share} {kind}"] != wanted] == [], kind
-        for name, metric, depth in every_metric():
-            pairs_within = name.startswith(("RowAUC", "CoverageError", "RankingLoss")) and name.endswith("bucket")
-            if pairs_within or "AtThreshold" in name or name.startswith("Label"):
-                assert re.search("which no process holds|came in pieces", found[name]), found[name]
-            else:
-                ranking = tailmetrics.rank(TIED.scores, TIED.target, depth=depth)
-                assert found[name] == bits_of(fed(metric, ranking).compute()), name
-
-
-@pytest.mark.slow
-def test_shards_that_do_not_belong_together_raise_on_every_process(of_processes: list[dict[str, Any]]) -> None:
-    """None waits for the others; the process whose arguments are refused says why."""
-    for what, words in WRONG_SHARES.items():
-        errors = [found[f"wrong {what}"] for found in of_processes]
-        assert all(error.startswith("rank_shards: ") for error in errors), errors
-        assert words in errors[1]
-        for other in (errors[0], errors[2]):
-            assert (words if what != "nan" else "process 1 of the group refused its arguments") in other
-
-
-@pytest.mark.slow
-def test_shards_send_three_times_and_nothing_of_the_size_of_the_scores(of_processes: list[dict[str, Any]]) -> None:
-    """A few facts; two numbers for each place of a list and one for each target; a few for each target and row."""
-    rows, depth = 20, DEPTH + 1
-    facts, *numbers = of_processes[0]["collectives"]
-    assert facts < 500
-    assert numbers == [2 * rows * depth + rows, 3 * rows + 2 * rows]
 
 
 def test_lists_of_index_shards_are_the_list_of_the_whole() -> None:

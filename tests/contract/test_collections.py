@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.ranking import _ranking
+from tailmetrics.ranking._device import force_plain
 
 MISSES = (torch.tensor([[0, 1], [2, 3]]), torch.tensor([[5, 6], [7, -1]]))
 EMPTY = (torch.tensor([[0, 1], [2, 3]]), torch.tensor([[-1, -1], [-1, -1]]))
@@ -191,6 +193,19 @@ def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
     states = [state for metric in collection.members().values() for state in metric.metric_state.values()]
     assert len({state.data_ptr() for state in states if state.numel() == 9}) == 1
     assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
+
+
+@pytest.mark.parametrize("form", [nullcontext, force_plain])
+def test_members_by_bucket_of_other_depths_keep_their_own_lists(form: Any) -> None:
+    """The first label of the tail stands at place 31: at a depth of 30 the tail lists nothing, at 40 it is right."""
+    halves = tm.LabelBuckets.from_assignment([0] * 30 + [1] * 10, ["head", "tail"])
+    collection = tm.TopKCollection(
+        [tm.RecallAtK(1, buckets=halves, depth=depth, name=f"{depth}") for depth in (30, 40)]
+    )
+    with form():
+        collection.update(-torch.arange(40.0)[None], torch.tensor([30]))
+    found = collection.compute()
+    assert (float(found["30/tail"]), float(found["40/tail"])) == (0, 1)
 
 
 def test_repr_lists_the_members_as_they_were_written() -> None:

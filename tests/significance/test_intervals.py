@@ -172,6 +172,7 @@ def test_median_is_the_plain_median_of_every_resample():
     for values, of in (
         (rng.geometric(0.05, 600).astype(float), None),
         (rng.random(151), None),
+        (rng.random(2000), None),
         (np.array([2.0, 1, 1, 7]), None),
         (in_clusters, codes),
     ):

@@ -96,6 +96,16 @@ def test_a_label_leaves_the_average_of_areas_with_its_only_row(area):
     assert cells[4 * 3 + 2] == pytest.approx((found.of_labels[2] - found.value) / 3)
 
 
+@pytest.mark.parametrize("area", ["roc", "precision"])
+def test_areas_are_the_same_a_few_labels_at_a_time(area, monkeypatch):
+    """Of seven labels, two together."""
+    bins, relevant = np.random.default_rng(0).permutation(140).reshape(20, 7) // 3, rows(9, 20)[0]
+    areas = AreaRows(bins, relevant, np.ones(20, bool), area)
+    whole = areas.influence()
+    monkeypatch.setattr("tailmetrics.significance.labels.BLOCK", 2 * (bins.max() + 1))
+    assert np.array_equal(areas.influence().of_labels, whole.of_labels, equal_nan=True)
+
+
 def test_clusters_runs_and_labels_widen_the_interval():
     """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
     held, predicted = rows(3)
