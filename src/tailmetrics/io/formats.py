@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -17,7 +16,7 @@ from tailmetrics._checks import check_choice
 from tailmetrics.io.arrays import NpzSource, NumpySource, TorchSource
 from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import ALIKE_HINT, FilePath, Found, Part, check_file, suffix_of
+from tailmetrics.io.files import ALIKE_HINT, FilePath, Part, check_file, suffix_of
 from tailmetrics.io.heads import (
     ARROW,
     PARQUET,
@@ -37,7 +36,7 @@ from tailmetrics.io.heads import (
     is_tsv,
     is_xmc,
 )
-from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
+from tailmetrics.io.lines import SqlLines, Triples
 from tailmetrics.io.rows import Source
 from tailmetrics.io.text import RUN, XmcSource, read_jsonl, read_lists, read_msmarco, read_table, read_trec, read_tsv
 
@@ -80,14 +79,6 @@ class Format:
             if isinstance(opener, str):
                 opener = getattr(import_module("tailmetrics.io.tables"), opener)
             return opener(Opening(path, role, columns, partition))
-
-    def keyed_file(self, found: Found, role: Role | None, columns: Columns) -> KeyedFile:
-        """Return the files, each to be opened when it is read, of a format whose lines name their query."""
-        opens = [partial(self.open, part.path, role, columns, part.partition) for part in found.parts]
-        without = role == "target" and columns.without_gain
-        return KeyedFile(
-            found.name, [(part.path, one) for part, one in zip(found.parts, opens, strict=True)], without_values=without
-        )
 
 
 FORMATS: dict[str, Format] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import eq
 from pathlib import Path
@@ -259,7 +260,7 @@ def names_in_memory(
     gathered = NameGathering(MEMORY)
     for argument, value in tables.items():
         found = Found(Path(argument), (Part(Path(argument), {}),))
-        gathered.add(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
+        gathered.add(_Input(found, in_memory(caller, "target", value), None, Columns()).keyed_file())
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
     return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
@@ -300,8 +301,10 @@ class _Input(NamedTuple):
         return sources[0] if len(sources) == 1 else Parts(self.found.name, sources)
 
     def keyed_file(self) -> KeyedFile:
-        """Return the files whose lines name their query."""
-        return self.form.keyed_file(self.found, self.role, self.columns)
+        """Return the files whose lines name their query, each to be opened when it is read."""
+        without = self.role == "target" and self.columns.without_gain
+        parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
+        return KeyedFile(self.found.name, parts, without_values=without)
 
     def _open(self, part: Part) -> Any:
         return self.form.open(part.path, self.role, self.columns, part.partition)
@@ -351,7 +354,7 @@ def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    queries = pa.chunked_array((block for file in named.files for block in file.queries()), pa.string())
+    queries = pa.chunked_array((block for file in named.files for block in file.values(file.key)), pa.string())
     for name in names:
         parts = [file for file in source.files if name in file.unread]
         values = pa.chunked_array((block for file in parts for block in file.values(name)), pa.string())
@@ -369,7 +372,7 @@ def _same_keys(first: Source, last: Source) -> bool:
     if first.num_rows != last.num_rows:
         return False
     here, there = (
-        chain.from_iterable(block.to_pylist() for file in source.files for block in file.queries())
+        chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(file.key))
         for source in (first, last)
     )
     return all(map(eq, here, there))

@@ -210,12 +210,8 @@ class Source(ABC):
         """Yield the string ids, arrow string arrays; a name may come more than once."""
         return iter(())
 
-    def queries(self) -> Iterator[Any]:
-        """Yield the queries of the rows, arrow string arrays; nothing without a column of them."""
-        return iter(())
-
-    def values(self, column: str) -> Iterator[Any]:
-        """Yield the values of an unread column, arrow string arrays."""
+    def values(self, column: str | None) -> Iterator[Any]:
+        """Yield the values of a column, ``key`` or unread, arrow string arrays; nothing without a column."""
         return iter(())
 
     def entries(self) -> Iterator[Triples]:

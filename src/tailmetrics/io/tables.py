@@ -203,19 +203,14 @@ class ListSource(Source):
         with reading(self.path, self._table.form):
             yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
 
-    def queries(self) -> Iterator[Any]:
-        """Yield the queries of the rows."""
-        for first, batch in self._batches([self.key], 0, self.num_rows, 2**16) if self.key is not None else ():
-            yield self._keys(batch, first)
+    def values(self, column: str | None) -> Iterator[Any]:
+        """Yield the values of a column, of which ``key`` has one for each row."""
+        for first, batch in self._batches([column], 0, self.num_rows, 2**16) if column is not None else ():
+            yield self._names(column, batch, first)
 
-    def values(self, column: str) -> Iterator[Any]:
-        """Yield the values of an unread column."""
-        for _, batch in self._batches([column], 0, self.num_rows, 2**16):
-            yield pc.cast(batch.column(column), pa.string())
-
-    def _keys(self, batch: Any, first: int) -> Any:
-        column = batch.column(self.key)
-        if column.null_count:
+    def _names(self, name: str | None, batch: Any, first: int) -> Any:
+        column = batch.column(name)
+        if name == self.key and column.null_count:
             row = int(pc.index(pc.is_null(column), True).as_py())
             raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
         return pc.cast(column, pa.string())
@@ -226,7 +221,7 @@ class ListSource(Source):
             yield from super().entries()
         seen: set[str] = set()
         for first, batch in self._batches([str(self.key), *self._columns], 0, self.num_rows, LINED_ROWS):
-            keys = self._keys(batch, first)
+            keys = self._names(self.key, batch, first)
             for row, key in enumerate(keys.to_pylist()):
                 if key in seen:
                     hint = f"files whose {self.key!r} differ are joined by it, so that each of them stands there once."
