@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 import torch
@@ -78,6 +79,29 @@ def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) 
         buckets_of(f"thresholds:1,6,51:{names}", [60, 7, 1])
     assert buckets_of(f"thresholds:1,6,51:{right}", [60, 7, 1]).assignment.tolist() == [0, 1, 2]
     assert buckets_of("thresholds:1,6,51:a,b,tail", [60]).names == ("a", "b", "tail", "unseen")
+
+
+@pytest.mark.parametrize(
+    ("names", "wrong", "right"),
+    [
+        ("1-19,20-100,101+", "'1-19' would be the bucket 101+", "101+,20-100,1-19"),
+        ("<20,20-100,>100", "'<20' would be the bucket 101+", ">100,20-100,<20"),
+        ("low (1-19),20 to 100,≥101", "'low (1-19)' would be the bucket 101+", "≥101,20 to 100,low (1-19)"),
+        ("101+,1-19,20-100", "'1-19' would be the bucket 20-100", "101+,20-100,1-19"),
+        ("100+,5-99,1-4", "'5-99' would be the bucket 20-100", "101+,20-100,1-19"),
+    ],
+)
+def test_names_of_thresholds_that_state_other_counts_are_refused(names: str, wrong: str, right: str) -> None:
+    """Written as the edges ascend, ``1-19`` would name the labels from 101: head and tail change places in silence."""
+    with pytest.raises(ValueError, match=f"{re.escape(wrong)}; edges ascend, .* rarest: {re.escape(right)}\\.$"):
+        buckets_of(f"thresholds:1,20,101:{names}", [101, 20, 19])
+    assert buckets_of(f"thresholds:1,20,101:{right}", [101, 20, 19]).names == (*right.split(","), "unseen")
+
+
+@pytest.mark.parametrize("names", ["100+,20-100,1-20", "101-5000,20-100,0-19", "tier 1,tier 2,tier 3", "1,2,3"])
+def test_names_of_thresholds_that_state_their_counts_or_none_are_taken(names: str) -> None:
+    """A bound may be off by one, as "more than 100" is the edge 101; the last bound of the head is free."""
+    assert buckets_of(f"thresholds:1,20,101:{names}", [101]).names == (*names.split(","), "unseen")
 
 
 def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
+from math import inf
 from typing import Any, Final, Literal
 
 import torch
@@ -134,10 +135,12 @@ class LabelBuckets:
                 f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(own)}; name each seen "
                 "bucket, the most frequent first."
             )
-        if names is not None and _ascend(names):
+        wrong = None if names is None else _contradiction(names, lows)
+        if names is not None and wrong is not None:
+            right = names[::-1] if _contradiction(names[::-1], lows) is None else own
             raise ValueError(
-                f"{caller}: names={list(names)} start at the rare end, but {names[0]!r} would be the bucket {own[0]}; "
-                f"edges ascend, names go from the most frequent to the rarest: {','.join(reversed(names))}."
+                f"{caller}: names={list(names)}, but {names[wrong]!r} would be the bucket {own[wrong]}; edges ascend, "
+                f"names go from the most frequent to the rarest: {','.join(right)}."
             )
         return cls.from_assignment(len(lows) - reached, [*(own if names is None else names), "unseen"], counts)
 
@@ -309,12 +312,35 @@ FREQUENT, RARE = {"head", "frequent", "many", "popular", "common"}, {"tail", "ra
 """Words in the names of buckets that say which end is meant."""
 
 
-def _ascend(names: Sequence[str]) -> bool:
-    """Whether a name of the rare end stands before one of the frequent end."""
+RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+))?")
+"""A range of training counts in the name of a bucket, such as ``1-19``, ``>100``, ``101+`` or ``<20``."""
+
+
+def _contradiction(names: Sequence[str], lows: Sequence[int]) -> int | None:
+    """Return the place of a name that says another end, or another range of counts, than its bucket is; None if none.
+
+    Bounds that differ by 1 agree: "more than 100" is the edge 101, and some write it as 100+.
+
+    Args:
+        names: One per bucket, the most frequent first.
+        lows: The least count of each bucket, ascending.
+    """
     words = [set(re.split(r"[\W_]+", str(name).lower())) for name in names]
     rare = [place for place, said in enumerate(words) if said & RARE and not said & FREQUENT]
     frequent = [place for place, said in enumerate(words) if said & FREQUENT and not said & RARE]
-    return bool(rare and frequent) and rare[0] < frequent[-1]
+    if rare and frequent and rare[0] < frequent[-1]:
+        return 0
+    for place, (name, low, above) in enumerate(zip(names, lows[::-1], [inf, *lows[:0:-1]], strict=True)):
+        found = RANGE.search(str(name))
+        sign, first, last, plus = found.groups() if found else ("", "", None, None)
+        if not (sign or last or plus):
+            continue
+        least, most = (None, first) if sign in ("<", "≤") else (first, last)
+        if least and abs(int(least) - low) > 1:
+            return place
+        if most and (abs(int(most) - above + 1) > 1 if above < inf or not least else int(most) < low):
+            return place
+    return None
 
 
 def _training_counts(method: str, counts: Any) -> Tensor:

@@ -71,9 +71,10 @@ def evaluate(
             with a gain where ``preds`` has a score, or without.
         metrics: One or several metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket
             precision@1, recall@10, ndcg@10 and prediction_proportion@10.
-        buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` of the training
-            counts. Each metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with
-            ``buckets`` of its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
+        buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,20,101"`` of the training
+            counts; names go from the most frequent to the rarest: ``"thresholds:1,20,101:many,medium,few"``. Each
+            metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with ``buckets`` of
+            its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
         label_counts: Training counts: a dict or Series by the name of the label, where a label without one has 0;
             shape (L,), by label id or, where tables or dicts name labels, in the order of ``label_names``, by default
             ascending; or a :class:`tailmetrics.LabelFrequency`. Where no metric is by bucket, each is reported by
