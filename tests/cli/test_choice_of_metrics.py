@@ -11,7 +11,7 @@ import pytest
 def files(tmp_path):
     """Return options that name 20 rows of dense scores, of ranked ids, and a class index for each."""
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "scores.npy", rng.random((20, 12)))
+    np.save(tmp_path / "scores.npy", 9 * rng.random((20, 12)))  # logits
     np.save(tmp_path / "ids.npy", rng.random((20, 12)).argsort(axis=1))
     np.save(tmp_path / "y.npy", rng.integers(12, size=20))
     return {name: ["--preds", tmp_path / f"{name}.npy", "--target", tmp_path / "y.npy"] for name in ("scores", "ids")}

@@ -319,7 +319,7 @@ def test_averages_over_labels_of_several_runs(runs, tables, config, compared, ev
 
 
 @pytest.mark.slow
-def test_tables_in_any_order(config, evaluated, compared, given, tmp_path):
+def test_tables_in_any_order(config, evaluated, compared, given, tailmetrics, tmp_path):
     """Two models of two seeds, rows with groups and users: the same in any order, and of three tables without facts."""
     rng = np.random.default_rng(5)
     queries, items = [f"{number:03}" for number in range(40)], [f"i{number}" for number in range(6)]
@@ -355,6 +355,8 @@ def test_tables_in_any_order(config, evaluated, compared, given, tmp_path):
     assert f"{len({*users})} clusters (user)" in (tmp_path / "out" / "compare.md").read_text()
     alone = compared(*models, "--only", "precision_k@1", *options)
     assert alone["precision_k@1"]["low"] != found["precision_k@1"]["low"]
+    status, _, err = tailmetrics("compare", a0_too, more[0])  # a loss would look better where it is larger
+    assert (status, "does not say what its values are, nor whether more of them is better" in err) == (2, True)
 
 
 @pytest.mark.slow

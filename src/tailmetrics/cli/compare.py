@@ -125,9 +125,8 @@ def _compared(
     every = [table for some in models.values() for table in some]
     known = next((table for table in every if table.facts is not None), None)
     if known is None:
-        said = f"{every[0].path}: does not say what its values are. So means are compared, and more is better. "
-        warnings.warn(f"{said}The table as --per-row wrote it says what they are.", CommandWarning, stacklevel=2)
-        known = replace(every[0], facts=RowFacts())
+        problem = "does not say what its values are, nor whether more of them is better"
+        raise DataFileError(every[0].path, problem, hint="leave a table as --per-row wrote it: one tells of all.")
     names = every[0].names
     models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
