@@ -282,6 +282,20 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
         assert err.splitlines()[1].startswith("hint: ")
 
 
+@pytest.mark.parametrize("order", [["lists", "scores"], ["scores", "lists"]])
+def test_a_table_of_queries_beside_a_table_of_rows(order, evaluated, given, tailmetrics, tmp_path):
+    """Nothing tells which query is which row: one error says what to write instead."""
+    lists, scores = "query,item,score\nv0,a,1\nv1,b,1", np.eye(2)
+    common = {"lists": given(target="query,item\nv0,a\nv1,b"), "scores": given(target=np.arange(2))}
+    for name, preds in (("lists", lists), ("scores", scores)):
+        table = ["--metrics", "[{class_path: MRR}]", "--per-row", tmp_path / f"{name}.parquet"]
+        evaluated(*given(preds=preds), *common[name], *table)
+    status, _, err = tailmetrics("compare", *(tmp_path / f"{name}.parquet" for name in order))
+    said = {"lists": "rows of lists are queries, such as 'v0'", "scores": "rows of scores have no names"}
+    assert (status, err.splitlines()[0]) == (2, f"error: {'; '.join(said[name] for name in order)}")
+    assert "padded by -1" in err.splitlines()[1]
+
+
 AVERAGES = [
     ("RecallAtK", "{k: [1, 3], average: macro, buckets: deciles, scope: global}"),
     ("F1AtK", "{k: 3, average: weighted}"),

@@ -206,6 +206,14 @@ def _check_same_names(first_name: str, first: Sequence[Any], name: str, other: S
     """Raise unless two runs hold rows of the same names in the same order."""
     if first == other:
         return
+    named = {run: rows[0] for run, rows in ((first_name, first), (name, other)) if isinstance(rows[0], str)}
+    if len(named) == 1:
+        problem = "; ".join(
+            f"rows of {run} {f'are queries, such as {named[run]!r}' if run in named else 'have no names'}"
+            for run in (first_name, name)
+        )
+        hint = "evaluate both from files that name the query of a line, or both as rows in the order of the targets: "
+        raise CommandError(problem, f"{hint}lists can be a .npy array of label ids, best first, padded by -1.")
     queries = {*first, *other}
     lacks = {run: len(queries.difference(rows)) for run, rows in ((first_name, first), (name, other))}
     if any(lacks.values()) and any(isinstance(query, str) for query in queries):

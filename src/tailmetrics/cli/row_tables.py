@@ -171,8 +171,10 @@ class RowTable:
 
     def joined(self, names: Any) -> RowTable:
         """Return the table with its rows in the order of ``names``, where these are the same queries."""
+        if pa.types.is_integer(self.names.type) or self.names.type != names.type or len(names) != len(self.names):
+            return self
         places = pc.index_in(names, value_set=self.names)
-        if pa.types.is_integer(self.names.type) or len(names) != len(self.names) or places.null_count:
+        if places.null_count:
             return self
         return replace(self, names=self.names.take(places), order=places)
 
