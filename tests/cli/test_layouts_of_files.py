@@ -67,14 +67,6 @@ def as_folders(preds, target, folder):
     return in_parts(preds, folder / "p"), in_parts(target, folder / "y", count=3)
 
 
-def as_patterns(preds, target, folder):
-    return f"{in_parts(preds, folder / 'p')}/part-*", f"{in_parts(target, folder / 'y')}/*.parquet"
-
-
-def as_partitions(preds, target, folder):
-    return in_parts(preds, folder / "p", "day={}/a.parquet"), in_parts(target, folder / "y", "day={}/a.parquet")
-
-
 def as_arrow(preds, target, folder):
     feather.write_feather(preds, str(folder / "p.feather"), chunksize=50, compression="zstd")
     with pa.ipc.new_stream(folder / "y.arrow", target.schema) as file:
@@ -90,7 +82,7 @@ def as_structs(preds, target, folder):
     return folder / "p.parquet", as_one_file(preds, target, folder / "..")[1]
 
 
-ROW_LAYOUTS = [as_one_file, as_folders, as_patterns, as_partitions, as_arrow]
+ROW_LAYOUTS = [as_one_file, as_folders, as_arrow]
 
 
 def as_long(preds, target, folder):
@@ -136,7 +128,7 @@ def words(config, tmp_path, rows):
 
 @pytest.mark.slow
 def test_every_layout_gives_the_same_report(rows, words, workers, tailmetrics, tmp_path):
-    """One file, folders, patterns, partitions, Arrow, structs; shuffled lines, compressed, in parts; two processes too."""
+    """One file, folders, Arrow, structs; shuffled lines, compressed, in parts; two processes too."""
     preds, target, _ = rows
     written = {}
     for make in [*ROW_LAYOUTS, as_structs]:

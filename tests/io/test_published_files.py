@@ -36,22 +36,6 @@ def test_a_grade_that_no_computer_holds_is_named(write, grade):
         read(run, write("a.qrels", f"1 0 b 1\n1 0 a {grade}\n"))
 
 
-def test_beir(write, named):
-    """qrels/test.tsv of BEIR: a header with dashes, its score the gain; 0 is not relevant; a note says which is which."""
-    qrels = write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\t31715818\t2\n1\t14717500\t0\n3\t14717500\t1\n")
-    run = write("run.tsv", "1 Q0 31715818 1 0.9 bm25\n3 Q0 31715818 1 0.8 bm25\n")
-    with pytest.warns(DataFileNote) as said:
-        dataset = read(run, qrels)
-    assert [str(one.message) for one in said] == [
-        f"{qrels}: column 'query-id' is the query, column 'corpus-id' is the item, column 'score' is the gain; "
-        "columns=Columns(query=NAME) chooses another one."
-    ]
-    assert named(dataset) == {
-        "1": ({"31715818": pytest.approx(0.9)}, {"31715818": 2.0, "14717500": 0.0}),
-        "3": ({"31715818": pytest.approx(0.8)}, {"14717500": 1.0}),
-    }
-
-
 def test_ms_marco(write, named):
     """Its ranked list 'query passage rank' needs no score, its qrels.tsv are qrels; a wrong rank is named."""
     run = write("run.dev.small.tsv", "2\t10\t1\n2\t9\t2\n2\t7\t3\n5\t7\t1\n")

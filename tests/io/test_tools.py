@@ -26,6 +26,7 @@ QRELS = {"1": {"12": 1}, "2": {"13": 1}}
 """Recall at 1 is a half: 13 comes first for 2, 12 second for 1."""
 ENTRIES = [(query, item, score) for query, by in RUN.items() for item, score in by.items()]
 RELEVANT = [(query, item) for query, by in QRELS.items() for item in by]
+JUDGED = [*((query, item, 1) for query, item in RELEVANT), ("1", "11", 0)]
 RANKS = [(query, item, rank) for query, by in RUN.items() for rank, item in enumerate(by, 1)]
 
 
@@ -108,15 +109,15 @@ PREDS = {
     ),
 }
 TARGETS = {
-    "trec_eval": ("qrels.txt", text(lines(((q, 0, i, 1) for q, i in RELEVANT), " "))),
-    "ir_datasets": ("qrels", text(lines(((q, 0, i, 1) for q, i in RELEVANT), " "))),
-    "MS MARCO": ("qrels.dev.tsv", text(lines(((q, 0, i, 1) for q, i in RELEVANT), "\t"))),
+    "trec_eval": ("qrels.txt", text(lines(((q, 0, i, gain) for q, i, gain in JUDGED), " "))),
+    "ir_datasets": ("qrels", text(lines(((q, 0, i, gain) for q, i, gain in JUDGED), " "))),
+    "MS MARCO": ("qrels.dev.tsv", text(lines(((q, 0, i, gain) for q, i, gain in JUDGED), "\t"))),
     "pytrec_eval": ("qrels.json", text(json.dumps(QRELS, indent=2))),
     "items by query": ("truth.json", text(json.dumps({query: list(by) for query, by in QRELS.items()}))),
     "JSON Lines": ("y.jsonl", text("".join(json.dumps({"query_id": q, "doc_id": i}) + "\n" for q, i in RELEVANT))),
     "recommenders": ("test.csv", text(lines(TIMED, ",", ("userID", "itemID", "rating", "timestamp")))),
     "Kaggle": ("solution.csv", text(lines(RELEVANT, ",", ("customer_id", "labels")))),
-    "BEIR": ("test.tsv", text(lines(((q, i, 1) for q, i in RELEVANT), "\t", ("query-id", "corpus-id", "score")))),
+    "BEIR": ("test.tsv", text(lines(JUDGED, "\t", ("query-id", "corpus-id", "score")))),
     "ranx": ("qrels.json", text(json.dumps(QRELS))),
     "MovieLens 100k": ("u.data", text(lines(TIMED, "\t"))),
     "MovieLens 1M": ("ratings.dat", text(lines(TIMED, "::"))),
