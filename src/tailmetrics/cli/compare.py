@@ -25,7 +25,6 @@ from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter, part_p
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
-from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport
@@ -123,12 +122,13 @@ def _compared(
     models: dict[str, list[RowTable]], options: CompareOptions, data: DataOptions, resampling: ResamplingOptions
 ) -> ComparisonReport:
     every = [table for some in models.values() for table in some]
-    known = next((table for table in every if table.facts is not None), None)
-    if known is None:
+    facts = next((table.facts for table in every if table.facts is not None), None)
+    if facts is None:
         problem = "does not say what its values are, nor whether more of them is better"
         raise DataFileError(every[0].path, problem, hint="leave a table as --per-row wrote it: one tells of all.")
     names = every[0].names
-    models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}
+    for name, some in models.items():
+        models[name] = [replace(one, facts=one.facts or facts).joined(names) for one in some]
     first = next(iter(models.values()))[0]
     clusters = None
     if options.clusters is not None and (names_a_file(options.clusters) or data.target is not None):
@@ -141,7 +141,6 @@ def _compared(
         if any(one != kept[0] for one in kept):
             raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
         clusters = kept[0] if kept else None
-    facts = known.facts or RowFacts()
     plain = [key for key in first.pairs if key not in facts.parts]
     keys = [key for key in _chosen(plain, options.only) if key != options.clusters]
     stems = {key.rpartition("/")[0] for key in keys}

@@ -144,10 +144,6 @@ class RowTable:
         found |= {key: found[over_all] for key, (over_all, _) in facts.of_groups.items() if over_all in found}
         return found | {key: False for key, (column, *_) in facts.labels.items() if column in self.columns}
 
-    def told_by(self, other: RowTable) -> RowTable:
-        """Return the table with the facts of another one, if it has none of its own."""
-        return self if self.facts is not None else replace(self, facts=other.facts)
-
     def column(self, name: str) -> list[Any]:
         """Return a column of its own, such as the user of each row.
 

@@ -167,7 +167,9 @@ class ComparisonReport(Shown):
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return what every renderer shows; a terminal has no room for the tables by bucket."""
-        drawn = [] if brief else [*_runs_by_bucket(self), *_curves(self), _scatters(self), _over_all_differences(self)]
+        curves = {metric: {run: of[run] for run in self.runs} for metric, of in self.curves.items()}
+        of_counts = curve_section("As functions of the training count", curves, [], self.runs)
+        drawn = [] if brief else [*_runs_by_bucket(self), of_counts, _scatters(self), _over_all_differences(self)]
         sections = [*_runs(self), *drawn, *_pairs(self), _not_compared(self, brief)]
         rows = max((one.n for one in self.comparisons), default=0)
         named = f" ({self.clusters})" if self.clusters else ""
@@ -350,13 +352,6 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
             height=LINE * len(found),
             gutter=gutter,
         )
-
-
-def _curves(report: ComparisonReport) -> Iterator[Section]:
-    """Yield the values of all runs as functions of the training count."""
-    if report.curves:
-        in_order = {metric: {run: of[run] for run in report.runs} for metric, of in report.curves.items()}
-        yield curve_section("As functions of the training count", in_order, [], report.runs)
 
 
 def _scatters(report: ComparisonReport) -> Section:
