@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,23 @@ def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_pa
     assert main(["compare", *files, *more]) == 0
     told = [note for note in json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"] if "lists" in note]
     assert [note.partition(" that.")[0] for note in told] == ["b: MRR, k=None, all 20 labels: most lists end before"]
+
+
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP", "RowAUC"])
+@pytest.mark.filterwarnings("always:.*rows list")
+def test_an_area_of_the_best_labels_alone(name: str) -> None:
+    """Two of five labels listed: once a loop is told, and a report; nothing is said of lists of all labels."""
+    scores, ids = torch.rand(4, 5, generator=torch.Generator().manual_seed(0)).sort(descending=True)
+    kind, target = partial(getattr(tm, name), num_labels=5), torch.tensor([0, 1, 2, 3])
+    metric = kind()
+    with pytest.warns(UserWarning, match=f"{name}: rows list 2 of 5 labels"):
+        metric.update((scores[:, :2], ids[:, :2]), target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.update((scores[:, :2], ids[:, :2]), target)
+    (note,) = tm.evaluate((scores[:, :2], ids[:, :2]), target, metrics=kind(), intervals=False).notes
+    assert note.startswith(f"{name}: rows list 2 of 5 labels")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for preds in ((scores, ids), scores):
+            kind().update(preds, target)

@@ -557,6 +557,24 @@ def _warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
     return True
 
 
+def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
+    """Warn once if most lists of candidates lack labels, all of which tie with each other in an area."""
+    if not is_listed(ranking) or not ranking.num_rows:
+        return
+    length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
+    if 2 * int((length < num_labels).sum()) <= len(length):
+        return
+
+    def tell() -> None:
+        warn_outside(
+            f"{caller}: rows list {int(length.median()):,} of {num_labels:,} labels (median). An area, this one or "
+            "another, counts all others of a row as one tie at its end. Compare it with areas of lists of one length "
+            "alone, not with areas of the scores of all labels."
+        )
+
+    ranking.remembered("partial lists warned of", tell)
+
+
 def check_returned_values(
     caller: str, method: str, values: Any, ranks: TargetRanks, fixed_point: FixedPoint, validate: bool
 ) -> None:

@@ -16,7 +16,7 @@ from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
+from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, warn_of_partial_lists
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import ordered_sum, real_dtype
@@ -131,6 +131,9 @@ class _LabelArea(LabelValues):
                 f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
                 "part of the targets."
             )
+
+    def _warn_of(self, ranking: Ranking) -> None:
+        warn_of_partial_lists(self._caller, ranking, self.num_labels or 0)
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
@@ -375,6 +378,10 @@ class PairMetric(ScoreMetric):
         super()._check(ranking)
         if self._num_labels_of(ranking) is None:
             raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels.")
+
+    def _warn_of(self, ranking: Ranking) -> None:
+        super()._warn_of(ranking)
+        warn_of_partial_lists(self._caller, ranking, self._num_labels_of(ranking) or 0)
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
         if ranking.documents is not None:
