@@ -29,6 +29,19 @@ def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, evaluated):
     assert list(evaluated(*words, *files["scores"], warns=[UNCOUNTED])["metrics"]) == NEXT_LOCATION
 
 
+def test_scored_pairs_answer_metrics_of_scores(given, evaluated):
+    """Labels above a threshold and areas are computed of pairs with scores; of pairs with ranks alone they are not."""
+    train = given(train_target="query,item\nc,x\nd,y\n")
+    words = ["--preset", "medical_coding", *given(target="query,item\na,x\nb,y\n"), *train]
+    words += given(preds="query,item,score\na,x,0.9\na,y,0.2\nb,x,0.6\nb,y,0.7\n")
+    found = evaluated(*words, warns=[])["metrics"]
+    assert found["micro_f1@t0.5"] == 0.8  # 2 of 3 suggestions are right, of 2 labels
+    assert found["macro_auc"] == 1.0
+    ranked = given(preds="query,item,rank\na,x,1\na,y,2\nb,x,2\nb,y,1\n")
+    unanswered = [f"{name} is left out: preds are ranked ids" for name in ("F1AtThreshold", "LabelAUC")]
+    assert "macro_auc" not in evaluated(*words[:-2], *ranked, warns=unanswered)["metrics"]
+
+
 def test_a_config_of_ones_own_is_not_cut_short(files, config, tailmetrics):
     """What was asked for by name is refused with an error, not left out."""
     words = ["--config", config(("CrossEntropy", "{}"), ("MRR", "{}")), *files["ids"], "--num-labels", 12]

@@ -45,10 +45,11 @@ from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
 from tailmetrics.io.labels import order_of_names
+from tailmetrics.io.rows import Ragged
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics.decisions import ThresholdMetric
-from tailmetrics.ranking import Ranking
+from tailmetrics.ranking import Ranking, rank
 from tailmetrics.ranking._warnings import read_from
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
@@ -226,7 +227,8 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     """
     if request.options.preset is None:
         return list(metrics)
-    kept, target = [], torch.zeros(1, dtype=torch.int64)
+    kept, target, first = [], torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64)
+    scored = _scored(dataset)
     if request.options.train_target is None and request.options.label_counts is None:
         uncounted = [metric for metric in metrics if _needs_counts(metric)]
         metrics = [metric for metric in metrics if not _needs_counts(metric)]
@@ -241,7 +243,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         if dataset.preds.dense:
             ranking = Ranking.from_scores(torch.zeros(1, num_labels), depth=num_labels, target_ids=target)
         else:
-            ranking = Ranking.from_ids(torch.zeros(1, 1, dtype=torch.int64), target_ids=target)
+            ranking = rank((first.float(), first) if scored else first, target, num_labels=num_labels)
         try:
             with warnings.catch_warnings():  # a metric looks at its first batch for what is worth one
                 warnings.simplefilter("ignore")
@@ -254,6 +256,19 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     if not kept:
         raise CommandError("the predictions answer no metric of the preset", "write dense scores [N, L].")
     return kept
+
+
+FIRST_ROWS = 64
+"""Rows that are read to see whether they hold scores: the first may be empty."""
+
+
+def _scored(dataset: Dataset) -> bool:
+    """Whether lists hold scores. Ranks, which are read as scores below 0, are none."""
+    if dataset.preds.dense:
+        return True
+    first = dataset.preds.all_batches(0, min(FIRST_ROWS, dataset.num_rows), FIRST_ROWS)
+    values = [rows.values for rows in first if isinstance(rows, Ragged) and rows.values is not None]
+    return any(bool(((some >= 0) | (some != some.round())).any()) for some in values)
 
 
 # -- training labels ------------------------------------------------------------------------------------------------
