@@ -20,8 +20,6 @@ from tailmetrics.io.rows import UNKNOWN_HINT, Array, Ints, Ragged, Source
 
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
 RANGE_HINT = "label ids are the columns of the matrix, from 0."
-NAME_BYTES = 256
-"""What a name takes in a join, its place in the table of hashes included: names that fit are joined at once."""
 COUNTED_ROWS = 2**20
 """Rows whose lines are counted at a time: some 50 MB."""
 
@@ -215,28 +213,23 @@ def _ordered(
     number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
     offsets, is_sorted = _offsets(database, name, num_rows)
     offsets = offsets[rows.start : rows.stop + 1]
-    labelled = f"SELECT t.rowid AS place, query, id::{number} AS label{value} FROM {name} t JOIN labels USING (item)"
+    columns = f"t.rowid AS place, id::{number} AS label{value}" + ("" if is_sorted else ", query")
+    labelled = f"SELECT {columns} FROM {name} t JOIN labels USING (item)"
+    labelled += f" WHERE t.rowid >= {offsets[0]} AND t.rowid < {offsets[-1]}" if is_sorted else ""
+    database.run(f"CREATE TABLE {name}_rows AS {labelled}", doing=doing)
+    database.run(f"DROP TABLE {name}")
     if is_sorted:
-        where = f"WHERE place >= {offsets[0]} AND place < {offsets[-1]}"
-        of_lines = f"SELECT place, label{value} FROM ({labelled}) {where}"
-        database.run(f"CREATE TABLE {name}_rows AS {of_lines}", doing=doing)
-        database.run(f"DROP TABLE {name}")
         return Lines(database, f"FROM {name}_rows", offsets)
-    source, joined = name, f"({labelled})"
-    if (num_rows + width) * NAME_BYTES >= database.limit:
-        source = joined = "numbered"
-        database.run(f"CREATE TABLE numbered AS {labelled}", doing=doing)
-        database.run(f"DROP TABLE {name}")
-    where = f"WHERE kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
-    joined = f"SELECT kept.rowid::{number} AS row, place, label{value} FROM {joined} JOIN kept USING (query) {where}"
-    if source == "numbered":
-        database.run(f"CREATE TABLE joined AS {joined}", doing=doing)
-        database.run("DROP TABLE numbered")
-        source, joined = "joined", "FROM joined"
+    own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
+    joined = (
+        f"SELECT kept.rowid::{number} AS row, place, label{value} FROM {name}_rows JOIN kept USING (query) WHERE {own}"
+    )
+    database.run(f"CREATE TABLE joined AS {joined}", doing=doing)
+    database.run(f"DROP TABLE {name}_rows")
     with database.in_order():
-        in_order = f"SELECT label{value} FROM ({joined}) ORDER BY row, place"
-        database.run(f"CREATE TABLE {name}_rows AS {in_order}", doing=doing)
-    database.run(f"DROP TABLE {source}")
+        sorted_lines = f"SELECT label{value} FROM joined ORDER BY row, place"
+        database.run(f"CREATE TABLE {name}_rows AS {sorted_lines}", doing=doing)
+    database.run("DROP TABLE joined")
     return Lines(database, f"SELECT rowid AS place, label{value} FROM {name}_rows", offsets - offsets[0])
 
 
