@@ -1,9 +1,12 @@
-"""One registry of formats: names, suffixes, first lines, compression, and formats of one's own."""
+"""One registry of formats: names, suffixes, first lines, compression, damage, and formats of one's own."""
 
 import bz2
 import gzip
 import itertools
 import json
+import pickle
+import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +17,11 @@ import scipy.sparse as sp
 import torch
 from pyarrow.feather import write_feather
 
+import processes
 from tailmetrics.io import FORMATS, DataFileError, Format, read, read_label_names, read_target, register_format
 from tailmetrics.io.arrays import NpzSource
 from tailmetrics.io.lines import Triples
+from tailmetrics.io.tables import ListSource
 
 SCORES = np.array([[0.5, 0.0, 2.0], [1.0, 0.25, 0.0]], np.float32)
 TRIPLES = [(f"q{row}", label, float(SCORES[row, label])) for row in range(2) for label in (2, 0, 1)]
@@ -206,3 +211,103 @@ def test_a_source_of_ones_own_reads_rows(tmp_path, rows_of):
         assert len(list(read_target(path))) == 1
     finally:
         del FORMATS["matrix"]
+
+
+def read_or_refuse(preds, target):
+    """Read everything; a DataFileError that names the file and gives a hint is the only error there may be."""
+    refused = None
+    try:
+        for batch in read(preds, target, batch_rows=1):
+            assert len(batch.target) == len(batch.rows) == 1
+    except DataFileError as error:
+        refused = error
+    assert refused is None or (refused.path in (preds, target) and refused.hint and "\n" not in str(refused))
+    return refused is None
+
+
+def places(form, number):
+    """Return how many files to try: a quarter where a database joins lines, which takes fifty times as long."""
+    return number // 4 if FORMATS[form].has_queries else number
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.slow
+def test_a_file_cut_anywhere(tmp_path, form):
+    """A file cut at any byte is refused with a DataFileError, or, text that ends in a whole line, still read."""
+    path, target = write(tmp_path / f"p.{FORMATS[form].suffixes[0]}", form), target_for(form, tmp_path)
+    assert read_or_refuse(path, target)
+    content = path.read_bytes()
+    for length in range(0, len(content), max(1, len(content) // places(form, 20))):
+        path.write_bytes(content[:length])
+        assert not read_or_refuse(path, target) or form in ("xmc", "trec", "msmarco", "jsonl", "lists", "csv", "tsv")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.filterwarnings("ignore")  # numpy and torch warn about odd headers before they refuse them
+@pytest.mark.slow
+def test_a_byte_changed_anywhere(tmp_path, form):
+    """A file with any byte changed is read or refused with a DataFileError: no other error comes out."""
+    path, target = write(tmp_path / f"p.{FORMATS[form].suffixes[0]}", form), target_for(form, tmp_path)
+    content, source = path.read_bytes(), random.Random(1)
+    for _ in range(places(form, 32)):
+        at = source.randrange(len(content))
+        path.write_bytes(content[:at] + bytes([source.randrange(256)]) + content[at + 1 :])
+        read_or_refuse(path, target)
+
+
+def test_fewer_rows_than_declared(tmp_path, monkeypatch):
+    """A file that declares more rows than it holds, as a damaged Parquet footer may, is refused, not cut short."""
+    original = ListSource.batches
+    for lost in (1, 2):
+        monkeypatch.setattr(ListSource, "batches", lambda self, a, b, size, n=lost: original(self, a, b - n, size))
+        with pytest.raises(DataFileError, match=rf"ends after {2 - lost} rows, but declares 2"):
+            list(read(write(tmp_path / "p.parquet", "parquet"), target_for("parquet", tmp_path)))
+
+
+def test_the_error_survives_pickling():
+    """A DataFileError sent from another process keeps its parts."""
+    error = DataFileError("a.npy", "is empty", "row 3", "write it again.")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "a.npy, row 3: is empty; write it again."
+    assert (again.path, again.where, again.hint) == (error.path, "row 3", "write it again.")
+
+
+def test_a_package_that_is_not_installed(tmp_path, monkeypatch):
+    """Without pyarrow its formats are refused with what to install; the others are read all the same."""
+    forms = ("parquet", "csv", "npy")
+    paths = {form: (write(tmp_path / f"p.{form}", form), target_for(form, tmp_path)) for form in forms}
+    for name in ("tables", "text", "lines"):
+        monkeypatch.delitem(sys.modules, f"tailmetrics.io.{name}", raising=False)
+    for name in ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(DataFileError, match="needs the package pyarrow") as caught:
+        read(*paths["parquet"])
+    assert "tailmetrics[cli]" in caught.value.hint
+    with pytest.raises(ModuleNotFoundError, match=r"the package pyarrow: pip install 'tailmetrics\[cli\]'"):
+        read(*paths["csv"])
+    assert len(list(read(*paths["npy"]))) == 1
+
+
+@pytest.mark.slow
+def test_importing_the_readers_does_not_import_pyarrow():
+    """The readers load pyarrow only when a file needs it."""
+    assert processes.found_by("import sys, tailmetrics.io; found = {*sys.modules} & {'tailmetrics.io', 'pyarrow'}") == {
+        "tailmetrics.io"
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "ends"), [([["aa"], ["bb"]], [0, 2, 4]), ([[3, 1], [2]], [0, 2, 3])], ids=["strings", "lists"]
+)
+def test_an_offset_outside_of_an_arrow_file_is_refused(tmp_path, column, ends):
+    """Arrow maps offsets as they are: one beyond the end would let the process die."""
+    table = pa.table({"labels": column})
+    with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    data = bytearray((tmp_path / "y.arrow").read_bytes())
+    place = data.index(np.array(ends, np.int32).tobytes())
+    data[place + 8 : place + 12] = np.int32(2**30).tobytes()
+    (tmp_path / "y.arrow").write_bytes(data)
+    pq.write_table(pa.table({"ids": column}), tmp_path / "p.parquet")
+    with pytest.raises(DataFileError, match="y.arrow: cannot be read as Arrow"):
+        list(read(tmp_path / "p.parquet", tmp_path / "y.arrow"))
