@@ -17,6 +17,7 @@ from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
 from tailmetrics.ranking._matrices import plain_top_k
+from tailmetrics.ranking._reading import Lists
 
 FORMS = {"plain": PLAIN, "torch": CpuKernels(), **({"C": NativeKernels()} if native.available() else {})}
 THREADS = [1, 2, 3, 4, 40]
@@ -168,7 +169,7 @@ def test_hits_are_those_of_a_loop_overall_and_by_bucket(
     target[2] = 0
     assignment = torch.randint(0, 4, (60,), generator=draw)
     buckets = LabelBuckets.from_assignment(assignment, [*map(str, range(names))])
-    ranking = Ranking(ids, True, 60, None, None, _targets(kernels, form, target))
+    ranking = Ranking(*Lists(ids, None, True), _targets(kernels, form, target), 60)
 
     def found(ranks: object, *place: int) -> list[tuple[int, int, float]]:
         parts = (getattr(ranks, name)[place].tolist() for name in ("target_ranks", "target_ids", "target_gains"))

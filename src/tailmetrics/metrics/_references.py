@@ -20,6 +20,7 @@ from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Entries, Hits
 from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._reading import Lists
 from tailmetrics.ranking._scores import counts_among
 from tailmetrics.ranking._target_ranks import RelevantLabels
 
@@ -45,9 +46,8 @@ class ReferenceRanking(Ranking):
         cls, ranking: Ranking, reference: Reference, num_labels: int, counts: RankedCounts | None
     ) -> ReferenceRanking:
         """Return the rows of a ranking of ``num_labels`` labels as a reference ranks them."""
-        nothing = ranking.ids[:, :0]
-        read = nothing, True, num_labels, None, None, ranking.targets, ranking.rows
-        return cls(*read, documents=ranking.documents, reference=reference, counts=counts)
+        rows = ranking.targets, num_labels, ranking.rows, ranking.documents
+        return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts)
 
     def ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ReferenceRanks:
         """Return where the relevant labels stand, as :meth:`Ranking.by_bucket` does."""

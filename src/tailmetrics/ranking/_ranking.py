@@ -67,18 +67,18 @@ class Ranking(TargetRanks):
     scores_all: bool = field(init=False, repr=False)
     row_mask: Tensor | None = field(init=False, repr=False)
     ids: Tensor
-    complete: bool
-    num_labels: int | None
     values: Tensor | None = field(repr=False)
+    complete: bool
+    repeated: Tensor | None = field(repr=False)
     scores: Tensor | None = field(repr=False)
+    distinct: bool
     targets: Targets = field(repr=False)
+    num_labels: int | None
     rows: BatchRows = field(repr=False, default=PLAIN_ROWS)
-    repeated: Tensor | None = field(repr=False, default=None)
     documents: Tensor | None = field(repr=False, default=None)
-    beyond: Beyond | None = field(repr=False, default=None)
     queries: Tensor | None = field(repr=False, default=None)
+    beyond: Beyond | None = field(repr=False, default=None)
     ignore_index: int | None = None
-    distinct: bool = False
 
     @classmethod
     def from_scores(
@@ -268,22 +268,20 @@ class Ranking(TargetRanks):
     @property
     def exact(self) -> TargetRanks:
         """The target ranks among everything retrieved; needs scores or complete lists."""
-        return self if self.complete or not self.scores_all else self._exact
-
-    @once
-    def _exact(self) -> TargetRanks:
-        return ExactRanks(self)
+        known = self.complete or not self.scores_all
+        return self if known else self.remembered("exact", lambda: ExactRanks(self))
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
         if min_gain is None:
             return self
         level = check_number("Ranking.at_least", "min_gain", min_gain, 0.0, float("inf"))
-        return self.remembered(("at least", level), lambda: replace(self, targets=self._targets_at_least(level)))
 
-    def _targets_at_least(self, level: float) -> Targets:
-        targets = self.targets.at_least(level)
-        return targets if self.beyond is None else targets.without_void()  # pieces are asked for labels alone
+        def made() -> Ranking:
+            targets = self.targets.at_least(level)  # pieces are asked for labels alone
+            return replace(self, targets=targets if self.beyond is None else targets.without_void())
+
+        return self.remembered(("at least", level), made)
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
@@ -293,13 +291,9 @@ class Ranking(TargetRanks):
         deepest = kernels.deepest(k, self.depth)
         if deepest >= self.depth:
             return self
-        memo = self._memo
-        if ("up to", deepest) not in memo:
-            places = self._found_by(kernels)
-            rest = self.relevant, self.length, self.num_labels, deepest, deepest, self.documents
-            memo["up to", deepest] = TargetRanks(kernels.hits(places, deepest), *rest)
-        found: TargetRanks = memo["up to", deepest]
-        return found
+        rest = self.relevant, self.length, self.num_labels, deepest, deepest, self.documents
+        places = self._found_by(kernels)
+        return self.remembered(("up to", deepest), lambda: TargetRanks(kernels.hits(places, deepest), *rest))
 
     def by_bucket(
         self,
@@ -340,16 +334,11 @@ class Ranking(TargetRanks):
         read = depth if scope == "bucket" else self.depth
         deepest = EVERYTHING if exact else self.targets.kernels.deepest(up_to, read)
         key = ("by bucket", buckets.digest, scope, depth if scope == "bucket" else None, deepest)
-        if key not in self._memo:
-            self._memo[key] = self._by_bucket(buckets, scope, depth, deepest, exact)
-        ranks: TargetRanks = self._memo[key]
-        return ranks
+        return self.remembered(key, lambda: self._by_bucket(buckets, scope, depth, deepest, exact))
 
     def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, deepest: int, exact: bool) -> TargetRanks:
-        memo = ("relevant", buckets.digest)
-        if memo not in self._memo:
-            self._memo[memo] = RelevantLabels(self.targets, buckets)
-        relevant, kernels = self._memo[memo], self.targets.kernels
+        kernels = self.targets.kernels
+        relevant = self.remembered(("relevant", buckets.digest), lambda: RelevantLabels(self.targets, buckets))
         if scope == "bucket":
             found = self._found_by(kernels)
             hits, length = kernels.within_buckets(found, self.ids[:, :depth], buckets, deepest)
@@ -537,17 +526,4 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         queries, documents = rows_of_documents(context, batch)
         depth = Depth(None)
     lists, targets, rows = read_batch(context, batch, depth)
-    return Ranking(
-        lists.ids,
-        lists.complete,
-        context.num_labels,
-        lists.values,
-        lists.scores,
-        targets,
-        rows,
-        lists.repeated,
-        documents,
-        queries=queries,
-        ignore_index=ignore_index,
-        distinct=lists.distinct,
-    )
+    return Ranking(*lists, targets, context.num_labels, rows, documents, queries, ignore_index=ignore_index)

@@ -20,7 +20,7 @@ from tailmetrics.ranking._inputs import Batch, Context, as_tensor, as_tensors
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
-from tailmetrics.ranking._reading import check_not_nan, read_rows, read_target, retrieved
+from tailmetrics.ranking._reading import Lists, check_not_nan, read_rows, read_target, retrieved
 
 Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"
 Chunks: TypeAlias = "Iterable[Chunk] | Callable[[], Iterable[Chunk]]"
@@ -87,8 +87,9 @@ class Rows:
         """Return the ranking of the best labels, of which there is one more than asked for."""
         context, (values, ids) = self.context, best
         ids = retrieved(context, values[:, :depth], ids[:, :depth])
-        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, read_rows(context, self.batch)
-        return Ranking(ids, *rest, beyond=beyond, ignore_index=context.ignore_index)
+        rest = self.targets, self.num_labels, read_rows(context, self.batch)
+        lists = Lists(ids, values, depth >= self.num_labels)
+        return Ranking(*lists, *rest, beyond=beyond, ignore_index=context.ignore_index)
 
 
 def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
