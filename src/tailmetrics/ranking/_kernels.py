@@ -70,7 +70,7 @@ FEW_TARGETS = 32
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Targets:
     """The relevant labels of ``num_rows`` rows, in one of three forms: a dense matrix, padded ids, or entries.
 

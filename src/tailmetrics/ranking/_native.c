@@ -174,7 +174,7 @@ typedef uint64_t key_double;
 int tailmetrics_source(void) { return SOURCE; } /* which text the library was compiled of */
 
 /* Ask the memory for a row that is read soon: where lists are cut, no processor guesses where the next one begins. */
-#define FETCH(row, length) (__builtin_prefetch(row), __builtin_prefetch((row) + (length)-1))
+#define FETCH(row, length) (__builtin_prefetch(row), __builtin_prefetch((row) + (length)))
 
 /* ---- Labels: a small table of those of a row, by open addressing ---- */
 
