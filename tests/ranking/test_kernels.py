@@ -140,7 +140,7 @@ def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels
     for high in (2**16, 2**32, 2**40):
         ids = torch.cat([ends, ends + high, torch.tensor([-1, -1])]).expand(3, -1)
         target = torch.tensor([[5 + high, 2**16 - 1, -1], [2**32 - 1, 2**16 - 2 + high, 7], [-1, -1, -1]])
-        hits = Ranking(ids, True, None, None, None, Targets(3, None, None, kernels, padded=target)).hits
+        hits = Ranking(*Lists(ids, None, True), Targets(3, None, None, kernels, padded=target), None).hits
         found = [sorted(set(row) - {NOT_RANKED}) for row in hits.ranks.tolist()]
         assert found == [sorted(ids[0].tolist().index(one) + 1 for one in row if one in ids[0] and one >= 0)
                          for row in target.tolist()]  # fmt: skip
