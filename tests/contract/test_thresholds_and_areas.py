@@ -130,6 +130,16 @@ def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
             assert low[number] - SLACK <= found <= high[number] + SLACK
 
 
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_areas_of_rows_a_few_at_a_time_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine rows of 61 together, some of which a mask leaves out."""
+    batch, mask = data(seed=5), torch.arange(61) % 3 > 0
+    wanted = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores[mask], batch.target[mask]).compute()
+    monkeypatch.setattr("tailmetrics.metrics.areas.BLOCK_SCORES", 9 * NUM_LABELS)
+    found = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores, batch.target, row_mask=mask).compute()
+    assert bits_of(found) == bits_of(wanted)
+
+
 @pytest.mark.parametrize("average", AVERAGES)
 def test_the_exact_value_of_the_tests_is_that_of_scikit_learn(average: str) -> None:
     """Once labels that lack a class are left out, which are NaN there, or 0 with a warning."""
