@@ -60,10 +60,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
                 f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             )
             warnings.warn(f"{problem}are about the same thing; write it again.", CommandWarning, stacklevel=2)
-        clustered = options.clusters is not None or any(
-            CLUSTER in one.columns for some in opened.values() for one in some
-        )
-        alike = in_options(ALIKE) if clustered else None
+        alike = in_options(ALIKE) if report.num_clusters else None
         notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
         # how files were read is printed as a note alone, as of an evaluation
