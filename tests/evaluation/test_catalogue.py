@@ -37,6 +37,19 @@ def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
     assert not any("catalogue" in one for one in report.warnings)
 
 
+@pytest.mark.parametrize(("labels", "value"), [("all", 1 / 3), ("present", 1.0)])
+def test_a_mean_over_all_labels_counts_the_catalogue(labels, value):
+    """The one wanted label is found: 1 of the 3 that the data name, which is told, and 1 of 7; the mean of it is 1."""
+    metric = tm.RecallAtK(k=2, average="macro", labels=labels)
+    report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric)
+    assert [*report.scalars.values()] == pytest.approx([value])
+    said = "The catalogue is the 3 labels that preds and the other arguments name. Before means over all labels of runs"
+    assert any(one.startswith(said) for one in report.warnings) == (labels == "all")
+    report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric, label_names=CATALOGUE)
+    assert [*report.scalars.values()] == pytest.approx([1 / 7 if labels == "all" else 1.0])
+    assert not any("catalogue" in one for one in report.warnings)
+
+
 @pytest.mark.parametrize("make", [frame, runs])
 def test_counts_and_buckets_by_place_belong_to_label_names(make):
     """b, the one wanted label, has the count 9 whichever way counts are passed: it is found for one user of two."""

@@ -15,7 +15,7 @@ from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
-from tailmetrics.evaluation.description import by_bucket, listed, with_label_values
+from tailmetrics.evaluation.description import OVER, by_bucket, listed, mean_over, with_label_values
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
@@ -421,13 +421,16 @@ def _training(
     return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
 
 
-def note_on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
+def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
     """Return a note on the size of the catalogue, if a metric depends on it."""
-    if not any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics):
+    catalogue = any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics)
+    means = any(mean_over(metric) == OVER["all"] for metric in metrics)
+    values = " and ".join([*["coverage and Gini"] * catalogue, *["means over all labels"] * means])
+    if not values:
         return ()
     return (
-        f"The catalogue is the {num_labels:,} items that {named}. Before coverage and Gini of runs are compared, give "
-        f"all one catalogue: {hint}.",
+        f"The catalogue is the {num_labels:,} {'items' if catalogue else 'labels'} that {named}. Before {values} of "
+        f"runs are compared, give all one catalogue: {hint}.",
     )
 
 
