@@ -362,9 +362,9 @@ def verdict(
     """Return what comparisons found, in one or two sentences for each pair of models.
 
     Where keys are by bucket, the first sentence is about the first metric that is: in which buckets the model is
-    better, in which no difference was shown, in which it is worse, and which have fewer than 10 rows. A second sentence
-    names the other keys that are worse, values over all labels first. Where no key is by bucket, there is one sentence
-    about all keys. What could not be compared is left out.
+    better, in which no difference was shown, in which it is worse, and which have fewer than 10 rows. Two more
+    sentences name the other keys that are worse and better, values over all labels first. Where no key is by bucket,
+    there is one sentence about all keys. What could not be compared is left out.
 
     Args:
         comparisons: What :func:`compare` returned.
@@ -387,21 +387,21 @@ def verdict(
 
 OUTCOMES = ("better", "no difference shown", "worse", "too few rows")
 SAID = 3
-"""How many other values a verdict names that are worse; of more it says the number."""
+"""How many other values a verdict names that are worse, and better; of more it says the number."""
 
 
 def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozenset[str]) -> str:
     split = [(one, *one.key.rpartition("/")[::2]) for one in found]
     stem = next((stem for _, stem, bucket in split if bucket in buckets), None)
     names: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
-    worse: dict[tuple[bool, str], list[str]] = {}
+    others: dict[str, dict[tuple[bool, str], list[str]]] = {"worse": {}, "better": {}}
     for one, stem_of_one, bucket in split:
         outcome = _outcome(one, less)
         if stem is None or (stem_of_one == stem and bucket in buckets):
             names[outcome].append(one.key if stem is None else bucket)
-        elif outcome == "worse" and one.statistic != "gap":  # no gap is better than another
+        elif outcome in others and one.statistic != "gap":  # no gap is better than another
             by_bucket = bucket in buckets
-            worse.setdefault((by_bucket, stem_of_one if by_bucket else one.key), []).append(bucket)
+            others[outcome].setdefault((by_bucket, stem_of_one if by_bucket else one.key), []).append(bucket)
     parts, said = [], stem is None
     for outcome, some in names.items():
         if some:
@@ -410,11 +410,16 @@ def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozense
     first = ", ".join(parts)
     if stem is not None:
         first = f"{stem}{' is' if parts[0].startswith(('better', 'worse')) else ':'} {first}"
-    others = [
-        f"{key} in {_in_words(worse[by, key], False)}" if by else key for by, key in sorted(worse, key=itemgetter(0))
+    return ". ".join([first, *(_of_others(outcome, keys) for outcome, keys in others.items() if keys)])
+
+
+def _of_others(outcome: str, keys: Mapping[tuple[bool, str], Sequence[str]]) -> str:
+    """Return which other keys have an outcome; keys by bucket, with their buckets, stand behind those without."""
+    found = [
+        f"{key} in {_in_words(keys[by, key], False)}" if by else key for by, key in sorted(keys, key=itemgetter(0))
     ]
-    more = [f"{len(others) - SAID} more"] if len(others) > SAID else []
-    return f"{first}. Other values that are worse: {'; '.join(others[:SAID] + more)}" if others else first
+    more = [f"{len(found) - SAID} more are {outcome}"] if len(found) > SAID else []
+    return f"Other values that are {outcome}: {'; '.join(found[:SAID] + more)}"
 
 
 def _outcome(one: Comparison, less: frozenset[str]) -> str:
