@@ -150,6 +150,10 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
                 files = replace(files, num_labels=runs[0].num_labels)
                 train = files.train(ranks)
         except DataFileError as error:
+            if options.preds_columns is not None and error.path in map(Path, preds) and "columns=" in error.hint:
+                hint = "--preds-columns takes the place of all of --columns for predictions: "
+                hint += error.hint.replace("columns=", "preds_columns=")
+                raise DataFileError(error.path, error.problem, error.where, hint) from error
             told_by = options.label_counts or options.train_target
             if options.num_labels is not None or told_by is None:
                 raise
