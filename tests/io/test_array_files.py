@@ -200,3 +200,15 @@ def test_sequences_are_rows(tmp_path, suffix, batch_rows):
     assert torch.equal(torch.cat([batch.preds for batch in batches]), torch.from_numpy(scores).reshape(6, 4))
     assert torch.cat([batch.target for batch in batches]).tolist() == labels.reshape(-1).tolist()
     assert (shares[0].num_rows, shares[0].num_labels) == (6, 4)
+
+
+def test_a_multi_hot_matrix_of_integers_by_itself(tmp_path):
+    """Without scores beside it whole numbers are label ids; 0 and 1 in them bring the hint on multi-hot matrices."""
+    np.save(tmp_path / "y.npy", np.array([[0, 0, 1], [1, 0, 0]], dtype=np.uint8))
+    with pytest.raises(DataFileError, match="row 0: holds the label 0 twice") as caught:
+        [*read_target(tmp_path / "y.npy")]
+    assert caught.value.hint.endswith("if 0 and 1 are a multi-hot matrix, save it as bool.")
+    np.save(tmp_path / "y.npy", np.array([[2, 0, 2], [1, 0, 0]], dtype=np.uint8))
+    with pytest.raises(DataFileError, match="row 0: holds the label 2 twice") as caught:
+        [*read_target(tmp_path / "y.npy")]
+    assert "list it once" in caught.value.hint

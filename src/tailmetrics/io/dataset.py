@@ -330,6 +330,7 @@ REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
     "target": "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone.",
 }
+BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
 VALUE_HINTS = {
     "preds": "write -inf for what was not retrieved, or leave it out.",
@@ -419,4 +420,5 @@ def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> Non
     if row is not None:
         ordered = np.sort(rows[row : row + 1].ids)
         label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-        raise source.error(first + row, f"holds the label {label} twice", REPEAT_HINTS[role])
+        binary = role == "target" and not source.string_ids and int(rows.ids.max()) <= 1
+        raise source.error(first + row, f"holds the label {label} twice", BINARY_HINT if binary else REPEAT_HINTS[role])
