@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cli.made import padded, write_lists
-from tailmetrics import LabelFrequency, RecallAtK
+from tailmetrics import F1AtThreshold, LabelFrequency, RecallAtK
 
 RECALL = ("RecallAtK", "{k: 3}")
 BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles}")
@@ -128,3 +128,25 @@ def test_the_least_gain_of_training_labels_is_their_own(given, config, evaluated
     words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--min-gain", 2]
     for more, counts in (([], (2, 1)), (["--train-min-gain", 2], (0, 1))):
         assert evaluated(*words, *more)["metrics"]["popularity@1"] == sum(counts) / 2
+
+
+def test_a_threshold_for_each_label(given, evaluated, tailmetrics, tmp_path):
+    """An array in a file: 0.6 is suggested at 0.5 and not at 0.7. Beside names of labels, which no file orders, it is
+    refused; so is a file that holds no numbers.
+    """
+    words = given(preds=np.array([[0.6, 0.6]]), target=np.array([[True, True]]))
+    metric = ["--metrics+=RecallAtThreshold", f"--metrics.threshold={tmp_path / 'cuts.npy'}"]
+    np.save(tmp_path / "cuts.npy", np.array([0.5, 0.7]))
+    assert evaluated(*words, *metric)["metrics"] == {"micro_recall@t": 0.5}
+    pairs = given(preds="query,item,score\na,x,0.6\na,y,0.6\n", target="query,item\na,x\na,y\n")
+    status, _, err = tailmetrics("evaluate", *pairs, *metric)
+    assert (status, "in the order of label ids, but the labels are names" in err) == (2, True)
+    np.save(tmp_path / "cuts.npy", np.array(["x", "y"]))
+    status, _, err = tailmetrics("evaluate", *words, *metric)
+    assert (status, "cuts.npy: cannot be read as .npy array" in err) == (2, True)
+
+
+def test_thresholds_that_are_too_many_to_print():
+    """A list for each label is no list of distinct numbers: the error says how many they are, not each."""
+    with pytest.raises(ValueError, match="threshold=1500 values; pass a number"):
+        F1AtThreshold([0.5] * 1500)

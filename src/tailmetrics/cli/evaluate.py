@@ -43,6 +43,7 @@ from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
+from tailmetrics.io.database import Names
 from tailmetrics.io.files import folder_for
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.io.rows import Ragged
@@ -223,8 +224,13 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     A preset is made for a field, not for one form of its data. What a config of one's own asks for is not left out.
 
     Raises:
-        CommandError: If none can be answered.
+        CommandError: If none can be answered, or thresholds of labels by number meet names of labels.
     """
+    if isinstance(dataset.label_names, Names) and any(
+        isinstance(getattr(m, "threshold", None), torch.Tensor) for m in metrics
+    ):
+        problem = "--metrics.threshold holds thresholds in the order of label ids, but the labels are names"
+        raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
     if request.options.preset is None:
         return list(metrics)
     kept, target, first = [], torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64)

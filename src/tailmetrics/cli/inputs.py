@@ -150,7 +150,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
                 files = replace(files, num_labels=runs[0].num_labels)
                 train = files.train(ranks)
         except DataFileError as error:
-            if options.preds_columns is not None and error.path in map(Path, preds) and "columns=" in error.hint:
+            if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=" in error.hint:
                 hint = "--preds-columns takes the place of all of --columns for predictions: "
                 hint += error.hint.replace("columns=", "preds_columns=")
                 raise DataFileError(error.path, error.problem, error.where, hint) from error

@@ -9,6 +9,8 @@ from pathlib import Path
 from pydoc import locate
 from typing import Any, TypeVar, get_args, get_type_hints
 
+import numpy as np
+import torch
 from jsonargparse import (  # type: ignore[attr-defined] # exported without saying so
     ActionConfigFile,
     ArgumentParser,
@@ -22,6 +24,8 @@ from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.evaluation.description import UNSAID, by_bucket
 from tailmetrics.io import FORMATS
+from tailmetrics.io.errors import reading
+from tailmetrics.io.files import check_file
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.significance.estimating import Resample
 
@@ -201,6 +205,10 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
         if "init_args" not in metric:
             metric["init_args"] = type(metric)()
         given = metric.init_args
+        if isinstance(path := given.get("threshold"), str) and path.endswith(".npy"):
+            check_file(Path(path))
+            with reading(path, ".npy array"):
+                given["threshold"] = torch.from_numpy(np.load(path))
         for name in ("duplicates", "min_gain", "ignore_index"):
             is_open = name == "ignore_index" or given.get(name) in UNSAID
             if name in known and is_open and options[name] not in UNSAID:

@@ -73,10 +73,10 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         given = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
         numbers = [number for number in map(real_number, given) if number is not None and number == number]
         if not given or len(numbers) != len(given) or len(set(numbers)) != len(numbers):
-            shown = shape_of(k) if isinstance(k, Tensor) else repr(k)
+            shown = shape_of(k) if isinstance(k, Tensor) else repr(k) if len(repr(k)) < 80 else f"{len(given)} values"
             raise ValueError(
                 f"{self._caller}: threshold={shown}; pass a number, a list of distinct numbers, or a floating "
-                "tensor or array (L,) with one threshold for each label; none may be NaN."
+                "tensor or array (L,), in options a .npy file, with one threshold for each label; none may be NaN."
             )
         self._limits = list(numbers)
         return tuple(self._limits)
