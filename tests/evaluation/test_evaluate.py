@@ -433,3 +433,28 @@ def test_calibration_by_bucket_says_of_how_many_predictions_it_is():
     report = tm.evaluate(scores, target, metrics=[tm.CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
     for stem, said in (("calibration_error@1", "head 4, tail 1"), ("calibration_error@4", "head 10, tail 10")):
         assert report.captions[stem].endswith(f"; predictions: {said}")
+
+
+def test_accuracy_of_rows_of_several_labels_is_told():
+    """Three visits of one user in one row are hit by any of them: 1.0, where one visit of three is right."""
+    scores = torch.eye(4)[[0, 1]]
+    merged = tm.evaluate(scores, [[0, 2, 3], [1]], metrics=[tm.AccuracyAtK(k=[1, 2]), tm.RecallAtK(k=1)])
+    (told,) = (note for note in merged.notes if "any of which" in note)
+    assert told.startswith("accuracy@1, accuracy@2: rows have 2.00 relevant labels on average")
+    assert told.endswith("such as the visits of a user, make each case a row.")
+    alone = tm.evaluate(scores[[0, 0, 0, 1]], torch.tensor([0, 2, 3, 1]), metrics=tm.AccuracyAtK(k=1))
+    assert (merged.scalars["accuracy@1"], alone.scalars["accuracy@1"]) == (1.0, 0.5)
+    assert not any("any of which" in note for note in alone.notes)
+
+
+@pytest.mark.parametrize("role", ["target", "train_target"])
+def test_visits_of_a_user_as_lines_of_one_query(role):
+    """A place that a user visits twice is refused with what keeps all visits: to drop one would count users."""
+    pd = pytest.importorskip("pandas")
+    visits = pd.DataFrame({"query": ["u", "u", "u"], "item": ["a", "b", "a"]})
+    once = visits.drop_duplicates()
+    given = {"target": once, "train_target": once, role: visits}
+    with pytest.raises(ValueError, match="holds the label 'a' twice") as caught:
+        tm.evaluate(once.assign(score=[1.0, 0.5]), **given, metrics=tm.RecallAtK(k=1))
+    assert "such as a visit of a user, drop none: make each a row; in tables, number the lines" in caught.value.hint
+    assert "the name 'query' makes it the query" in caught.value.hint

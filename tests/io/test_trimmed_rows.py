@@ -56,7 +56,7 @@ def test_a_target_lists_a_label_once(tmp_path):
     np.save(tmp_path / "y.npy", [[5, 5]])
     with pytest.raises(DataFileError, match=r"y\.npy, row 0: holds the label 5 twice") as caught:
         list(read(tmp_path / "p.npy", tmp_path / "y.npy", duplicates="first"))
-    assert caught.value.hint.endswith("duplicates='first' is for predictions alone.")
+    assert "duplicates='first' is for predictions alone. " in caught.value.hint
 
 
 def test_the_least_gain_of_training_targets(tmp_path):

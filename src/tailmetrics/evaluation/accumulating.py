@@ -32,6 +32,7 @@ from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moment
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
+    AccuracyAtK,
     CalibrationErrorAtK,
     CoverageError,
     CrossEntropy,
@@ -281,6 +282,7 @@ class Evaluation:
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *self._notes_on_bins(),
                 *self._notes_on_misses(),
+                *self._notes_on_classes(num_rows, positives),
                 *self._notes_on_min_gain(),
                 *self._notes_on_buckets(),
                 *self._notes_on_chance(scalars, width, references.get("chance", {}), intervals),
@@ -383,6 +385,17 @@ class Evaluation:
             keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
         for rows, of in keys.items():
             yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
+
+    def _notes_on_classes(self, num_rows: int, positives: int) -> Iterator[str]:
+        """Yield what accuracies count, where rows do not have one class each."""
+        accuracies = (one for one in self.members if isinstance(one, AccuracyAtK) and one.buckets is None)
+        keys = [self.collection._set_name(key) for metric in accuracies for key in metric.row_keys()]
+        if keys and positives > num_rows:
+            yield (
+                f"{', '.join(keys)}: rows have {positives / num_rows:.2f} relevant labels on average, any of which "
+                "counts as right. Accuracy is of one class per row: where several cases were merged, such as the "
+                "visits of a user, make each case a row."
+            )
 
     def _notes_on_min_gain(self) -> Iterator[str]:
         """Yield how many rows have no label of ``min_gain``, and what they count in which values over all labels."""

@@ -254,13 +254,14 @@ def _of_tables(
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
 
     def batches(size: int) -> Iterator[Part]:
-        for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
-            yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
+        with _columns_are_renamed():
+            for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
+                yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
     train = None
     if train_target is not None:
         train = LabelFrequency(len(names))
-        with catch_warnings():
+        with catch_warnings(), _columns_are_renamed():
             simplefilter("ignore", DataFileNote)
             for part in read_target(tables["train_target"], label_names=names):
                 train.update(part.target)

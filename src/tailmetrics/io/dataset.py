@@ -328,7 +328,11 @@ NEGATIVE_HINTS = {
 }
 REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
-    "target": "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone.",
+    "target": (
+        "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone. Where each "
+        "is a case of its own, such as a visit of a user, drop none: make each a row; in tables, number the lines in a "
+        "column, and columns=Columns(query=NAME) makes it the query."
+    ),
 }
 BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
