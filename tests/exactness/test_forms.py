@@ -11,12 +11,11 @@ import tailmetrics
 from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
 from exactness.bits import EVERY_KIND as CASES
-from exactness.bits import ONE_OF_EACH, bits, compute_all
+from exactness.bits import METRICS, ONE_OF_EACH, bits, compute_all
 from tailmetrics.metrics import TopKMetric
 
 BINARY, GRADED = data(seed=2, num_rows=40), data(seed=2, num_rows=40, graded=True)
 KEPT = torch.arange(40) % 3 > 0
-METRICS = {str(case): case.metric() for case in CASES}
 
 
 def feeds(batch: Data) -> dict[str, tuple[str, Feed]]:

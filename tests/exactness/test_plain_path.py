@@ -22,7 +22,7 @@ from contract.forms import (
     csr_scores,
     csr_target,
 )
-from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
+from exactness.bits import CASES_OF_A_KIND, METRICS, ONE_OF_EACH, compute_all
 from exactness.test_forms import feeds, is_enough
 from tailmetrics import TopKCollection
 from tailmetrics.ranking._device import force_plain
@@ -170,9 +170,6 @@ def test_both_paths_give_the_same_bits(graded: bool) -> None:
             usable = [case for case in ONE_OF_EACH[number % 3 :: 3] if is_enough(case, kind)]
             found = values(usable, tailmetrics.rank(*feed, num_labels=40))
             assert [case for case, value in found.items() if value != wanted[case]] == [], name
-
-
-METRICS = {str(case): case.metric() for case in CASES_OF_A_KIND}
 
 
 def values(cases: list[Case], ranking: tailmetrics.Ranking) -> dict[str, object]:
