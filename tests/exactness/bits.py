@@ -17,9 +17,6 @@ CASES_OF_A_KIND = [case for case in CASES if "empty_target_action" not in case.a
 EVERY_KIND = [*CASES_OF_A_KIND, *(case for case in EVERY_CASE if case not in CASES)]
 """Also the metrics that tests/oracle.py does not read."""
 
-METRICS = {str(case): case.metric() for case in EVERY_KIND}
-"""Made once for all tests that reset them first."""
-
 IN_THE_WHOLE_LIST = ("RecallAtK", "NDCGAtK", "MAP", "PropensityScoredPrecisionAtK")
 ONE_OF_EACH = [
     *{

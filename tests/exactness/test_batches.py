@@ -9,7 +9,8 @@ import torch
 
 import tailmetrics
 from cases import FEW, Case, Data, data
-from exactness.bits import EVERY_KIND, METRICS, bits, compute_all
+from exactness.bits import EVERY_KIND, bits, compute_all
+from exactness.made import METRICS
 from tailmetrics import Ranking
 
 ROWS = 67

@@ -11,7 +11,8 @@ import tailmetrics
 from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
 from exactness.bits import EVERY_KIND as CASES
-from exactness.bits import METRICS, ONE_OF_EACH, bits, compute_all
+from exactness.bits import ONE_OF_EACH, bits, compute_all
+from exactness.made import METRICS
 from tailmetrics.metrics import TopKMetric
 
 BINARY, GRADED = data(seed=2, num_rows=40), data(seed=2, num_rows=40, graded=True)

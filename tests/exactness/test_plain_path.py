@@ -22,7 +22,8 @@ from contract.forms import (
     csr_scores,
     csr_target,
 )
-from exactness.bits import CASES_OF_A_KIND, METRICS, ONE_OF_EACH, compute_all
+from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
+from exactness.made import METRICS
 from exactness.test_forms import feeds, is_enough
 from tailmetrics import TopKCollection
 from tailmetrics.ranking._device import force_plain
