@@ -145,11 +145,13 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*as logits are")
-@pytest.mark.parametrize(("name", "cut"), [("RecallAtK", [1, 3]), ("PrecisionAtThreshold", [0.25, 0.5])])
-def test_what_is_known_of_single_labels(name: str, cut: Any) -> None:
-    """Columns are named by cut-offs."""
+@pytest.mark.parametrize(
+    ("name", "cut", "ks"), [("RecallAtK", [1, 3], (1, 3)), ("PrecisionAtThreshold", [0.25, 0.5], (0, 1))]
+)
+def test_what_is_known_of_single_labels(name: str, cut: Any, ks: tuple[int, ...]) -> None:
+    """Columns are named by cut-offs, or by thresholds, which formulas know by their number."""
     metric, of_means = (REGISTRY[name](cut, average=average, num_labels=NUM_LABELS) for average in ("none", "macro"))
-    assert (metric.keeps_labels, of_means.keeps_labels) == (True, True)
+    assert (metric.keeps_labels, of_means.keeps_labels, metric.ks) == (True, True, ks)
     found = fed(TopKCollection([metric]), BATCH.scores, BATCH.target).per_label()
     assert {f"{metric.stem}@{text}" for text in metric.cut_names()} <= found.keys()
 
