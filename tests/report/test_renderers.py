@@ -18,6 +18,7 @@ from tailmetrics import (
     MRR,
     AccuracyAtK,
     CrossEntropy,
+    F1AtThreshold,
     LabelBuckets,
     LabelFrequency,
     PrecisionAtK,
@@ -400,3 +401,13 @@ def test_the_perplexity_of_tokens_stands_beside_their_cross_entropy():
     assert said in Tags(page(report)).text
     assert f"perplexity {perplexity:.4f}" in markdown(report)
     assert "perplexity" not in markdown(evaluate(scores, scores > 0, metrics=[CrossEntropy()], buckets=buckets))
+
+
+def test_a_threshold_for_each_label_is_counted_on_the_page():
+    """A page says how many thresholds there are, JSON says each; a few cut-offs are listed."""
+    metrics = [F1AtThreshold(torch.full((30,), 0.25)), RecallAtK(k=[1, 2])]
+    report = evaluate(torch.eye(30), torch.arange(30), metrics=metrics, intervals=False)
+    shown = page(report)
+    assert "threshold=30 values" in shown
+    assert "k=[1, 2]" in shown
+    assert report.as_dict()["settings"][0]["threshold"] == [0.25] * 30
