@@ -75,6 +75,7 @@ def test_hints_lead_to_a_number(call, more):
     status, said = call("--target", "y.csv", *more)
     assert status != 0
     assert "--label-names NAMES says the name of each label of p.npy, in its order; or write numbers for names" in said
+    assert "a column of label ids as an array, numpy.save('labels.npy', column)." in said
     if not more:  # with names, it is the test above
         status, said = call("--target", "numbers.csv")
         assert (status, "0.6667" in said) == (0, True)
@@ -87,6 +88,10 @@ def test_hints_lead_to_a_number(call, more):
         (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
         (("--target", "one.csv"), "Targets of a matrix can be lists: a line 'id,a b c' for each row."),
+        (
+            ("--target", "one.csv"),
+            "hint: where line i is row i of p.npy, write the column of label ids as an array, numpy",
+        ),
         (
             ("--target", "unknown.csv", "--label-names", "vocab.txt"),
             "unknown.csv, query 'n2': unknown label 'Q9'\nhint: --label-names lacks it: add it there and, where",

@@ -201,8 +201,8 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
     unknown = [name for row in value for name in row if name not in numbers]
     if unknown:
         raise ValueError(
-            f"{CALLER}: {argument} holds {unknown[0]!r}, which is none of label_names; leave it out of the rows, or "
-            "give a column of preds this name."
+            f"{CALLER}: {argument} holds {unknown[0]!r}, which is none of label_names; add it there and to preds "
+            "as a column of the lowest score, -inf, so that it counts as missed: without its rows, values are too high."
         )
     return [[numbers[name] for name in row] for row in value]
 

@@ -26,7 +26,10 @@ WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
 """A name as it would be written if all programs wrote whole numbers alike: 7 for 007, 7.0 and 7 behind a blank."""
 
 
-COLUMNS_HINT = "label_names=NAMES says the name of each label of {}, in its order; or write numbers for names, from 0."
+COLUMNS_HINT = (
+    "label_names=NAMES says the name of each label of {}, in its order; or write numbers for names, from 0: a column "
+    "of label ids as an array, numpy.save('labels.npy', column)."
+)
 
 
 def numbers_hint(source: Source) -> str:

@@ -331,7 +331,11 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
         with_lists = opened[0] is not None and opened[0].num_labels is not None
-        hint += " Targets of a matrix can be lists: a line 'id,a b c' for each row." if with_lists else ""
+        if with_lists:
+            hint = f"where line i is row i of {preds.found.name}, write the column of label ids as an array, "
+            hint += (
+                "numpy.save('target.npy', column). Targets of a matrix can be lists: a line 'id,a b c' for each row."
+            )
         names = [None if source is None else next(iter(source.files[0].unread), None) for source in opened]
         if any(names):
             pair = ", ".join(f"Columns(query={'NAME' if name is None else repr(name)})" for name in names)

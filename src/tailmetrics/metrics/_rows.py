@@ -528,8 +528,9 @@ def _warn_of_no_class(caller: str, ranking: Ranking) -> None:
     if bool(missing.any()):  # without numbers of the batch: parts of a data set are to say the same
         warn_outside(
             f"{caller}: some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows "
-            "that do not count, such as padding, make the metrics with ignore_index=-1; if they are to count as "
-            "misses, give the metrics empty_target_action='neg'."
+            "that do not count, such as padding, make the metrics with ignore_index=-1; if it marks labels that preds "
+            "have no column for, they are misses, and without them values are too high: give the metrics "
+            "empty_target_action='neg'."
         )
 
 
