@@ -424,5 +424,5 @@ def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> Non
     if row is not None:
         ordered = np.sort(rows[row : row + 1].ids)
         label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-        binary = role == "target" and not source.string_ids and int(rows.ids.max()) <= 1
+        binary = role == "target" and label in ("0", "1") and int(rows.ids.max()) <= 1  # names have quotes
         raise source.error(first + row, f"holds the label {label} twice", BINARY_HINT if binary else REPEAT_HINTS[role])
