@@ -86,7 +86,7 @@ class ClassSignature:
 def described(metric: type[Metric]) -> tuple[str | None, dict[str, str]]:
     """Return the docstring of a class with what its bases say of each argument, and by name what it says itself.
 
-    Their docstrings have a section ``Args:`` that ends in ``kwargs: See ...``, in place of which the others are put.
+    The section ``Args:`` ends in ``kwargs: See ...``. The arguments of the bases take the place of this line.
     """
     text = vars(metric).get("__doc__")
     own = dict(ARGUMENT.findall(text or ""))

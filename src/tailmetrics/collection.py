@@ -170,7 +170,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         return {f"{one} of {name}": metric for one, some in self._twins.items() for name, metric in some.items()}
 
     def check_update(self, caller: str) -> None:
-        """Raise if the class overrides ``update``: ``caller`` hands it rankings and never calls it."""
+        """Raise if the class overrides ``update``, which ``caller`` would never call: it adds rankings."""
         if type(self).update is not TopKCollection.update:
             raise TypeError(
                 f"{caller}: {type(self).__name__} overrides update(), which would not be called here; "
@@ -672,7 +672,7 @@ def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetr
     for metric in values:
         if not isinstance(metric, TopKMetric):
             raise TypeError(
-                f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics that are made of their classes, "
+                f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics with their arguments, "
                 "such as [RecallAtK(k=5)], and put others into a torchmetrics.MetricCollection beside this one."
             )
         if type(metric).update is not TopKMetric.update:

@@ -150,7 +150,7 @@ class TargetDataset(Files):
     Attributes:
         target: The file.
         min_gain: The least gain that counts as relevant; None for any above 0.
-        one_label: Whether any number below 0 may stand for no label: who counts them has an ``ignore_index``.
+        one_label: Whether any number below 0 may stand for no label, because an ``ignore_index`` is known.
     """
 
     target: Source
@@ -231,7 +231,7 @@ FILTER_HINT = (
 
 
 class Filter:
-    """The pairs, by row.
+    """Pairs of a row and a label that do not count, ascending by row.
 
     Args:
         rows: Shape (P,), rows.

@@ -31,7 +31,7 @@ class Triples:
         query: Arrow string array.
         item: Arrow string array; null where the query has an empty list.
         value: Scores or gains; None when the file gives none.
-        place: From the index of a line to how an error names it.
+        place: Returns how an error names a line, given its index.
         ranks: Whether the values are minus the ranks of a list.
     """
 

@@ -166,7 +166,7 @@ class Targets:
         return torch.where(entries.ids >= 0, keys, self.num_rows * groups)
 
     def without_void(self) -> Targets:
-        """Return the same with entries that are all relevant labels; it waits for a device."""
+        """Return the same targets without entries that are no label. It waits for the device."""
         dense, entries = self.dense, self.entries if self.dense is None or self.kernels.reads else None
         if entries is None:
             assert dense is not None

@@ -111,7 +111,7 @@ class LabelTable:
 
 
 def _stem(name: str) -> str:
-    """Return what a column holds: ``hits`` of ``hits@5`` and of ``hits (recall_min_gain2@5)``, as two kinds have it."""
+    """Return what a column holds: ``hits`` of ``hits@5`` and of ``hits (recall_min_gain2@5)``, where two have it."""
     return name.partition("@")[0].partition(" (")[0]
 
 
