@@ -52,6 +52,43 @@ def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
         tm.CrossEntropy().update(SCORES.log(), SOME)  # leaves such rows out
 
 
+PADDED = torch.tensor([[5, 3, 0, 0, 0], [2, 7, 1, 4, 6], [1, 0, 0, 0, 0], [9, 8, 7, 0, 0]])
+"""Labels of four sequences, padded by 0 as ``pad_sequence`` does by default."""
+
+
+def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Path) -> None:
+    """All but the second end in zeros, and 0 is nowhere else: nine places where a model of the padding is right."""
+    logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))
+    for one in (tm.MRR(), tm.TopKCollection([tm.MRR(), tm.AccuracyAtK(k=1)])):
+        for target in (PADDED, PADDED.numpy()):
+            with pytest.warns(UserWarning, match="end in a run of label 0,.* padding.* ignore_index=-100; ") as said:
+                one.clone().update(logits, target)
+            assert [warning.filename for warning in said] == [__file__]
+    with pytest.warns(UserWarning, match="end in a run of label 0"):
+        report = evaluate(logits, PADDED, metrics=tm.MRR())
+    assert sum("end in a run of label 0" in note for note in report.notes) == 1
+    np.save(tmp_path / "p.npy", logits), np.save(tmp_path / "y.npy", PADDED)
+    words = ["--preds", tmp_path / "p.npy", "--target", tmp_path / "y.npy", "--metrics+=MRR", "--out", tmp_path / "out"]
+    assert main(["evaluate", *map(str, words), "--quiet"]) == 0
+    assert "end in a run of label 0" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_sequences_that_end_alike_without_padding_are_not_told() -> None:
+    """Ignored or masked padding, a frequent class that is anywhere, ends that differ, labels of no sequences."""
+    logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))
+    ignored = PADDED.masked_fill(PADDED == 0, -100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tm.MRR(ignore_index=-100).update(logits, ignored)
+        tm.MRR(ignore_index=0).update(logits, PADDED)
+        tm.MRR().update(logits, PADDED, row_mask=PADDED > 0)
+        tm.MRR().update(logits, torch.tensor([[0, 3, 0, 0, 0], [0, 7, 1, 4, 6], [1, 0, 0, 0, 0], [9, 8, 7, 0, 0]]))
+        tm.MRR().update(logits, torch.tensor([[5, 3, 0, 0, 0], [2, 7, 1, 1, 1], [1, 2, 2, 2, 2], [9, 8, 7, 4, 4]]))
+        tm.MRR().update(logits, torch.zeros(4, 5, dtype=torch.int64))
+        tm.MRR().update(logits.flatten(0, 1), PADDED.flatten())
+        evaluate(logits, PADDED, metrics=tm.MRR(), ignore_index=0)
+
+
 def test_a_recall_of_one_label_per_row_is_said_to_be_its_rank() -> None:
     """By a plain sort: whatever min_recall, the value is the median rank; the list that finds 80 % is much longer."""
     own = SCORES.gather(1, CLASSES[:, None])

@@ -399,7 +399,10 @@ def stream(
                 if options.probabilities:
                     moved = (_logarithm(moved[0]),)
                 ranking = evaluation.rank(
-                    moved if isinstance(preds, tuple) else moved[0], target.to(ranks.device), row_groups=row_groups
+                    moved if isinstance(preds, tuple) else moved[0],
+                    target.to(ranks.device),
+                    row_groups=row_groups,
+                    tokens=prod(dataset.preds.sequences[1:]),
                 )
                 evaluation.update(ranking, rows=batch.rows)
                 if write is not None:

@@ -47,7 +47,7 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
-from tailmetrics.ranking._warnings import TOLD
+from tailmetrics.ranking._warnings import TOLD, warn_of_padding
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
@@ -165,9 +165,13 @@ class Evaluation:
         finally:
             TOLD.reset(token)
 
-    def rank(self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None) -> Ranking:
-        """Rank a batch as the metrics need it."""
+    def rank(
+        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, tokens: int = 1
+    ) -> Ranking:
+        """Rank a batch as the metrics need it; ``tokens`` is T where its rows were sequences (B, T, L)."""
         with self._keeping():
+            if tokens > 1 and not self.columns and isinstance(target, Tensor):  # the first batch
+                warn_of_padding("target", target, tokens, row_mask, self.members[0].ignore_index)
             return self.collection.rank(preds, target, row_mask, row_groups=row_groups)
 
     def update(

@@ -263,7 +263,7 @@ def _read_rows(
     for place, part, relevant in data.batches(batch_rows):
         counts = None if data.row_mask is None else data.row_mask[place]
         groups = None if row_groups is None else row_groups[place]
-        ranking = evaluation.rank(part, relevant, counts, row_groups=groups)
+        ranking = evaluation.rank(part, relevant, counts, row_groups=groups, tokens=data.tokens)
         evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
         if values is not None:
             values.add(ranking)

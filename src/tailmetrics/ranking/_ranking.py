@@ -27,6 +27,7 @@ from tailmetrics.ranking._kernels import Kernels, Targets
 from tailmetrics.ranking._pieces import Beyond, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
+from tailmetrics.ranking._warnings import warn_of_padding
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise."""
@@ -520,7 +521,10 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         check_choice(caller, "duplicates", context.duplicates, ("error", "first"))
     if ignore_index is not None:
         check_count(caller, "ignore_index", ignore_index, -(2**62))
+    tokens = ranking.shape[-2] if context.warns and getattr(ranking, "ndim", 2) > 2 else 1
     as_tensors(context, batch)
+    if tokens > 1 and context.validate:
+        warn_of_padding(caller, batch.target, tokens, batch.row_mask, None)
     queries = documents = None
     if batch.indexes is not None:
         queries, documents = rows_of_documents(context, batch)

@@ -101,6 +101,37 @@ def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Te
         )
 
 
+def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None, ignored: int | None) -> None:
+    """Warn if most sequences end in a run of one same label, of which there is hardly any elsewhere, as padding does.
+
+    Args:
+        caller: The name that the warning begins with.
+        labels: Shape (B·T,), the label of each token; other shapes, and labels on a GPU, are not looked at.
+        tokens: T.
+        row_mask: Shape (B·T,), bool; the tokens that count, None for all.
+        ignored: The label of tokens that do not count.
+    """
+    known = labels.is_cpu and (row_mask is None or row_mask.is_cpu)
+    if labels.ndim != 1 or labels.is_floating_point() or not known or is_compiling() or tokens < 2:
+        return
+    labels = labels if row_mask is None else labels.where(row_mask, -1)
+    sequences = labels[: len(labels) // tokens * tokens].reshape(-1, tokens)[: max(1, SAMPLED_CELLS // tokens)]
+    if len(sequences) < 4:  # two or three may end alike by chance
+        return
+    label = int(sequences[:, -1].mode().values)
+    same = sequences == label
+    run = same.flip(1).cumprod(1).sum(1)  # at the end of each sequence
+    inside, others = int(same.sum() - run.sum()), int(sequences.numel() - run.sum())
+    # at most 1 % of all other tokens: a frequent class, such as "no entity", is anywhere
+    if label < 0 or label == ignored or 2 * int((run > 1).sum()) <= len(run) or 100 * inside > others or not others:
+        return
+    warn_outside(
+        f"{caller}: most sequences end in a run of label {label}, which is hardly anywhere else, as padding is. It "
+        "counts as a label that was to be predicted. If it is padding, write -100 there (padding_value=-100) and make "
+        f"the metrics with ignore_index=-100; ignore_index={label} would leave out every row of label {label}."
+    )
+
+
 def _first_rows(context: Context, value: Tensor) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
     if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
