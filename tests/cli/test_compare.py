@@ -235,6 +235,18 @@ def test_clusters_may_be_a_column_of_the_targets(compared, given):
     assert found["recall@1"]["clusters"] == 3
 
 
+def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, given, tailmetrics, tmp_path):
+    """--per-row writes the user of each row; nothing is resampled, and without a table the two options contradict."""
+    words = [*given(preds=np.eye(6), target=np.arange(6)), "--metrics+=MRR", "--no-intervals"]
+    np.savetxt(tmp_path / "users.txt", np.arange(6) // 2, fmt="%d")
+    words += ["--clusters", tmp_path / "users.txt"]
+    assert (
+        "intervals" not in (report := evaluated(*words, "--per-row", tmp_path / "t.parquet")) or not report["intervals"]
+    )
+    assert RowTable.open(tmp_path / "t.parquet").column("cluster") == ["0", "0", "1", "1", "2", "2"]
+    assert "or add --per-row TABLE, which keeps the clusters" in tailmetrics("evaluate", *words)[2]
+
+
 def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     """Rows without names: an array or lines are taken; a header would count as a row, and the error says what to do."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]
@@ -461,7 +473,9 @@ def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated
         found = told(tmp_path / "out")
         five, everything = "full 5, cut 3", "full all labels, cut 3"
         assert found["unequal_lists"] == {"recall@5": five, "mrr": everything, "macro_recall@5": five}
-        assert f"† recall@5, macro_recall@5: lists have unequal lengths ({five}), which may be part" in found["verdict"]
+        assert (
+            f"† recall@5, macro_recall@5: lists have unequal median lengths ({five}), which may be" in found["verdict"]
+        )
         lines = (tmp_path / "out" / "compare.md").read_text().replace("\\_", "_").splitlines()
         for key in ("recall@3", "recall@5", "mrr", "macro_recall@3", "macro_recall@5"):
             (line,) = [one for one in lines if one.replace("*", "").startswith(f"| {key} |")]

@@ -70,8 +70,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.intervals and options.no_intervals:
         raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
-    if options.clusters and options.no_intervals:
-        raise CommandError("--clusters and --no-intervals are both given", "leave one of them out.")
+    if options.clusters and options.no_intervals and options.per_row is None:
+        hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
+        raise CommandError("--clusters and --no-intervals are both given", hint)
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
@@ -134,7 +135,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 writer.scalars = report.scalars
                 writer.notes = list(dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]))
             stack.close()
-        if table is not None and (options.intervals or clusters is not None):
+        if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
             drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0}) | {"clusters": clusters}
             found = _intervals(table, dataset.num_rows, ranks, drawn)
             found = as_valued(found, {**report.scalars, **report.summaries})

@@ -85,7 +85,11 @@ class Evaluations:
         several, found = len(self._each) > 1, []
         for index, evaluation in enumerate(self._each):
             report = evaluation.report(f"{title} {index}{of}" if several else f"{title}{of}")
-            alike = [ALIKE] if self._of_sequences and report.intervals else []
+            alike = (
+                [f"{ALIKE} The callback does not: save the logits, and evaluate them."]
+                if self._of_sequences and report.intervals
+                else []
+            )
             found.append(replace(report, notes=(*report.notes, *alike, *notes)))
             evaluation.start(self._device)
         return found
