@@ -93,7 +93,9 @@ def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) 
 )
 def test_names_of_thresholds_that_state_other_counts_are_refused(names: str, wrong: str, right: str) -> None:
     """Written as the edges ascend, ``1-19`` would name the labels from 101: head and tail change places in silence."""
-    with pytest.raises(ValueError, match=f"{re.escape(wrong)}; edges ascend, .* rarest: {re.escape(right)}\\.$"):
+    with pytest.raises(
+        ValueError, match=f"of the names .*, {re.escape(wrong)}; edges ascend, .* rarest: {re.escape(right)}\\.$"
+    ):
         buckets_of(f"thresholds:1,20,101:{names}", [101, 20, 19])
     assert buckets_of(f"thresholds:1,20,101:{right}", [101, 20, 19]).names == (*right.split(","), "unseen")
 

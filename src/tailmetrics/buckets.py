@@ -139,8 +139,8 @@ class LabelBuckets:
         if names is not None and wrong is not None:
             right = names[::-1] if _contradiction(names[::-1], lows) is None else own
             raise ValueError(
-                f"{caller}: names={list(names)}, but {names[wrong]!r} would be the bucket {own[wrong]}; edges ascend, "
-                f"names go from the most frequent to the rarest: {','.join(right)}."
+                f"{caller}: of the names {list(names)}, {names[wrong]!r} would be the bucket {own[wrong]}; edges "
+                f"ascend, names go from the most frequent to the rarest: {','.join(right)}."
             )
         return cls.from_assignment(len(lows) - reached, [*(own if names is None else names), "unseen"], counts)
 
