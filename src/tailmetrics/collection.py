@@ -402,7 +402,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             rows = ranking
             if name not in self._orders:
                 rows = self._as_ranked_by(cast("Reference", name), ranking)
-            elif ranking.beyond is not None or not (ranking.complete or ranking.scores_all):
+            elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
                 continue  # nobody knows what ties with the end of the list
             for metric in metrics.values():
                 metric._note_in(addition, metric._prepared(rows))

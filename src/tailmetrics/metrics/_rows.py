@@ -283,7 +283,7 @@ class RelevanceMetric(TopKMetric):
         return ranks.target_gains
 
     def _check_relevance(self, ranking: Ranking) -> None:
-        unknown = (ranking.scores is None and ranking.values is None) or ranking.beyond is not None
+        unknown = (ranking.scores is None and ranking.values is None) or ranking.in_pieces is not None
         if self.ties != "id" and unknown and not isinstance(ranking, ReferenceRanking):
             raise ValueError(
                 f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "

@@ -126,7 +126,7 @@ class _LabelArea(LabelValues):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if ranking.beyond is not None:
+        if ranking.in_pieces is not None:
             raise ValueError(
                 f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
                 "part of the targets."

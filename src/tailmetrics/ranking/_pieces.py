@@ -41,7 +41,7 @@ def counts_by_bucket(
 
 
 @dataclass(eq=False)
-class Beyond:
+class ScoresInPieces:
     """What metrics without a cut-off read if the scores of the labels come in pieces.
 
     Attributes:

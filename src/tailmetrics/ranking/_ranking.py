@@ -24,7 +24,7 @@ from tailmetrics.ranking._inputs import (
     side_by_side,
 )
 from tailmetrics.ranking._kernels import Kernels, Targets
-from tailmetrics.ranking._pieces import Beyond, log_sum
+from tailmetrics.ranking._pieces import ScoresInPieces, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
 from tailmetrics.ranking._warnings import warn_of_padding
@@ -50,7 +50,7 @@ class Ranking(TargetRanks):
         rows: Row groups and row weights, where there are some.
         repeated: Shape (N, K), bool: the places whose id stands before in the same row, which count as misses; None
             where no id repeats.
-        beyond: What the labels outside the list say, where they came in chunks or shards; None otherwise.
+        in_pieces: The scores of all labels, where they came in chunks or shards; None otherwise.
         documents: Shape (N,), int64: the number of documents of each row, where ``ids`` number them from 0 instead of
             being labels, as in flat queries without ids; None where ids are labels.
         queries: Shape (N,): the index of each row of flat queries; None of other batches.
@@ -78,7 +78,7 @@ class Ranking(TargetRanks):
     rows: BatchRows = field(repr=False, default=PLAIN_ROWS)
     documents: Tensor | None = field(repr=False, default=None)
     queries: Tensor | None = field(repr=False, default=None)
-    beyond: Beyond | None = field(repr=False, default=None)
+    in_pieces: ScoresInPieces | None = field(repr=False, default=None)
     ignore_index: int | None = None
 
     @classmethod
@@ -226,7 +226,7 @@ class Ranking(TargetRanks):
             depth=depth,
             deepest=depth,
             max_k=EVERYTHING if self.complete else depth,
-            scores_all=self.scores is not None or self.beyond is not None,
+            scores_all=self.scores is not None or self.in_pieces is not None,
             row_mask=self.targets.row_mask,
             _memo={},
         )
@@ -280,7 +280,7 @@ class Ranking(TargetRanks):
 
         def made() -> Ranking:
             targets = self.targets.at_least(level)  # pieces are asked for labels alone
-            return replace(self, targets=targets if self.beyond is None else targets.without_void())
+            return replace(self, targets=targets if self.in_pieces is None else targets.without_void())
 
         return self.remembered(("at least", level), made)
 
@@ -374,15 +374,15 @@ class Ranking(TargetRanks):
     def scores_of_targets(self) -> Tensor:
         """The scores of the relevant labels, one for each of ``targets.entries``; needs scores of all labels."""
         entries = self.targets.entries
-        if self.beyond is not None:
-            return self.beyond.scores_of(entries)
+        if self.in_pieces is not None:
+            return self.in_pieces.scores_of(entries)
         assert self.scores is not None
         return self.scores[entries.rows, entries.ids.clamp(min=0)]
 
     @once
     def _log_sum(self) -> tuple[Tensor, Tensor]:
-        if self.beyond is not None:
-            return self.beyond.log_sum
+        if self.in_pieces is not None:
+            return self.in_pieces.log_sum
         assert self.scores is not None
         return log_sum(self.scores)
 
@@ -416,7 +416,7 @@ class ExactRanks(TargetRanks):
 
     def __init__(self, ranking: Ranking) -> None:
         # not the ranking itself, which holds this: a circle would keep the batch until Python looks for circles
-        self._targets, self._scores, self._beyond = ranking.targets, ranking.scores, ranking.beyond
+        self._targets, self._scores, self._in_pieces = ranking.targets, ranking.scores, ranking.in_pieces
         self._memo = {}
         self.relevant, self.length, self.num_labels = ranking.relevant, ranking.length, ranking.num_labels
         assert self.num_labels is not None
@@ -442,8 +442,8 @@ class ExactRanks(TargetRanks):
     def _ranks_of(self, entries: Entries) -> Tensor:
         if self._scores is not None:
             return self._targets.kernels.exact_ranks(self._scores, entries)
-        assert self._beyond is not None
-        own, (above, _, before) = self._beyond.scores_of(entries), self._beyond.counts_of(entries)
+        assert self._in_pieces is not None
+        own, (above, _, before) = self._in_pieces.scores_of(entries), self._in_pieces.counts_of(entries)
         return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED)
 
 

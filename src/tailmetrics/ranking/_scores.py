@@ -29,7 +29,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
     if not ranking.scores_all:
         yield from _of_lists(ranking, thresholds)
         return
-    pieces = [(0, ranking.scores)] if ranking.beyond is None else ranking.beyond.pieces()
+    pieces = [(0, ranking.scores)] if ranking.in_pieces is None else ranking.in_pieces.pieces()
     for first, scores in pieces:
         assert scores is not None
         labels = slice(first, first + scores.shape[1])
@@ -139,8 +139,8 @@ def _standings_of(
     Returns:
         Shape (T,) each.
     """
-    if ranking.beyond is not None:
-        own, counts = ranking.beyond.scores_of(entries), ranking.beyond.counts_of(entries, buckets)
+    if ranking.in_pieces is not None:
+        own, counts = ranking.in_pieces.scores_of(entries), ranking.in_pieces.counts_of(entries, buckets)
         return own, counts[0], counts[1] - 1
     parts = []
     for first, block in dense_blocks(ranking, num_labels):

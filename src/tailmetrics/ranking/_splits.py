@@ -18,7 +18,7 @@ from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, as_tensors
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
+from tailmetrics.ranking._pieces import ScoresInPieces, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
 from tailmetrics.ranking._reading import Lists, check_not_nan, read_rows, read_target, retrieved
 
@@ -83,13 +83,13 @@ class Rows:
         counts = self.context.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
         return counts, terms_added_up(scores, largest, self.num_labels)[1]
 
-    def ranking(self, best: tuple[Tensor, Tensor], depth: int, beyond: Beyond) -> Ranking:
+    def ranking(self, best: tuple[Tensor, Tensor], depth: int, in_pieces: ScoresInPieces) -> Ranking:
         """Return the ranking of the best labels, of which there is one more than asked for."""
         context, (values, ids) = self.context, best
         ids = retrieved(context, values[:, :depth], ids[:, :depth])
         rest = self.targets, self.num_labels, read_rows(context, self.batch)
         lists = Lists(ids, values, depth >= self.num_labels)
-        return Ranking(*lists, *rest, beyond=beyond, ignore_index=context.ignore_index)
+        return Ranking(*lists, *rest, in_pieces=in_pieces, ignore_index=context.ignore_index)
 
 
 def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
@@ -238,7 +238,7 @@ def rank_chunks(
         end = max(end, first + scores.shape[1])
     assert best is not None
     count = partial(_second_reading, rows, reader, own, shift_of(best[0][:, 0]))
-    return rows.ranking(best, depth, Beyond(entries, num_labels, own, count, reader.read))
+    return rows.ranking(best, depth, ScoresInPieces(entries, num_labels, own, count, reader.read))
 
 
 def _second_reading(
@@ -322,7 +322,7 @@ def rank_shards(
     distributed.all_reduce(sent, group=group)
     counts, whole = sent[: counts.numel()].view(counts.shape), sent[counts.numel() :].view(sums.shape)
     known = counts, (largest, log_of(whole.to(sums.dtype), num_labels))
-    return shard.ranking(best, depth, Beyond(shard.targets.entries, num_labels, own, lambda: known, _refused))
+    return shard.ranking(best, depth, ScoresInPieces(shard.targets.entries, num_labels, own, lambda: known, _refused))
 
 
 def _refused() -> NoReturn:
