@@ -128,13 +128,13 @@ def test_names_numbers_and_none() -> None:
     rows = [f"query {row}" for row in range(ROWS)]
     metrics = [RecallAtK(K)]
     named = evaluate(scores, mask, metrics=metrics, examples=True, label_names=labels, row_names=rows).examples
-    assert [one.told for one in named] == [f"query {one.row}" for one in named]
+    assert [one.label for one in named] == [f"query {one.row}" for one in named]
     assert all(label.name == f"label {label.label}" for one in named for label in (*one.relevant, *one.shown))
     assert 1 < len(named) <= 5
     assert all(not one.bucket for one in named)
     numbered = evaluate(scores, mask, metrics=metrics, examples=True).examples
-    assert [one.told for one in numbered] == [f"row {one.row}" for one in numbered]
-    assert [one.told for one in report_of([(scores, mask, None)])] == [""] * 3
+    assert [one.label for one in numbered] == [f"row {one.row}" for one in numbered]
+    assert [one.label for one in report_of([(scores, mask, None)])] == [""] * 3
 
 
 def test_long_targets_are_cut_and_counted() -> None:

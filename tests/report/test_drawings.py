@@ -51,7 +51,7 @@ def test_references_stand_at_each_bar():
     tops = [high for _, high in levels(chart, "line", "thin")]
     assert {1.0, 0.9} <= set(tops)
     assert "dotted line: chance · hollow mark: popularity · cap: the most that is attainable" in chart.caption
-    assert "head 0.8000, chance 0.1000, popularity 0.6000, attainable 1.0000" in chart.told
+    assert "head 0.8000, chance 0.1000, popularity 0.6000, attainable 1.0000" in chart.in_words
 
 
 def test_equal_scores_are_a_bracket_where_they_matter():
@@ -59,7 +59,7 @@ def test_equal_scores_are_a_bracket_where_they_matter():
     (chart,) = drawings(WHOLE, "buckets")
     assert levels(chart, "dot", "circle") == [(0.75, 0.75)]
     assert (0.7, 0.9) in levels(chart, "line", "thin")
-    assert "between 0.7000 and 0.9000 by the order of equal scores" in chart.told
+    assert "between 0.7000 and 0.9000 by the order of equal scores" in chart.in_words
     assert r"| head | 0.8000 | 0.7500 | \[.7000, .9000\] |" in markdown(WHOLE)
     assert "head & 0.8000 & 0.7500 & [.7000, .9000]" in latex(WHOLE)
 

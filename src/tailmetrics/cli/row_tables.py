@@ -115,12 +115,12 @@ class RowTable:
         if first not in (ROW, QUERY):
             raise DataFileError(files[0], "is no table of values per row", hint=HINT)
         names = _read(files, [first])[first].combine_chunks()
-        told, facts, tokens = (schema.metadata or {}).get(METADATA), None, 1
-        if told is None and len(names.unique()) < len(names):
+        metadata, facts, tokens = (schema.metadata or {}).get(METADATA), None, 1
+        if metadata is None and len(names.unique()) < len(names):
             raise DataFileError(files[0], f"names a {first} in several lines", hint=HINT)
-        if told is not None:
+        if metadata is not None:
             try:
-                known = json.loads(told)
+                known = json.loads(metadata)
                 facts, num_rows, tokens = RowFacts(**known["facts"]), known["num_rows"], known.get("tokens", 1)
             except (KeyError, TypeError) as error:
                 raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
@@ -255,9 +255,9 @@ class RowTableWriter:
         if options is not None:
             names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, self._names)
-        told = {"facts": asdict(self._columns.facts), "num_rows": dataset.num_rows}
-        told["tokens"] = prod(dataset.preds.sequences[1:])
-        self._metadata = {METADATA: json.dumps(told)}
+        metadata = {"facts": asdict(self._columns.facts), "num_rows": dataset.num_rows}
+        metadata["tokens"] = prod(dataset.preds.sequences[1:])
+        self._metadata = {METADATA: json.dumps(metadata)}
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}
         self._path = path
@@ -274,8 +274,8 @@ class RowTableWriter:
             self._flush()
             if self._file is not None:
                 known = {} if self._identity is None else {IDENTITY: json.dumps(self._identity.entries())}
-                told = {NOTES: json.dumps(list(self.notes)), VALUES: json.dumps(dict(self.scalars))}
-                self._file.add_key_value_metadata({**told, **known})
+                metadata = {NOTES: json.dumps(list(self.notes)), VALUES: json.dumps(dict(self.scalars))}
+                self._file.add_key_value_metadata({**metadata, **known})
         if self._file is not None:
             self._file.close()
 

@@ -47,7 +47,7 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
-from tailmetrics.ranking._warnings import TOLD, warn_of_padding
+from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
@@ -104,7 +104,7 @@ class Evaluation:
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
         self.started = False
-        self.told: list[str] = []
+        self.warnings: list[str] = []
         self.columns = 0
         """L of the scores that were evaluated; 0 where no batch tells it."""
 
@@ -159,11 +159,11 @@ class Evaluation:
     @contextmanager
     def _keeping(self) -> Iterator[None]:
         """Keep the warnings of metrics for the report: they come with the first batch alone."""
-        token = TOLD.set(self.told)
+        token = KEPT_WARNINGS.set(self.warnings)
         try:
             yield
         finally:
-            TOLD.reset(token)
+            KEPT_WARNINGS.reset(token)
 
     def rank(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, tokens: int = 1
@@ -207,13 +207,13 @@ class Evaluation:
         """
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
-        self.told += other.told
+        self.warnings += other.warnings
         self.columns = max(self.columns, other.columns)
 
     def state_bytes(self) -> bytes:
         """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
         parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
-        return json.dumps([self.told, self.columns, *parts]).encode()
+        return json.dumps([self.warnings, self.columns, *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace what has been accumulated by what :meth:`state_bytes` returned.
@@ -222,7 +222,7 @@ class Evaluation:
             ValueError: If ``data`` is damaged, or of other metrics, buckets or counts.
         """
         try:
-            told, columns, *parts = json.loads(bytes(data))
+            warnings, columns, *parts = json.loads(bytes(data))
             pairs = list(zip(self._counted(), map(b64decode, parts), strict=True))
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -231,7 +231,7 @@ class Evaluation:
             ) from error
         for one, part in pairs:
             one.load_state_bytes(part)
-        self.told, self.columns = told, columns
+        self.warnings, self.columns = warnings, columns
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the metrics, over all ranks."""
@@ -253,8 +253,8 @@ class Evaluation:
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
-        shares = from_all((self.told, self.columns))
-        told, width = dict.fromkeys(text for share, _ in shares for text in share), max(size for _, size in shares)
+        shares = from_all((self.warnings, self.columns))
+        warnings, width = dict.fromkeys(text for share, _ in shares for text in share), max(size for _, size in shares)
         labels = examples = None
         with_rows = self._labels_with_rows()
         at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
@@ -290,7 +290,7 @@ class Evaluation:
                 *self._notes_on_min_gain(),
                 *self._notes_on_buckets(),
                 *self._notes_on_chance(scalars, width, references.get("chance", {}), intervals),
-                *told,
+                *warnings,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
             over_all=self.over_all,

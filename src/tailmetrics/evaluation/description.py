@@ -128,9 +128,9 @@ def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetri
 
 
 def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> TopKMetric:
-    """Return the same metric with other arguments: of those it was given, and what training or a collection told it."""
-    told = {name: vars(metric)[name] for name in (*FACTS, *OF_COLLECTION) if vars(metric).get(name) not in UNSAID}
-    given = {name: value for name, value in {**metric._given, **told}.items() if name not in without}
+    """Return the same metric with other arguments: of those it was given, and what training or a collection settled."""
+    settled = {name: vars(metric)[name] for name in (*FACTS, *OF_COLLECTION) if vars(metric).get(name) not in UNSAID}
+    given = {name: value for name, value in {**metric._given, **settled}.items() if name not in without}
     return type(metric)(**{**given, **changed})
 
 

@@ -21,7 +21,7 @@ from tailmetrics.report.report import Example, ExampleLabel
 FEW = 5
 """Examples where there is one bucket, or none."""
 RELEVANT = 12
-"""Relevant labels that an example shows; how many there are is told."""
+"""Relevant labels that an example shows; the example says how many there are."""
 NOT_RANKED = 2**62
 """Stands behind every rank."""
 
@@ -57,7 +57,7 @@ class RowExamples:
 
         Args:
             ranking: The batch.
-            rows: Shape (N,), int64: the number of each row, to be told beside it.
+            rows: Shape (N,), int64: the number of each row, shown beside it.
         """
         targets = ranking.targets.without_void()
         entries, ids = targets.entries, ranking.ids[:, : self.k]
@@ -97,8 +97,8 @@ class RowExamples:
         least = torch.full((self.slots,), torch.iinfo(torch.int64).max, device=keys.device)
         least = least.scatter_reduce(0, slots, keys, "amin")
         (best,) = torch.nonzero(keys == least[slots], as_tuple=True)
-        told = best if numbers is None else numbers.to(rows.device)[rows[best]]
-        columns = (part.tolist() for part in (slots[best], told, labels[best], rows[best], keys[best]))
+        shown_as = best if numbers is None else numbers.to(rows.device)[rows[best]]
+        columns = (part.tolist() for part in (slots[best], shown_as, labels[best], rows[best], keys[best]))
         first: dict[int, tuple[int, int, int]] = {}
         for slot, _, label, row, key in sorted(zip(*columns, strict=True)):
             first.setdefault(slot, (row, label, key))
@@ -115,7 +115,7 @@ class RowExamples:
         return [self._example(row, label_names, row_names) for row in in_order]
 
     def _example(self, row: Kept, label_names: Sequence[str] | None, row_names: Sequence[str] | None) -> Example:
-        def told(label: int, rank: int | None, hit: bool) -> ExampleLabel:
+        def entry(label: int, rank: int | None, hit: bool) -> ExampleLabel:
             bucket = "" if self.buckets is None else self.buckets.names[int(self.buckets.assignment[label])]
             return ExampleLabel(label, "" if label_names is None else label_names[label], bucket, rank, hit)
 
@@ -123,13 +123,13 @@ class RowExamples:
         hits = {label for label, rank in known if 0 < rank <= self.k}
         has_name = row.number is not None and row_names is not None and row.number < len(row_names)
         return Example(
-            bucket="" if self._is_whole else told(row.missed, None, hit=False).bucket,
+            bucket="" if self._is_whole else entry(row.missed, None, hit=False).bucket,
             row=row.number,
             name=str(row_names[row.number]) if has_name else "",  # type: ignore[index] # both are there
             missed=row.missed,
-            relevant=[told(label, rank or None, label in hits) for label, rank in known],
+            relevant=[entry(label, rank or None, label in hits) for label, rank in known],
             num_relevant=row.num_relevant,
-            shown=[told(label, place, label in hits) for place, label in enumerate(row.shown, start=1) if label >= 0],
+            shown=[entry(label, place, label in hits) for place, label in enumerate(row.shown, start=1) if label >= 0],
         )
 
 

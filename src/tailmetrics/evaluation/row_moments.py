@@ -114,25 +114,25 @@ class RowMoments(ExactMetric):
         tops = torch.where(counted, tops, 0.0)
         if self._is_median:
             self._add_histogram(tops, counted)
-            value, told = tops, counted
+            value, valued = tops, counted
         elif bottoms is None:
             self.sums = self.sums + self._fixed_point.add_up(torch.stack([tops, tops * tops]), dim=2)
-            value, told = tops, counted
+            value, valued = tops, counted
         else:
             bottoms = torch.where(counted, bottoms, 0.0)
             terms = [tops, tops * tops, bottoms, bottoms * bottoms, tops * bottoms]
             self.sums = self.sums + self._fixed_point.add_up(torch.stack(terms), dim=2)
-            told = bottoms != 0
-            value = tops / torch.where(told, bottoms, 1.0)
+            valued = bottoms != 0
+            value = tops / torch.where(valued, bottoms, 1.0)
         if self._pairs:
             one, other = torch.tensor([*self._pairs], device=tops.device).unbind(1)
             below = counted.to(tops.dtype) if bottoms is None else bottoms
             pairs = [above[one] * under[other] for above in (tops, below) for under in (tops, below)]
             self.products = self.products + self._fixed_point.add_up(torch.stack(pairs), dim=2)
-            self.both = self.both + torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, told)])
-        self.rows = self.rows + torch.stack([counted.sum(dim=1), told.sum(dim=1)])
+            self.both = self.both + torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, valued)])
+        self.rows = self.rows + torch.stack([counted.sum(dim=1), valued.sum(dim=1)])
         if ranking.num_rows:
-            ends = torch.stack([torch.where(told, end, -inf).amax(dim=1) for end in (value, -value)])
+            ends = torch.stack([torch.where(valued, end, -inf).amax(dim=1) for end in (value, -value)])
             self.ends = torch.maximum(self.ends, _ordered(ends))
 
     def _of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:

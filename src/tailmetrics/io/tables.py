@@ -289,7 +289,7 @@ def open_lists(asked: Opening) -> ListSource:
         role = "preds" if columns.ids in names or is_ranked else "target"
     without = role == "target" and columns.without_gain
     columns_of_lists = replace(columns, gain="gain") if without else columns
-    ids, values = _columns(table, role, columns_of_lists, told=asked.role is not None)
+    ids, values = _columns(table, role, columns_of_lists, noted=asked.role is not None)
     return ListSource(table, ids, None if without else values, _key(table, columns), role)
 
 
@@ -307,8 +307,8 @@ def _names_of_whole(table: Table) -> list[str]:
     return [field.name for field in table.schema if _is_string(field.type) or pa.types.is_integer(field.type)]
 
 
-def _columns(table: Table, role: Role, columns: Columns, told: bool) -> tuple[Column, Column | None]:
-    """Return the columns of label ids and of values; a note says which were taken, if it is to be told."""
+def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[Column, Column | None]:
+    """Return the columns of label ids and of values; a note says which were taken, if ``noted``."""
     names = ("ids", "scores") if role == "preds" else ("labels", "gains")
     ids, values = (getattr(columns, name) for name in names)
     schema = table.schema
@@ -325,7 +325,7 @@ def _columns(table: Table, role: Role, columns: Columns, told: bool) -> tuple[Co
             if values not in schema.names and not columns.is_given(names[1]) and len(numbers) == 1 and ids in listed:
                 values = numbers[0]
                 said += f", column {values!r} the {names[1]}"
-            if told:
+            if noted:
                 note(table.path, f"{said}; columns=Columns({names[0]}=NAME) names another.")
     if ids in structs:
         return _of_structs(table, ids, role, columns)

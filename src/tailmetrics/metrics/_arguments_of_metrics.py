@@ -316,11 +316,11 @@ class ConfiguredMetric(ExactMetric):
 
     def _missing(self) -> list[str]:
         missing = ["buckets"] if isinstance(self.buckets, str) else []
-        told = ("num_labels",) if missing else ()  # by the buckets
-        return missing + [name for name in self.needs if getattr(self, name) is None and name not in told]
+        known = ("num_labels",) if missing else ()  # by the buckets
+        return missing + [name for name in self.needs if getattr(self, name) is None and name not in known]
 
-    def _check_bound(self, when: str, told: str = "") -> None:
-        """Raise if something is left open: states are made once nothing is; ``told`` stands for the advice to bind."""
+    def _check_bound(self, when: str, advice: str = "") -> None:
+        """Raise if something is left open, as states are made once nothing is; ``advice`` says what to do but bind."""
         if self._defaults or self.is_bound:
             return
         missing = self._missing()
@@ -329,7 +329,7 @@ class ConfiguredMetric(ExactMetric):
             lacking = f"buckets={self.buckets!r} has no label counts yet"
         passed = " and ".join(f"{name}=" for name in missing)
         raise ValueError(
-            f"{self._caller}: {lacking}; {told or f'call bind(frequency) with a LabelFrequency {when}'}, or pass "
+            f"{self._caller}: {lacking}; {advice or f'call bind(frequency) with a LabelFrequency {when}'}, or pass "
             f"{passed} to the metric."
         )
 

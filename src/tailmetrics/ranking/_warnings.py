@@ -169,7 +169,7 @@ def read_from(source: str) -> Iterator[None]:
         READ_FROM.reset(token)
 
 
-TOLD: ContextVar[list[str] | None] = ContextVar("TOLD", default=None)
+KEPT_WARNINGS: ContextVar[list[str] | None] = ContextVar("KEPT_WARNINGS", default=None)
 """Where warnings of a batch are kept, too, so that a report can say them."""
 
 
@@ -178,9 +178,9 @@ INSIDE = ("tailmetrics.", "torch", "functools")
 
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the first caller outside the library, torch and the properties of functools."""
-    told = TOLD.get()
-    if told is not None:
-        told.append(text)
+    kept = KEPT_WARNINGS.get()
+    if kept is not None:
+        kept.append(text)
     frame, levels = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, levels = frame.f_back, levels + 1

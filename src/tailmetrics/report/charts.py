@@ -134,7 +134,7 @@ class Chart:
         return max(0, math.ceil(CHARACTER * max(map(len, last.texts)) / 2 - room))
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The drawing in words."""
         texts = "; ".join(mark.text for mark in self.marks if mark.text and mark.kind != "text")
         return f"{self.opening}: {texts}" if texts else self.opening

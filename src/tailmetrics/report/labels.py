@@ -260,7 +260,7 @@ def _curve(
         if right - left > 0.02 + 0.018 * len(short_name(name)):
             marks.append(Mark("text", [((left + right) / 2, 1.0)], style="above", text=short_name(name)))
         left = right
-    told = []
+    parts = []
     for place, (run, of_run) in enumerate(curves.items()):
         colour = run_look(place)[0]
         drawn = [(across(one.training_count), *one[1:4]) for one in of_run if one.training_count]
@@ -272,7 +272,7 @@ def _curve(
                     marks.append(Mark("line", ends, colour))
                 marks.append(Mark("dot", [(UNSEEN_AT, up.share(one.value))], colour, "circle"))
         ends_of_run = of_run[0], of_run[-1]
-        told.append(
+        parts.append(
             f"{run}{': ' if run else ''}"
             + ", ".join(f"{number(one.value)} at {one.training_count:,.0f} occurrences" for one in ends_of_run)
         )
@@ -280,7 +280,7 @@ def _curve(
     return Chart(
         metric,
         marks,
-        f"{metric} by training count: {'; '.join(told)}",
+        f"{metric} by training count: {'; '.join(parts)}",
         across=[*ticks, *([Tick(UNSEEN_AT, ("unseen",))] if unseen else [])],
         up=up.ticks(),
         names=("occurrences in training", ""),

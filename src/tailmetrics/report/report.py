@@ -182,7 +182,7 @@ class Example:
     shown: Sequence[ExampleLabel]
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The row by name or number."""
         return self.name or ("" if self.row is None else f"row {self.row:,}")
 
@@ -591,14 +591,14 @@ def _beside_a_bar(
     report: Report, key: str, at: Callable[[float], float], across: tuple[float, float, float]
 ) -> tuple[list[Mark], str]:
     """Return what stands at a bar, and the same in words: its interval, references, and the reach of equal scores."""
-    (left, middle, right), marks, told = across, list[Mark](), ""
+    (left, middle, right), marks, words = across, list[Mark](), ""
     interval, is_place = report.intervals.get(key), report.split(key).metric in report.places
     if interval is not None and not math.isnan(interval.low):
         marks.append(Mark("line", [(middle, at(interval.low)), (middle, at(interval.high))]))
-        told += f" ({number(interval.low, is_place)} to {number(interval.high, is_place)})"
+        words += f" ({number(interval.low, is_place)} to {number(interval.high, is_place)})"
     for name, values in (report.references or {}).items():
         if math.isfinite(value := values.get(key, math.nan)):
-            up, told = at(value), f"{told}, {name} {number(value, is_place)}"
+            up, words = at(value), f"{words}, {name} {number(value, is_place)}"
             if name == "popularity":
                 marks.append(Mark("dot", [(middle, up)], style="diamond", filled=False))
             elif name == "chance":
@@ -613,8 +613,8 @@ def _beside_a_bar(
         ends = [(place + side * reach, at(end)) for end in (low, high) for side in (-1, 1, 0)]
         marks.append(Mark("line", [*ends[:3], ends[5], *ends[3:5]], style="thin"))
         marks += [Mark("dot", [(place, at(mean))], style="circle", filled=False)] if math.isfinite(mean) else []
-        told += f", between {number(low, is_place)} and {number(high, is_place)} by the order of equal scores"
-    return marks, told
+        words += f", between {number(low, is_place)} and {number(high, is_place)} by the order of equal scores"
+    return marks, words
 
 
 def _beside(report: Report, with_references: bool) -> Iterator[Section]:
@@ -752,12 +752,12 @@ def _frequencies(report: Report) -> Iterator[Section]:
         if name and right - left > 0.02 + 0.018 * len(short_name(name)):
             middle = min(points, key=lambda one: abs(one[0] - (left + right) / 2))
             marks.append(Mark("text", [((left + right) / 2, middle[1])], style="above", text=short_name(name)))
-    told = _frequencies_in_words(seen, len(report.label_counts))
+    words = _frequencies_in_words(seen, len(report.label_counts))
     axes = "Training occurrences of each label by rank, both axes logarithmic."
     chart = Chart(
         "",
         marks,
-        f"{axes} {told}",
+        f"{axes} {words}",
         across=across.ticks(),
         up=up.ticks(),
         names=("labels, most frequent first", "occurrences in training"),
@@ -766,7 +766,7 @@ def _frequencies(report: Report) -> Iterator[Section]:
         in_picture=False,
     )
     coloured = "Coloured by bucket, as the bars are." if len(names) > 1 else ""
-    yield Section("frequency", "How often labels occur in training", sentences(told, coloured), charts=[chart])
+    yield Section("frequency", "How often labels occur in training", sentences(words, coloured), charts=[chart])
 
 
 def _frequencies_in_words(seen: Tensor, labels: int) -> str:
@@ -839,7 +839,7 @@ def _examples(report: Report, brief: bool) -> Iterator[Section]:
         ]
         more = one.num_relevant - len(one.relevant)
         relevant += [f"and {more:,} more"] if more else []
-        cells = [one.bucket or "–", cut(one.told, letters) or "–", "\n".join(relevant), "\n".join(shown)]
+        cells = [one.bucket or "–", cut(one.label, letters) or "–", "\n".join(relevant), "\n".join(shown)]
         lines.append(cells[-len(header) :])
     each = "For each bucket one row that misses a label of it" if first.bucket else "Rows that miss a label"
     caption = (

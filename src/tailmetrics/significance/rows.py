@@ -294,10 +294,11 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
     for key in keys:
         of_key = {name: cut[key].partition("=")[2] for name, cut in cuts.items() if key in cut}
         if len({*of_key.values()}) > 1:
-            told = ", ".join(f"{cut} in {name!r}" for name, cut in of_key.items())
-            said.setdefault(told, {})[key.partition("/")[0]] = None
-    for told, stems in said.items():
-        text = f"{caller}: the threshold of {', '.join(map(repr, stems))} is {told}. Tune no threshold on these rows."
+            thresholds = ", ".join(f"{cut} in {name!r}" for name, cut in of_key.items())
+            said.setdefault(thresholds, {})[key.partition("/")[0]] = None
+    for thresholds, stems in said.items():
+        of = ", ".join(map(repr, stems))
+        text = f"{caller}: the threshold of {of} is {thresholds}. Tune no threshold on these rows."
         warnings.warn(text, stacklevel=3)
 
 
