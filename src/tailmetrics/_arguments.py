@@ -1,17 +1,182 @@
-"""Layer 0: what a class of metrics takes by name, and what a metric was given."""
+"""Layer 0: the checks of arguments, the wording of their errors, and what a class of metrics takes by name.
+
+A message names the caller, the argument with its value or shape, what is needed and the remedy, in one string.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from inspect import Parameter, Signature, signature
+from operator import index
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+import torch
+from torch import Tensor
 from torchmetrics import Metric
 from typing_extensions import TypedDict
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+LARGEST_COUNT = 2**62
+"""Two of them add up in int64."""
+
+LARGEST_CUTOFF = 2**31 - 1
+"""Deeper than any list; products of two of them fit into int64."""
+
+LARGEST_GAIN = 1e30
+"""Gains between its inverse and this one add up exactly in the states of the metrics."""
+
+
+def shape_of(value: Any) -> str:
+    """Return dtype and shape of a tensor, or the type of anything else, for use in a message."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return type(value).__name__
+
+
+def check_choice(caller: str, argument: str, value: Any, choices: Any) -> Any:
+    """Return ``value`` if it is one of ``choices``: a sequence of texts, or a ``Literal`` of them."""
+    choices = get_args(choices) or choices
+    for choice in choices:
+        if value == choice and isinstance(value, str):
+            return choice
+    listed = ", ".join(map(repr, choices))
+    raise ValueError(f"{caller}: {argument}={value!r} is not known; choose one of {listed}.")
+
+
+def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
+    """Return ``value`` as int if it is a whole number from ``minimum`` to ``maximum``."""
+    is_bool = isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+    number = None
+    with suppress(TypeError):
+        number = index(value)  # NumPy's numbers are included
+    if number is None or is_bool:
+        raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
+    if number < minimum:
+        raise ValueError(f"{caller}: {argument}={number} is too small; pass an int of at least {minimum}.")
+    if number > maximum:
+        raise ValueError(f"{caller}: {argument}={number} is too large; pass an int of at most {maximum}.")
+    return number
+
+
+def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
+    """Return the cut-offs as a tuple: one int, a sequence of distinct ints, or ``None`` where that makes sense."""
+    if k is None:
+        if optional:
+            return (None,)
+        raise ValueError(f"{caller}: k=None, the whole ranking, means nothing here; pass an int such as k=10.")
+    dimensions: int = getattr(k, "ndim", 0)
+    if dimensions > 1 or isinstance(k, (set, frozenset, dict, Iterator)):
+        raise TypeError(f"{caller}: k is a {type(k).__name__}; pass one int or a list of them, such as k=(1, 5, 10).")
+    several = dimensions == 1 or (isinstance(k, Sequence) and not isinstance(k, str))
+    cutoffs = tuple(k.tolist() if dimensions else k) if several else (k,)
+    if not cutoffs:
+        raise ValueError(f"{caller}: k={k!r} holds no cut-off; pass at least one, such as k=(1, 5, 10).")
+    checked = tuple(check_count(caller, "k", cutoff, maximum=LARGEST_CUTOFF) for cutoff in cutoffs)
+    if len(set(checked)) != len(checked):
+        raise ValueError(f"{caller}: k={k!r} repeats a cut-off; pass each once.")
+    return checked
+
+
+def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
+    """Return names as a tuple, from a list of texts, or an array of them."""
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__getitem__"):
+        raise TypeError(f"{caller}: {argument}={value!r} is of type {type(value).__name__}; pass a list of texts.")
+    names = tuple(value)
+    wrong = next((name for name in names if not isinstance(name, str)), None)
+    if wrong is not None or len(names) != len(value):
+        raise TypeError(f"{caller}: {argument} holds {wrong!r} of type {type(wrong).__name__}; pass a list of texts.")
+    return names
+
+
+def real_number(value: Any) -> float | None:
+    """Return a number, NumPy's and tensors without axes included, as float; None for anything else, a bool included."""
+    if isinstance(value, (bool, str, bytes)) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
+        return None
+    if not isinstance(value, (int, float)) and getattr(value, "ndim", None) != 0:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def check_number(caller: str, argument: str, value: Any, low: float, high: float, inside: bool = False) -> float:
+    """Return ``value`` as float if low <= value <= high, or, if it must be ``inside``, low < value < high."""
+    number = real_number(value)
+    if number is None:
+        raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one between {low} and {high}.")
+    if not low <= number <= high or (inside and number in (low, high)):
+        needed = f"above {low} and below {high}" if inside else f"between {low} and {high}"
+        raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number {needed}.")
+    return number
+
+
+def writable_array(value: Any) -> Any:
+    """Return a copy of a read-only array, of which torch would warn; any other value as it is."""
+    return value if getattr(getattr(value, "flags", None), "writeable", True) else value.copy()
+
+
+def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
+    """Return training counts per label as an int64 vector of shape [L] on the CPU."""
+    try:
+        device = counts.device if isinstance(counts, Tensor) else "cpu"  # whatever device is the default one
+        given: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: {argument} is a {type(counts).__name__}; pass a tensor or list of whole numbers, one per label."
+        ) from None
+    if given.dtype not in INTEGERS or given.ndim > 1:
+        raise TypeError(
+            f"{caller}: {argument} is {shape_of(given)}; pass whole numbers, one per label, "
+            "such as LabelFrequency.compute()."
+        )
+    given = given.to(torch.int64, copy=True).reshape(-1)  # what the caller does with it later changes nothing here
+    if given.numel() and int(given.min()) < 0:
+        raise ValueError(f"{caller}: {argument} holds {int(given.min())}; counts cannot be negative.")
+    # a float sum cannot overflow; only near the bound the exact one is worth its time
+    if float(given.to(torch.float64).sum()) >= 2**62 and sum(given.tolist()) >= 2**63:
+        raise ValueError(
+            f"{caller}: {argument} adds up to {sum(given.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts by "
+            "the same number."
+        )
+    return given
+
+
+def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None) -> int:
+    """Raise unless all ``ids`` lie in [-1, num_labels), rows outside ``row_mask`` aside; return the lowest, or 0."""
+    if row_mask is not None:
+        ids = ids[row_mask]
+    if not ids.numel():
+        return 0
+    lowest, highest = torch.aminmax(ids)
+    check_ends(caller, argument, int(lowest), int(highest), num_labels, one_per_row=ids.ndim == 1)
+    return int(lowest)
+
+
+def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int | None, *, one_per_row: bool) -> None:
+    """Raise unless the lowest and the highest of some ids lie in [-1, num_labels)."""
+    if low < -1:
+        hint = ""
+        if argument.startswith("target"):
+            marked, mask = ("rows", f"row_mask={argument} != {low}, or ") if one_per_row else ("tokens", "")
+            hint = f" If {low} marks {marked} that do not count, leave them out with {mask}ignore_index={low}, which "
+            hint += "metrics, evaluate() and LabelFrequency.update() take"
+            hint += "." if one_per_row else f"; if it pads rows of several labels, pass {argument}.clamp(min=-1)."
+        hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
+        raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
+    if num_labels is not None and high >= num_labels:
+        remedy = "check num_labels or the ids" + ("; ids that start at 1 need - 1" if high == num_labels else "")
+        remedy += ", and pass integer scores as floats, preds.float()" if argument == "preds" else ""
+        raise ValueError(
+            f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
+            f"(ids 0 to {num_labels - 1}); {remedy}."
+        )
 
 
 class TorchMetricsArguments(TypedDict, total=False):

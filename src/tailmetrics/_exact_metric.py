@@ -26,10 +26,10 @@ from tailmetrics._arguments import (
     described,
     given,
     settled_arguments,
+    shape_of,
     unknown_arguments,
 )
 from tailmetrics._background import Background
-from tailmetrics._checks import shape_of
 from tailmetrics._transfer import (
     REDUCTIONS,
     Fingerprint,

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_choice, check_count, check_counts, shape_of
+from tailmetrics._arguments import check_choice, check_count, check_counts, shape_of
 
 
 class LabelBuckets:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
+from tailmetrics._arguments import check_choice
 from tailmetrics._background import Background
-from tailmetrics._checks import check_choice
 from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates

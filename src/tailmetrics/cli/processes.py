@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import distributed
 
-from tailmetrics._checks import check_count
+from tailmetrics._arguments import check_count
 from tailmetrics.cli.messages import REPORTED, CommandError
 from tailmetrics.cli.options import DataOptions, EvaluateOptions
 from tailmetrics.engines.cluster import Work

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, shape_of
+from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import shape_of
+from tailmetrics._arguments import shape_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, check_indexes, per_row
 from tailmetrics.report.formatting import cut

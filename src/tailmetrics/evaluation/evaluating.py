@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_count, check_counts, shape_of, writable_array
+from tailmetrics._arguments import check_count, check_counts, shape_of, writable_array
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import LARGEST_GAIN
+from tailmetrics._arguments import LARGEST_GAIN
 from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.database import Database, Names
 from tailmetrics.io.errors import DataFileError, reading

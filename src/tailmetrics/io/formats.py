@@ -12,7 +12,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from tailmetrics._checks import check_choice
+from tailmetrics._arguments import check_choice
 from tailmetrics.io.arrays import NpzSource, NumpySource, TorchSource
 from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.errors import DataFileError, reading

@@ -10,7 +10,7 @@ from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from tailmetrics._checks import check_choice, check_count
+from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.io.columns import Columns, Role
 from tailmetrics.io.database import MEMORY, arrow_names
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter

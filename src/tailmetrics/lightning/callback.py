@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tailmetrics._checks import check_names
+from tailmetrics._arguments import check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import with_label_values
 from tailmetrics.evaluation.evaluating import CONFIDENCE

@@ -16,7 +16,7 @@ from rich.progress import track
 from torch import Tensor
 from torch.utils import data
 
-from tailmetrics._checks import check_count, check_counts
+from tailmetrics._arguments import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency, frequency_of

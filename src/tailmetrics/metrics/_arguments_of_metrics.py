@@ -14,14 +14,16 @@ from warnings import warn
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import TorchMetricsArguments, arguments, number_text
-from tailmetrics._checks import (
+from tailmetrics._arguments import (
+    TorchMetricsArguments,
+    arguments,
     check_choice,
     check_count,
     check_counts,
     check_cutoffs,
     check_names,
     check_number,
+    number_text,
     shape_of,
 )
 from tailmetrics._exact_metric import ExactMetric

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice
+from tailmetrics._arguments import check_choice
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._metric import TopKMetric

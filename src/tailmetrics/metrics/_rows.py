@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Unpack
 
-from tailmetrics._checks import INTEGERS, LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, shape_of
+from tailmetrics._arguments import INTEGERS, LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric

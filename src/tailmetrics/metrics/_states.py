@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import shape_of
+from tailmetrics._arguments import shape_of
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import made_once, once, real_dtype
 from tailmetrics.ranking._kernels_cpu import kernels_for

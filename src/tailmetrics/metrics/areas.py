@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice, check_count
+from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import number_text
-from tailmetrics._checks import real_number, shape_of
+from tailmetrics._arguments import number_text, real_number, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf

@@ -8,7 +8,7 @@ from typing import final
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_number
+from tailmetrics._arguments import check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
 from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, formula, row_value

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments, formula
 from tailmetrics.metrics._states import WEIGHT, divide

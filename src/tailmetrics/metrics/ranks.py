@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import number_text
-from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics._arguments import check_choice, check_count, check_number, number_text
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, RowMeanMetric, formula, row_value
 from tailmetrics.metrics._states import AtCells, Increments, State, divide

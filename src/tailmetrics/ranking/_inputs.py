@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, shape_of
+from tailmetrics._arguments import INTEGERS, check_count, check_ids_in_range, shape_of
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 

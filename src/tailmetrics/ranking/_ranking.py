@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
+from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits

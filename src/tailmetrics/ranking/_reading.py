@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, LARGEST_GAIN, check_count, check_ends, check_ids_in_range, shape_of
+from tailmetrics._arguments import INTEGERS, LARGEST_GAIN, check_count, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import Entries, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, per_row, target_as_tensor, without_ignored

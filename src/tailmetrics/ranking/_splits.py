@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor, distributed
 
-from tailmetrics._checks import check_count, shape_of
+from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, as_tensors

@@ -13,7 +13,7 @@ from warnings import warn
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import shape_of
+from tailmetrics._arguments import shape_of
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Context
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.significance.estimating import FEW, RESAMPLE, Estimate, Interval, Resample, enough
 from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
 from tailmetrics.significance.rows import (

@@ -30,7 +30,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.significance.resampling import Ratios, Studentised, Summed, bootstrap, groups, statistics_of, total
 from tailmetrics.significance.rows import Array, Clusters, KeyRows, RowValues, counted, read_models
 
