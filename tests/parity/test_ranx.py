@@ -15,17 +15,15 @@ from parity.compare import BINARY, GRADED, KS, assert_rows
 from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RBPAtK, RecallAtK
 from tailmetrics.metrics import TopKMetric
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*unsafe cast")
-
 BATCHES = {"binary": BINARY, "graded": GRADED}
-
-
-pytestmark = pytest.mark.slow  # ranx compiles at its first call
 
 
 @pytest.fixture(scope="module")
 def peers() -> Any:
-    """The functions of ranx, which are loaded with a compiler of their own: no worker that runs other tests waits."""
+    """The functions of ranx, as Python runs them: to compile each of them takes longer than all of these lists."""
+    import numba
+
+    numba.config.DISABLE_JIT = True
     import ranx.metrics
 
     return ranx.metrics
