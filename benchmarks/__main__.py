@@ -18,14 +18,14 @@ import torch
 
 from benchmarks import accelerator, peers
 from benchmarks.measure import Settings
-from benchmarks.tables import PAGE, replace_table
+from benchmarks.tables import BESIDE, PAGE, replace_table
 
 PACKAGES = ("tailmetrics", "torch", "numpy", "scipy", "torchmetrics", "torcheval", "scikit-learn", "ranx")
 PACKAGES += ("numba", "pytrec-eval-terrier", "napkinxc")
 
 
 def main() -> None:
-    """Measure, print, and write the table of docs/performance.md; ``--quick`` writes nothing."""
+    """Measure, print, and write the table of docs/performance.md or of README.md here; ``--quick`` writes nothing."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="?", default="peers", choices=["peers", "device"], help="what to measure")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: see that all runs; the numbers say nothing")
@@ -38,7 +38,7 @@ def main() -> None:
     text = {"peers": peers.table, "device": accelerator.table}[options.what](settings)
     print(f"{text}\n\n{facts}")
     if not options.quick and (options.what == "device" or settings.device == "cpu"):
-        replace_table(PAGE, f"benchmarks {options.what}", f"{text}\n\n{facts}")
+        replace_table(PAGE if options.what == "device" else BESIDE, f"benchmarks {options.what}", f"{text}\n\n{facts}")
 
 
 def machine(device: str = "cpu", packages: Sequence[str] = PACKAGES) -> str:

@@ -249,6 +249,14 @@ def test_cells_above_a_limit_are_those_of_torch(
             assert torch.equal(kernels.num_above(given, limit), wanted.sum(dim=1))
 
 
+@pytest.mark.parametrize("width", [0, 7, 2047, 2048, 5000])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_true_cells_of_rows_are_counted(kernels: Kernels, width: int, transposed: bool) -> None:
+    """As a loop over the rows counts them, in rows of any width and layout."""
+    mask = torch.rand(width, 5).T < 0.3 if transposed else torch.rand(5, width) < 0.3
+    assert kernels.count_true(mask).tolist() == [sum(row) for row in mask.tolist()]
+
+
 def test_repeated_ids_and_masks_are_counted(kernels: Kernels) -> None:
     """Later places of an id, not of -1; bools that are views of other bytes count once; any width and layout."""
     ids = torch.tensor([[3, 1, 3, -1, -1], [0, 1, 2, 3, 4], [2, 2, 2, 2, -1]])

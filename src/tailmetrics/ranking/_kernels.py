@@ -60,6 +60,9 @@ BLOCK_SCORES = 2**22
 Labels take 16 bytes for each that is found, on a device 32 MB.
 """
 
+ROW_BY_ROW = 2**11
+"""Labels of a mask from which its rows are counted one by one: a row then costs .3 us more, and a label a quarter."""
+
 PADDED = 8
 """Cells side by side for each value up to which they are sorted there; sorting all takes some such places for each."""
 
@@ -365,9 +368,12 @@ class Kernels:
 
     def count_true(self, mask: Tensor) -> Tensor:
         """Return the number of True in each row of a mask (N, L), int64."""
-        if self.reads:
-            return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))  # 20 times as fast as torch's sum
-        return mask.sum(dim=1)
+        if not self.reads:
+            return mask.sum(dim=1)
+        rows = mask.numpy()  # torch's sum takes 20 times as long
+        if mask.shape[1] < ROW_BY_ROW:
+            return torch.from_numpy(np.count_nonzero(rows, axis=1))
+        return torch.from_numpy(np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows)))
 
     def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
         """Return labels (T,) and how often each is relevant (T,), int64; a label may stand in several places."""
