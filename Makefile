@@ -68,7 +68,7 @@ wheel: $(READY)  ## build the wheel, the same bytes from the same commit, and tr
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python tests/docs/try_wheel.py dist/*.whl
 
-bench: $(READY)  ## measure by number of threads, beside peers and from files, and write docs/performance.md
+bench: $(READY)  ## measure by number of threads, beside peers and from files, and write the pages
 	for what in .cores "" .files .memory .costs; do $(BIN)/python -m benchmarks$$what || exit 1; done
 
 clean:  ## remove the environment and what was built

@@ -215,6 +215,16 @@ def test_infinite_values_of_two_buckets_have_no_interval():
     assert {one.method for one in report.intervals.values()} == {"none: no finite value"}
 
 
+def test_padding_is_told_of_the_first_batch_alone():
+    """Ranked ids of sequences that end in 0, a label nowhere else, in two batches: one warning."""
+    ids, target = torch.arange(1, 4).expand(8, 5, 3), torch.randint(1, 30, (8, 5))
+    target[:, 3:] = 0
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        tm.evaluate(ids, target, metrics=[tm.AccuracyAtK(k=1)], batch_rows=20)
+    assert sum("most sequences end in a run of label 0" in str(one.message) for one in told) == 1
+
+
 def test_training_is_given_once():
     """Counts beside training targets of other counts are refused: one of the two would be left out."""
     with pytest.raises(ValueError, match="^evaluate: both train_target= and label_counts= are given; pass"):

@@ -44,13 +44,13 @@ def test_family_wise_error_rate():
 def test_settings_of_every_kind_keep_the_error_rates():
     """At the smallest number of rows of each kind, tests reject 5 %, and 95 % of intervals hold the truth.
 
-    Of 300 pairs; of 60 where each row draws from 1,000 labels.
+    Of 600 pairs; of 120 where each row draws from 1,000 labels.
     """
     first = {setting.name: setting for setting in reversed(list(settings()))}
     for name, setting in first.items():
-        pairs = 60 if "1,000 labels" in name else 300
+        pairs = 120 if "1,000 labels" in name else 600
         low, high = binomial_bounds(0.05, pairs)
-        rates = simulate(setting, pairs, resamples=199)
+        rates = simulate(setting, pairs, resamples=299)
         assert low * 0.7 <= pairs * rates.randomisation <= high, name
         for held in (rates.difference, rates.resampled, rates.quick):
             assert pairs - high * 1.1 <= pairs * held, name

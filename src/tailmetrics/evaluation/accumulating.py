@@ -170,7 +170,7 @@ class Evaluation:
     ) -> Ranking:
         """Rank a batch as the metrics need it; ``tokens`` is T where its rows were sequences (B, T, L)."""
         with self._keeping():
-            if tokens > 1 and not self.columns and isinstance(target, Tensor):  # the first batch
+            if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # of the first batch
                 warn_of_padding("target", target, tokens, row_mask, self.members[0].ignore_index)
             return self.collection.rank(preds, target, row_mask, row_groups=row_groups)
 

@@ -61,7 +61,7 @@ Labels take 16 bytes for each that is found, on a device 32 MB.
 """
 
 ROW_BY_ROW = 2**11
-"""Labels of a mask from which its rows are counted one by one: a row then costs .3 us more, and a label a quarter."""
+"""Labels of a mask from which rows are counted one by one: a row costs .3 us more, a label a quarter of the time."""
 
 PADDED = 8
 """Cells side by side for each value up to which they are sorted there; sorting all takes some such places for each."""

@@ -21,7 +21,7 @@ from tailmetrics.report.formatting import printable
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-LISTED = 20
+LONGEST = 20
 """Most values of an argument that a page lists, about a line of them; JSON has all."""
 FORMS = ("json", "md", "tex", "csv", "html", "png")
 """What a report and a comparison are written as, by suffix."""
@@ -75,7 +75,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     found.filters |= {
-        "short": lambda value: f"{len(value):,} values" if isinstance(value, list) and len(value) > LISTED else value,
+        "short": lambda value: f"{len(value):,} values" if isinstance(value, list) and len(value) > LONGEST else value,
         "across": lambda share: f"{100 * share:.5g}%",
         "down": lambda share: f"{100 * (1 - share):.5g}%",
         # the places of a mark in a square of 1000 by 1000, which a page stretches

@@ -320,10 +320,14 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collectio
     cuts, its_cuts = one.get("cuts") or {}, other.get("cuts") or {}
     for key in keys:
         cut, its_cut = cuts.get(key), its_cuts.get(key)
-        if differ(cut, its_cut) and f"{cut} {its_cut}".count("threshold=") < 2:
+        if differ(cut, its_cut) and not (_is_threshold(cut) and _is_threshold(its_cut)):
             changed[key] = f" ({cut}, {its_cut})"
     said = ", ".join(f"{key!r}{how}" for key, how in changed.items())
     return [*found, *([f"arguments of {said}"] if changed else [])]
+
+
+def _is_threshold(cut: str | None) -> bool:
+    return cut is not None and cut.startswith("threshold=")
 
 
 def _itself_and_stems(key: str) -> Iterator[str]:
