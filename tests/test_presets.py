@@ -53,8 +53,8 @@ KEYS = {
     "recsys": "recall_skip@10,20 ndcg_skip@10,20 hit_rate_skip@10 mrr_skip@10 map_attainable_skip@10 catalog_coverage@10 gini@10"
     " entropy@10 popularity@10 novelty@10 tie_rate@10 / global_recall@10 prediction_proportion@10",
     "next_location": "accuracy@1,5,10 mrr ndcg@10 weighted_f1@1 cross_entropy / global_accuracy@1,5,10 global_mrr cross_entropy",
-    "medical_coding": "micro_f1@t0.5 macro_f1_all@t0.5 macro_auc micro_auc precision_k@5,8,15 / micro_f1@t0.5 macro_f1_all@t0.5"
-    " macro_auc micro_auc global_precision_k_neg@5,8,15",
+    "medical_coding": "micro_f1@t0.5 macro_f1_all@t0.5 macro_f1_all_of_averages@t0.5 macro_auc micro_auc precision_k@5,8,15"
+    " recall@15 / micro_f1@t0.5 macro_f1_all@t0.5 macro_auc micro_auc global_precision_k_neg@5,8,15 global_recall@15",
     "language_model": "accuracy@1,5,10 mrr cross_entropy / global_accuracy@1,5,10 global_mrr cross_entropy",
     "map12": "map_attainable@12 precision_k@12 relevance@1,2,3",
 }

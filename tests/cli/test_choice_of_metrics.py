@@ -36,7 +36,9 @@ def test_scored_pairs_answer_metrics_of_scores(given, evaluated):
     words += given(preds="query,item,score\na,x,0.9\na,y,0.2\nb,x,0.6\nb,y,0.7\n")
     found = evaluated(*words, warns=[])["metrics"]
     assert found["micro_f1@t0.5"] == 0.8  # 2 of 3 suggestions are right, of 2 labels
-    assert found["macro_auc"] == 1.0
+    assert found["macro_f1_all@t0.5"] == pytest.approx((2 / 3 + 1) / 2)
+    assert found["macro_f1_all_of_averages@t0.5"] == pytest.approx(6 / 7)  # precisions 1/2 and 1, recalls 1 and 1
+    assert (found["macro_auc"], found["recall@15"]) == (1.0, 1.0)
     ranked = given(preds="query,item,rank\na,x,1\na,y,2\nb,x,2\nb,y,1\n")
     unanswered = [f"{name} is left out: preds are ranked ids" for name in ("F1AtThreshold", "LabelAUC")]
     assert "macro_auc" not in evaluated(*words[:-2], *ranked, warns=unanswered)["metrics"]
