@@ -106,6 +106,17 @@ def test_areas_are_the_same_a_few_labels_at_a_time(area, monkeypatch):
     assert np.array_equal(areas.influence().of_labels, whole.of_labels, equal_nan=True)
 
 
+@pytest.mark.parametrize("area", ["roc", "precision"])
+def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area):
+    """scikit-learn's areas where the relevant rows of a bin stand in front of all others, or one by one behind them."""
+    rng = np.random.default_rng(3)
+    bins, relevant, marks = rng.integers(4, size=(40, 1)), rng.random((40, 1)) < 0.4, np.arange(40)[:, None]
+    found = AreaRows(bins, relevant, np.ones(40, bool), area, marks=marks).influence()
+    score = roc_auc_score if area == "roc" else average_precision_score
+    ends = [score(relevant, bins + relevant / 2), score(relevant, bins - relevant * (marks + 1) / 100)]
+    assert found.off == pytest.approx(max(abs(end - found.value) for end in ends))
+
+
 def test_clusters_runs_and_labels_widen_the_interval():
     """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
     held, predicted = rows(3)
