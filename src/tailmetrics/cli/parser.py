@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from pydoc import locate
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import torch
+from docstring_parser import parse as parse_docstring
 from jsonargparse import (  # type: ignore[attr-defined] # exported without saying so
     ActionConfigFile,
     ArgumentParser,
@@ -131,9 +132,10 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
     parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
     for title, kind in {**options, "data": DataOptions, "resampling": ResamplingOptions}.items():
         group = parser.add_argument_group(title)
-        annotated = get_type_hints(kind, include_extras=True)
+        types = get_type_hints(kind)
+        helps = {one.arg_name: one.description for one in parse_docstring(kind.__doc__ or "").params}
         for one in fields(kind):
-            of_one, text = get_args(annotated[one.name])
+            of_one = types[one.name]
             more: dict[str, Any] = {"type": of_one} | ({} if one.default is MISSING else {"default": one.default})
             if of_one is Resample:  # argparse would write {rows,rows,labels}
                 more["metavar"] = "rows|rows,labels"
@@ -141,7 +143,7 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
                 more = {"action": "store_true"}
             elif of_one == list[str] | None:
                 more = {"type": str, "nargs": "+", "action": "extend"}
-            group.add_argument(f"--{one.name.replace('_', '-')}", help=text, **more)
+            group.add_argument(f"--{one.name.replace('_', '-')}", help=helps[one.name], **more)
     return parser
 
 
