@@ -208,22 +208,3 @@ def test_an_error_removes_what_waited(tmp_path):
     with pytest.raises(ValueError, match="late"):
         fail()
     assert not list(tmp_path.iterdir())
-
-
-def test_an_interrupt_while_files_appear(tmp_path, monkeypatch):
-    """SIGINT between two files is raised behind the last: all of them are there."""
-    move = os.replace
-
-    def interrupted(path, goal):
-        signal.raise_signal(signal.SIGINT)
-        move(path, goal)
-
-    def replace():
-        with Outputs() as outputs:
-            stage(outputs, tmp_path, json="{}", csv="after")
-            monkeypatch.setattr(os, "replace", interrupted)
-            outputs.place()
-
-    with pytest.raises(KeyboardInterrupt):
-        replace()
-    assert contents(tmp_path) == {"report.json": b"{}", "report.csv": b"after"}

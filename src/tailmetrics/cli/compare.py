@@ -26,7 +26,6 @@ from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
 from tailmetrics.io import DataFileError
-from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance.rows import check_identities
@@ -51,8 +50,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
     with Outputs(read, options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
-        scratch = folder_for(outputs)
-        models = models or [[path] for path in _tables(request, preds, names, scratch)]
+        models = models or [[path] for path in _tables(request, preds, names, outputs.waiting())]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
         report = _compared(opened, options, data, request.get(ResamplingOptions))
         for table in (one for some in opened.values() for one in some if tables and not one.identity):

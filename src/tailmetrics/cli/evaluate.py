@@ -44,7 +44,6 @@ from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
-from tailmetrics.io.files import folder_for
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.io.rows import Ragged
 from tailmetrics.metrics import TopKMetric
@@ -90,8 +89,6 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 folder = outputs.claim(options.out, REPORT_FILES)
             table = _claim_row_table(options, ranks, outputs)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
-        # folders that any process made, so that the last one to leave removes them all
-        outputs.made[:] = list(dict.fromkeys(one for made in ranks.all(outputs.made) for one in made))
         ranks.check_same(facts)
         with ranks.agreement():
             inputs = open_inputs([options.preds], data, ranks)
@@ -152,7 +149,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
 def _claim_row_table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
     """Claim the output of --per-row; return the temporary file that this process writes its values to."""
     if options.per_row is None:
-        return folder_for(outputs) / "rows.parquet" if options.intervals or options.clusters else None
+        return outputs.waiting() / "rows.parquet" if options.intervals or options.clusters else None
     table = Path(options.per_row)
     goals = [part_path(table, rank, ranks.world_size) for rank in range(ranks.world_size)]
     mine = goals[ranks.rank]
