@@ -328,13 +328,13 @@ def test_rows_positives_and_groups_of_ids_are_counted() -> None:
 
 
 def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
-    """Scores of two rows in one bin tell nothing of their order, so the area of one half is off by one half."""
-    for scores, off in (([0.5001, 0.5002], True), ([0.5, 4.0], False)):
-        report = tm.evaluate(
-            torch.tensor(scores)[:, None], torch.tensor([[True], [False]]), metrics=[tm.LabelAUC(num_labels=1)]
-        )
-        said = "macro_auc counts scores of a label in one of 4096 bins as equal: where they differ, it may be off by up to 0.5."
-        assert any(one.startswith(said) for one in report.warnings) is off
+    """Scores of two rows in one bin tell nothing of their order: an area of one label is off by 1/2, of two by 1/4."""
+    target = torch.tensor([[True, True], [False, False]])
+    metrics = [tm.LabelAUC(num_labels=2), tm.LabelAUC(num_labels=2, buckets=tm.LabelBuckets.deciles([9, 1]))]
+    for second, off in ((0.5002, True), (4.0, False)):
+        report = tm.evaluate(torch.tensor([[0.5001, 1.0], [second, 9.0]]), target, metrics=metrics)
+        said = "macro_auc by up to 0.25; macro_auc/decile_10, of its buckets the furthest, by up to 0.5. error_bounds()"
+        assert any(said in one for one in report.warnings) is off
 
 
 @pytest.mark.parametrize("wrong", ["numbers", "order", "nothing"])

@@ -210,3 +210,14 @@ def test_every_form_is_written(compared, tmp_path):
             assert f"{value}{letters.translate(SUPERSCRIPTS)}" in markdown.replace("*", "")
             assert f"{value}{raised}".replace("–", "--") in latex
     assert beaten
+
+
+@pytest.mark.parametrize("rows", [40, 8])
+def test_the_least_p_that_random_swaps_can_give_says_so(rows):
+    """No swap but those of all rows or none is as far: of 999 random ones p is 1/1000; all 2^8 are gone through."""
+    right, target = torch.eye(2)[torch.zeros(rows, dtype=torch.int64)], torch.zeros(rows, dtype=torch.int64)
+    report = compare_runs({"wrong": -right, "right": right}, target, metrics=[PrecisionAtK(k=[1])], resamples=999)
+    (found,), text = report.comparisons, markdown(report)
+    assert found.p.randomisation == pytest.approx(1 / 1000 if rows == 40 else 1 / 2**8)
+    assert ("**≤0.0010** | **≤0.0010**" in text) is (rows == 40)
+    assert ("≤: none of 999 random swaps differs as much" in text) is (rows == 40)

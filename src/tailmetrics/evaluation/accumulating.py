@@ -358,19 +358,21 @@ class Evaluation:
 
     def _notes_on_bins(self) -> Iterator[str]:
         """Yield how far values from bins of scores may be from the exact ones, where it shows in four digits."""
-        furthest: dict[tuple[str, int], float] = {}  # of one key there may be a metric by bucket and one over all
+        furthest: dict[int, list[str]] = {}
         for metric in self.members:
             if isinstance(metric, (LabelAUC, LabelAP)) and metric.average != "none":
                 value, (low, high) = metric.compute(), metric.error_bounds()
-                name = self.collection._set_name(metric._key(None)), metric.bins
-                most = float(torch.maximum(high - value, value - low).nan_to_num().max())
-                furthest[name] = max(most, furthest.get(name, 0.0))
-        for (key, bins), most in furthest.items():
-            if most >= SHOWN_DIGIT:
-                yield (
-                    f"{key} counts scores of a label in one of {bins} bins as equal: where they differ, it may be off "
-                    f"by up to {most:.1g}. error_bounds() of the metric has the ends; pass logits, not probabilities."
-                )
+                off = torch.maximum(high - value, value - low).nan_to_num().flatten().tolist()
+                most, key = max(zip(off, map(self.collection._set_name, metric.keys()), strict=True))
+                of = f"{key}, of its buckets the furthest," if metric.buckets is not None else key
+                if most >= SHOWN_DIGIT:
+                    furthest.setdefault(metric.bins, []).append(f"{of} by up to {most:.2g}")
+        for bins, said in furthest.items():
+            yield (
+                f"Scores of a label in one of {bins:,} bins count as equal. Where they differ, values may be off: "
+                f"{'; '.join(said)}. error_bounds() of a metric has the ends; more bins, or logits in place of "
+                "probabilities, bring them together."
+            )
 
     def _notes_on_misses(self) -> Iterator[str]:
         """Yield which rows do not reach the recall of a metric within their list, and what they count as."""

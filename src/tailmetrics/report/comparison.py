@@ -20,7 +20,18 @@ from tailmetrics.report.charts import (
     scale_from_zero,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
-from tailmetrics.report.formatting import LETTERS, RAISED, Key, number, p_value, sentences, short_name, signed, split
+from tailmetrics.report.formatting import (
+    AT_MOST,
+    LETTERS,
+    RAISED,
+    Key,
+    number,
+    p_value,
+    sentences,
+    short_name,
+    signed,
+    split,
+)
 from tailmetrics.report.labels import CurvePoint, curve_section
 from tailmetrics.report.pages import Shown
 
@@ -171,13 +182,13 @@ class ComparisonReport(Shown):
         of_counts = curve_section("As functions of the training count", curves, [], self.runs)
         drawn = [] if brief else [*_runs_by_bucket(self), of_counts, _scatters(self), _over_all_differences(self)]
         sections = [*_runs(self), *drawn, *_pairs(self), _not_compared(self, brief)]
-        rows = max((one.n for one in self.comparisons), default=0)
+        rows, tests = max((one.n for one in self.comparisons), default=0), len(self.comparisons)
         named = f" ({self.clusters})" if self.clusters else ""
         clusters = [f"{self.num_clusters:,} clusters{named}"] if self.num_clusters else []
         return Document(
             title=self.title,
             kind="Runs compared from head to tail",
-            facts=[f"{len(self.runs)} runs", f"{rows:,} rows", *clusters, f"{len(self.comparisons):,} comparisons"],
+            facts=[f"{len(self.runs)} runs", f"{rows:,} rows", *clusters, f"{tests:,} comparison{'s' * (tests != 1)}"],
             sections=[section for section in sections if section.lines or section.charts],
             verdict=self.verdict,
             warnings=self.warnings,
@@ -423,6 +434,10 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
         f"differences; *: significant at {1 - report.confidence:.3g}."
     )
+    swaps = max((one.swaps for one in report.comparisons if one.is_at_most), default=0)
+    if swaps:
+        said = f"none of {swaps:,} random swaps differs as much as the runs; more resamples may give a lower p"
+        caption += f" {AT_MOST}: {said}."
     if any(one.statistic == "labels" for one in report.comparisons):
         caption += " Of averages over labels, win/tie/loss are labels, not rows."
     pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
@@ -473,8 +488,7 @@ def _cells(comparison: Comparison, unequal: bool) -> list[str]:
         number(comparison.baseline_value),
         signed(comparison.difference),
         "–" if math.isnan(interval.low) else f"{signed(interval.low)} … {signed(interval.high)}",
-        p_value(comparison.p.decisive),
-        p_value(comparison.p_corrected.decisive),
+        *(p_value(p.decisive, comparison.is_at_most) for p in (comparison.p, comparison.p_corrected)),
         number(comparison.least_difference),
         "/".join(map(str, outcomes)) if any(outcomes) else "–",
         "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",

@@ -25,6 +25,7 @@ _OF_LATEX = str.maketrans(
         "✓": r"$\surd$",
         "∞": r"$\infty$",
         "±": r"$\pm$",
+        "≤": r"$\leq$",
         "†": r"$\dagger$",
         "·": r"$\cdot$",
         "<": r"\textless{}",
@@ -53,9 +54,13 @@ def number(value: float, place: bool = False) -> str:
     return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def p_value(value: float) -> str:
+AT_MOST = "≤"
+"""Stands before p-values that are the least which so many random swaps can give."""
+
+
+def p_value(value: float, at_most: bool = False) -> str:
     """Return a p-value."""
-    return "–" if math.isnan(value) else f"{value:.4f}" if value >= 0.0001 else "<0.0001"
+    return "–" if math.isnan(value) else f"{AT_MOST * at_most}{value:.4f}" if value >= 0.0001 else "<0.0001"
 
 
 def signed(value: float) -> str:

@@ -83,6 +83,7 @@ class Comparison:
             correction leaves the first of the comparisons; NaN where no error is known.
         bin_error: How far the difference may be off, because scores of areas that share a bin count as equal: the sum
             of what the bins of both leave open. No smaller difference is significant.
+        swaps: Random swaps of the randomisation test; 0 where it went through all ways to swap.
     """
 
     key: str
@@ -101,6 +102,7 @@ class Comparison:
     relative_difference: float
     least_difference: float = nan
     bin_error: float = 0.0
+    swaps: int = 0
 
     @property
     def n(self) -> int:
@@ -111,6 +113,12 @@ class Comparison:
     def difference(self) -> float:
         """The statistic of the model minus that of the baseline."""
         return self.interval.value
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether no random swap differs as much as the models, so that more of them may give a lower p-value."""
+        # the p-value is 1 over this number, and more where a swap is as far
+        return self.swaps > 0 and isnan(self.p.total) and self.p.randomisation * (self.swaps + 1) < 1.25
 
     @property
     def significant(self) -> bool:
@@ -169,7 +177,8 @@ class Contrast(Estimate):
         p, interval = PValues(swapped, by_total), self.interval(draws, confidence)
         relative = self.value / baseline_value if baseline_value else nan
         of_runs = self.key, run, baseline, self.kind, value, baseline_value
-        return Comparison(*of_runs, interval, p, p, *self._wins(), effect, relative, bin_error=self.off)
+        swaps = 0 if self.exact else null.size
+        return Comparison(*of_runs, interval, p, p, *self._wins(), effect, relative, bin_error=self.off, swaps=swaps)
 
     def least_difference(self, level: float) -> float:
         """Return the true difference that a test at a level finds with a power of ``POWER``."""
