@@ -142,6 +142,15 @@ def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any]
             assert float(ours) == pytest.approx(wanted, abs=1e-12), (key, scores, gains)
 
 
+def test_a_list_without_an_error_has_a_mean_of_one() -> None:
+    """Relevant labels alone are tied at the top: rounding does not lift the nDCG of any depth above 1."""
+    for n in range(2, 40):
+        target = torch.arange(2 * n) < n
+        found = tailmetrics.NDCGAtK(k=list(range(1, n + 1)), ties="expected")(target[None].float(), target[None])
+        assert found.max() <= 1
+        assert found.tolist() == pytest.approx([1] * n, abs=1e-15)
+
+
 def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
     """Ids, averages over labels, ERR and KForRecall's expectation."""
     with pytest.raises(ValueError, match="preds are ids"):

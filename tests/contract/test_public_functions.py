@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, get_args, get_type_hints
 
@@ -49,11 +50,12 @@ RANKINGS: dict[str, Callable[[], Ranking]] = {
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("name", RANKINGS)
 def test_every_way_to_a_ranking(name: str) -> None:
-    """All labels in their order, with hits at the ranks 2 and 4."""
+    """All labels in their order, with hits at the ranks 2 and 4; it prints its ids and what is known of them, no scores."""
     ranking = RANKINGS[name]()
     assert ranking.ids.tolist() == [[0, 1, 2, 3]]
     assert ranking.target_ranks[0, :2].tolist() == [2, 4]
     assert float(functional.reciprocal_rank(ranking)) == 1 / 2
+    assert re.findall(r"(\w+)=", repr(ranking)) == ["ids", "complete", "distinct", "num_labels", "ignore_index"]
 
 
 OTHERS: dict[str, Callable[[], bool]] = {
