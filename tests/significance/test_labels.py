@@ -107,13 +107,16 @@ def test_areas_are_the_same_a_few_labels_at_a_time(area, monkeypatch):
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])
-def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area):
+@pytest.mark.parametrize("others", [24, 1])
+def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, others):
     """scikit-learn's areas where the relevant rows of a bin stand in front of all others, or one by one behind them."""
     rng = np.random.default_rng(3)
-    bins, relevant, marks = rng.integers(4, size=(40, 1)), rng.random((40, 1)) < 0.4, np.arange(40)[:, None]
+    bins, relevant = rng.integers(4, size=(40, 1)), rng.permutation(40)[:, None] >= others
+    marks = np.arange(40)[:, None]
     found = AreaRows(bins, relevant, np.ones(40, bool), area, marks=marks).influence()
     score = roc_auc_score if area == "roc" else average_precision_score
     ends = [score(relevant, bins + relevant / 2), score(relevant, bins - relevant * (marks + 1) / 100)]
+    assert found.value == pytest.approx(score(relevant, bins))
     assert found.off == pytest.approx(max(abs(end - found.value) for end in ends))
 
 
