@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         preds: Key of the predictions in what a step returns.
         target: Key of the target in what a step returns.
         row_mask: Key of a row mask in what a step returns, if it has one.
-        train_target: Where the target is in a training batch: a key, or an index, or a function of the batch. For
-            several training loaders a dict or list of them in the loaders' shape, None for a loader without labels.
+        train_target: Where the target is in a training batch: a key, or an index, or a function of the batch, which
+            returns None for a batch without labels.
         files: Whether to write ``report_val.*``, ``report_test.*`` and ``history.csv`` into the folder of the run.
         table: Whether to print a table after validation outside of fitting, after testing, and after fitting.
         figures: Whether to hand figure and tables to loggers that take them: TensorBoard, Weights & Biases, MLflow.
@@ -76,7 +76,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         preds: str = "preds",
         target: str = "target",
         row_mask: str = "row_mask",
-        train_target: str | int | Callable[[Any], Any] | Mapping[Any, Any] | Sequence[Any] = "target",
+        train_target: str | int | Callable[[Any], Any] = "target",
         files: bool = True,
         table: bool = True,
         figures: bool = True,

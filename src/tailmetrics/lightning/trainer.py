@@ -64,11 +64,8 @@ def _class_of_lightning(owner: Any, method: str) -> type:
 # -- loaders ------------------------------------------------------------------------------------------------------
 
 
-def training_loaders(trainer: Any, pl_module: Any) -> dict[Any, Any]:
-    """Return the loaders of a fit under way, or those that the data module or the model would train on.
-
-    Each stands under its key in a dict of loaders or its place in a list of them; one that stands alone under None.
-    """
+def training_loaders(trainer: Any, pl_module: Any) -> list[Any]:
+    """Return the loaders of a fit under way, or those that the data module or the model would train on."""
     loaders: Any = trainer.train_dataloader
     if loaders is None:
         datamodule: Any = getattr(trainer, "datamodule", None)
@@ -81,10 +78,8 @@ def training_loaders(trainer: Any, pl_module: Any) -> dict[Any, Any]:
         if owners[0] is datamodule:
             datamodule.setup("fit")
         loaders = owners[0].train_dataloader()
-    loaders = getattr(loaders, "iterables", loaders)  # of a CombinedLoader
-    if isinstance(loaders, (list, tuple)):
-        return dict(enumerate(loaders))
-    return dict(loaders) if isinstance(loaders, Mapping) else {None: loaders}
+    combined = import_module(f"{installed()[0]}.utilities.combined_loader").CombinedLoader
+    return list(combined(getattr(loaders, "iterables", loaders)).flattened)
 
 
 def _has_training_data(owner: Any) -> bool:

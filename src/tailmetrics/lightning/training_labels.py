@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import islice
 from operator import length_hint
@@ -154,21 +154,17 @@ class TrainingLabels:
         """
         counter, notes = LabelFrequency(num_labels).to(pl_module.device), []
         ignored = next(iter(self.collection.members().values())).ignore_index  # all members have the same
-        for name, loader in training_loaders(trainer, pl_module).items():
-            of = "" if name is None else f" of the loader {name!r}"
-            where = self._place(name, of)
-            if where is None:
-                continue
+        for loader in training_loaders(trainer, pl_module):
             padding, sampler = SamplerPadding(loader), _sampler(loader)
             length, limit = length_hint(loader, -1), trainer.limit_train_batches
             limit = int(max(length, 0) * limit) if isinstance(limit, float) else limit
             limited = bool(limit) and (length < 0 or limit < length)
-            if limited and not trainer.fast_dev_run:
-                notes.append(
-                    f"labels are counted over the first {limit} batches, because "
-                    f"limit_train_batches={trainer.limit_train_batches}."
-                )
-            notes += _doubts(loader, sampler)
+            shown_by = [f"limit_train_batches={trainer.limit_train_batches}"] * (limited and not trainer.fast_dev_run)
+            notes += [
+                f"labels are counted over the rows that {one} shows: where it repeats some rows, or leaves some out, "
+                "the label counts are not those of the data set."
+                for one in [*shown_by, *_choices(loader, sampler)]
+            ]
             if trainer.world_size > 1 and padding.sampler is None:
                 if type(sampler) not in OF_ALL_ROWS:
                     notes.append(
@@ -181,28 +177,18 @@ class TrainingLabels:
                 if trainer.world_size > 1:  # a sampler that draws by chance draws alike in each process
                     torch.manual_seed(0)
                 for batch in _shown(loader, limit if limited else length, trainer):
-                    target = _target(batch, where, of)
+                    target = _target(batch, self.train_target)
+                    if target is None:
+                        continue
                     try:
                         if padding.sampler is not None:
                             kept = padding.first_seen(len(target), "train_target", masked=False)
                             target = target if kept is None else target[kept.to(target.device)]
                         counter.update(_labels(target, counter.device), ignore_index=ignored)
                     except (TypeError, ValueError) as error:
-                        what = f"counting training labels{of}, with {num_labels} labels by {source}"
+                        what = f"counting training labels, with {num_labels} labels by {source}"
                         raise ValueError(f"HeadToTailReport: {what}: {error}") from error
         return counter, tuple(dict.fromkeys(notes))
-
-    def _place(self, name: Any, of: str) -> Any:
-        """Return where the target of a loader is, None for a loader without labels."""
-        if not isinstance(self.train_target, (Mapping, list, tuple)):
-            return self.train_target
-        try:
-            return self.train_target[name]
-        except (KeyError, IndexError, TypeError):
-            raise ValueError(
-                f"HeadToTailReport: train_target has no target{of}; give it a key, an index or a function for each "
-                "loader, None for one without labels."
-            ) from None
 
 
 def _read(path: str) -> Any:
@@ -235,22 +221,16 @@ def _sampler(loader: Any) -> Any:
     return getattr(getattr(sampler, "dataset", None), "_sampler", sampler)  # Lightning shares it over processes
 
 
-def _doubts(loader: Any, sampler: Any) -> list[str]:
-    """Return what to say of rows that an epoch may show more than once or not at all."""
+def _choices(loader: Any, sampler: Any) -> list[str]:
+    """Return what chooses the rows of a loader so that an epoch may show some more than once or not at all."""
     known = sampler is None or (type(sampler) in EACH_ROW_ONCE and not getattr(sampler, "replacement", False))
-    found, rows = [] if known else [sampler], getattr(loader, "dataset", None)
+    found, rows = [] if known else [type(sampler).__name__], getattr(loader, "dataset", None)
     while isinstance(rows, data.Subset):
-        if len(set(rows.indices)) < len(rows.indices):
-            found.append(rows)
+        found += ["Subset"] * (len(set(rows.indices)) < len(rows.indices))
         rows = rows.dataset
     size, rows_shown = getattr(loader, "batch_size", None), length_hint(sampler, 0)
     dropped = rows_shown % size if size and getattr(loader, "drop_last", False) else 0
-    said = f"labels are counted without {dropped:,} of {rows_shown:,} rows, which drop_last=True leaves out."
-    return [said] * (dropped > FEW_DROPPED * rows_shown) + [
-        f"labels are counted over the rows that {type(one).__name__} shows: where it repeats some rows, or leaves some "
-        "out, the label counts are not those of the data set."
-        for one in found
-    ]
+    return found + ["drop_last=True"] * (dropped > FEW_DROPPED * rows_shown)
 
 
 def _shown(loader: Any, total: int, trainer: Any) -> Iterator[Any]:
@@ -265,8 +245,8 @@ def _shown(loader: Any, total: int, trainer: Any) -> Iterator[Any]:
     yield from track(islice(loader, limit), what, total=limit, console=console, transient=True, disable=hidden)
 
 
-def _target(batch: Any, where: TargetPlace, of: str) -> Any:
-    """Return the target of a training batch."""
+def _target(batch: Any, where: TargetPlace) -> Any:
+    """Return the target of a training batch; None where a function says that it has none."""
     if callable(where):
         return where(batch)
     try:
@@ -274,7 +254,7 @@ def _target(batch: Any, where: TargetPlace, of: str) -> Any:
         return batch[1] if pair else batch[where]
     except (KeyError, IndexError, TypeError):
         raise ValueError(
-            f"HeadToTailReport: train_target={where!r} is not in a training batch{of} ({outline(batch)}); pass the "
-            "key, the index or a function of the batch that gives the target, a dict or list of them for a dict or "
-            "list of loaders, or label_counts=."
+            f"HeadToTailReport: train_target={where!r} is not in a training batch ({outline(batch)}); pass the key, "
+            "the index or a function of the batch that gives the target, None for a batch without labels, or "
+            "label_counts=."
         ) from None
