@@ -200,6 +200,14 @@ def test_counts_and_number_of_labels_agree() -> None:
         HeadToTailReport(metrics(), num_labels=30, label_counts=[1] * 20)
 
 
+@pytest.mark.parametrize("name", ["counts.csv", "counts.npy"])
+def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None:
+    """A sentence, not the error of torch or numpy."""
+    (tmp_path / name).write_text("label,count\na,1\n")
+    with pytest.raises(ValueError, match=f"{name}' is no file of an array or a tensor; pass the counts, or the path"):
+        HeadToTailReport(metrics(), label_counts=str(tmp_path / name))
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

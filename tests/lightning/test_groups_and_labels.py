@@ -85,6 +85,7 @@ def test_sequences_that_a_distributed_sampler_repeats_are_left_out(mask: Any) ->
     assert [group.rows for group in report.row_groups] == [0, 2]
     (alike,) = (one for one in report.warnings if "Rows of one sequence are taken for independent" in one)
     assert alike.endswith("The callback does not: save the logits, and evaluate them.")
+    assert "1 of 3 rows are left out by ignore_index=-100." in report.warnings
 
 
 @pytest.mark.parametrize("by_name", [True, False])

@@ -39,7 +39,7 @@ from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import notes_on_queries
-from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen, notes_on_left_out
+from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
@@ -168,8 +168,7 @@ def report_of(
         # a process without rows never calls update, but its synchronised states hold the rows of all
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
-    left_out = notes_on_left_out(evaluation, report, dataset.num_rows)
-    notes = [in_options(note) for note in (*report.notes, *left_out)]
+    notes = [in_options(note) for note in report.notes]
     for said in notes_on_queries(dataset, data.missing, preds, target):
         warnings.warn(said, CommandWarning, stacklevel=2)  # the report has warnings too, and --quiet hides none
     if dataset.label_names is not None and data.num_labels is None:

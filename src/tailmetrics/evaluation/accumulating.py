@@ -107,6 +107,8 @@ class Evaluation:
         self.warnings: list[str] = []
         self.columns = 0
         """L of the scores that were evaluated; 0 where no batch tells it."""
+        self.ignored = 0
+        """Rows that the metrics' ``ignore_index`` left out, on this process."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Complete what the metrics left open."""
@@ -144,7 +146,7 @@ class Evaluation:
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         groups = len(self.row_groups) if len(groupings) == 1 else 0  # counted where all metrics have the same ones
         self.counts = RowCounts(self.bucketings, least.pop() if len(least) == 1 else None, groups).to(device)
-        self.started = True
+        self.started, self.ignored = True, 0
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
             adjusted = [name for name in self.collection.adjusted if name in having]
@@ -169,10 +171,15 @@ class Evaluation:
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, tokens: int = 1
     ) -> Ranking:
         """Rank a batch as the metrics need it; ``tokens`` is T where its rows were sequences (B, T, L)."""
+        ignored = self.members[0].ignore_index  # all members have the same
         with self._keeping():
             if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # of the first batch
-                warn_of_padding("target", target, tokens, row_mask, self.members[0].ignore_index)
-            return self.collection.rank(preds, target, row_mask, row_groups=row_groups)
+                warn_of_padding("target", target, tokens, row_mask, ignored)
+            ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
+        if ignored is not None and target is not None and ranking.row_mask is not None:
+            mask = torch.ones(1) if row_mask is None else torch.as_tensor(row_mask)  # (B,) may stand for B·T rows
+            self.ignored += int(mask.sum()) * ranking.num_rows // max(1, mask.numel()) - int(ranking.row_mask.sum())
+        return ranking
 
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
@@ -208,12 +215,12 @@ class Evaluation:
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
         self.warnings += other.warnings
-        self.columns = max(self.columns, other.columns)
+        self.columns, self.ignored = max(self.columns, other.columns), self.ignored + other.ignored
 
     def state_bytes(self) -> bytes:
         """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
         parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
-        return json.dumps([self.warnings, self.columns, *parts]).encode()
+        return json.dumps([self.warnings, self.columns, self.ignored, *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace what has been accumulated by what :meth:`state_bytes` returned.
@@ -222,7 +229,7 @@ class Evaluation:
             ValueError: If ``data`` is damaged, or of other metrics, buckets or counts.
         """
         try:
-            warnings, columns, *parts = json.loads(bytes(data))
+            warnings, columns, ignored, *parts = json.loads(bytes(data))
             pairs = list(zip(self._counted(), map(b64decode, parts), strict=True))
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -231,7 +238,7 @@ class Evaluation:
             ) from error
         for one, part in pairs:
             one.load_state_bytes(part)
-        self.warnings, self.columns = warnings, columns
+        self.warnings, self.columns, self.ignored = warnings, columns, ignored
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the metrics, over all ranks."""
@@ -253,8 +260,8 @@ class Evaluation:
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
-        shares = from_all((self.warnings, self.columns))
-        warnings, width = dict.fromkeys(text for share, _ in shares for text in share), max(size for _, size in shares)
+        told, sizes, left_out = zip(*from_all((self.warnings, self.columns, self.ignored)), strict=True)
+        warnings, width = dict.fromkeys(text for share in told for text in share), max(sizes)
         labels = examples = None
         with_rows = self._labels_with_rows()
         at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
@@ -290,6 +297,7 @@ class Evaluation:
                 *self._notes_on_min_gain(),
                 *self._notes_on_buckets(),
                 *self._notes_on_chance(scalars, width, references.get("chance", {}), intervals),
+                *self._notes_on_ignored(num_rows, sum(left_out)),
                 *warnings,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
@@ -434,6 +442,12 @@ class Evaluation:
                     f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
                     "ties='together', or thresholds, keep such labels in one bucket."
                 )
+
+    def _notes_on_ignored(self, num_rows: int, left_out: int) -> Iterator[str]:
+        """Yield how many of the rows that were given have the label that the metrics ignore."""
+        if left_out:
+            ignored = self.members[0].ignore_index
+            yield f"{left_out:,} of {num_rows + left_out:,} rows are left out by ignore_index={ignored}."
 
     def _notes_on_chance(
         self,

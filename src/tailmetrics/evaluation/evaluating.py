@@ -198,8 +198,7 @@ def evaluated(
     _check_known(evaluation.members)
     values = _read_rows(evaluation, data, batch_rows, _groups_of_rows(evaluation, row_groups, data.num_rows), rows)
     report = evaluation.report(title)
-    kept = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
-    notes = [*report.notes, *notes_on_left_out(evaluation, report, kept), *data.notes]
+    notes = [*report.notes, *data.notes]
     if data.tokens > 1 and clusters is None and (rows or quick is not None):
         notes.append(ALIKE)
     if data.label_names is not None and label_names is None:
@@ -389,14 +388,6 @@ def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
 
 def _deciles(counts: Any, order: Tensor | None) -> LabelBuckets:
     return buckets_of("deciles", counts, order)
-
-
-def notes_on_left_out(evaluation: Evaluation, report: Report, num_rows: int) -> tuple[str, ...]:
-    """Return how many of the rows that were given have the label that the metrics ignore."""
-    ignored, fewer = evaluation.members[0].ignore_index, num_rows - (report.rows or 0)
-    if ignored is None or not fewer:
-        return ()
-    return (f"{fewer:,} of {num_rows:,} rows are left out by ignore_index={ignored}.",)
 
 
 def _training(

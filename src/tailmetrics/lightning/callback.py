@@ -35,8 +35,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         metrics: The metrics, as a list or a :class:`TopKCollection`.
         num_labels: L; None takes it from ``label_counts``, the metrics, or the attribute ``num_labels`` of the data
             module or model.
-        label_counts: Training counts, shape (L,), as a tensor, a list or the path of a file saved by ``torch.save``;
-            None counts them, which reads the training data once.
+        label_counts: Training counts, shape (L,), as a tensor, a list or the path of a file that ``torch.save`` or
+            ``numpy.save`` wrote; None counts them, which reads the training data once.
         num_train: Number of training rows that go with ``label_counts``; only propensities and novelty ask for it.
         preds: Key of the predictions in what a step returns.
         target: Key of the target in what a step returns.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import islice
 from operator import length_hint
+from pickle import UnpicklingError
 from typing import Any, TypeAlias
 from warnings import warn
 
@@ -193,7 +194,13 @@ class TrainingLabels:
 
 def _read(path: str) -> Any:
     """Return what ``numpy.save`` or ``torch.save`` wrote."""
-    return np.load(path) if path.endswith(".npy") else torch.load(path, weights_only=True)
+    try:
+        return np.load(path) if path.endswith(".npy") else torch.load(path, weights_only=True)
+    except (EOFError, RuntimeError, ValueError, UnpicklingError) as error:
+        raise ValueError(
+            f"HeadToTailReport: label_counts={path!r} is no file of an array or a tensor; pass the counts, or the path "
+            "of what numpy.save (.npy) or torch.save wrote."
+        ) from error
 
 
 def _labels(target: Any, device: torch.device) -> Any:
