@@ -240,6 +240,45 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
     metric.update(distinct, target)
 
 
+@pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}, CUT], ids=str)
+def test_orders_of_a_collection_are_metrics_of_these_orders(
+    by: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of batches with and without equal scores, dense and listed, and row by row: the same bits.
+
+    Where no scores are equal, no order is looked at.
+    """
+    generator = torch.Generator().manual_seed(3)
+    tied, gains = (torch.cat(side) for side in zip(*(row for row in rows(25) if row[0].isfinite().any()), strict=True))
+    distinct = torch.rand(30, 7, generator=generator).argsort(dim=1).double()
+    relevant = torch.rand(30, 7, generator=generator) < 0.4
+    listed = distinct.sort(dim=1, descending=True)
+    padded = torch.where(torch.arange(7) < torch.arange(30)[:, None] % 8, listed.indices, -1)
+    known = torch.arange(30) % 3 > 0
+    batches = [(tied, gains), (distinct, relevant), ((listed.values, padded), relevant), (distinct, relevant, known)]
+    rules = [(name, {"name": f"{name}{i}", **given}) for i, (name, given) in enumerate(METRICS + UNBOUNDED)]
+    metrics = [getattr(tailmetrics, name)(**given, **({} if by else {"num_labels": 7}), **by) for name, given in rules]
+    collection, by_row = (tailmetrics.TopKCollection([one.clone() for one in metrics]).with_orders() for _ in range(2))
+    for batch in batches:
+        collection.update(*batch)
+        for row in (slice(row, row + 1) for row in range(len(batch[1]))):
+            by_row.update(*(tuple(side[row] for side in one) if isinstance(one, tuple) else one[row] for one in batch))
+    assert str(by_row.orders()) == str(collection.orders())
+    for order, values in collection.orders().items():
+        wanted: dict[str, float] = {}
+        for metric in (metric for metric in metrics if order in metric.tie_rules):
+            alone = type(metric)(**{**metric.settings(), "ties": order})
+            for batch in batches:
+                alone.update(*batch)
+            wanted |= zip(metric.keys(), map(float, alone.scalars().values()), strict=True)
+        assert {key: float(value) for key, value in values.items()} == pytest.approx(wanted, nan_ok=True, abs=0, rel=0)
+    shallow = tailmetrics.TopKCollection([metric for metric in metrics if metric.k is not None]).with_orders()
+    for name in ("spans", "in_order"):
+        monkeypatch.setattr(_rows, name, None)
+    for batch in batches[1:]:
+        shallow.update(*batch)
+
+
 def cut_inside_a_tie(scores: Tensor, cut: int) -> bool:
     """Whether equal scores stand on both sides of a cut-off of one row, by a loop over its list."""
     retrieved = sorted((float(score) for score in scores if score > -torch.inf), reverse=True)

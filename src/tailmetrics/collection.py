@@ -28,7 +28,7 @@ from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
-from tailmetrics.metrics._states import Addition
+from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
@@ -319,7 +319,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric._note_in(addition, one)
-        read = self._note_references(ranking, addition) if self._twins else []
+        known = {group[0]: one for group, one in zip(self._groups.values(), prepared, strict=True)}
+        read = self._note_references(ranking, addition, known) if self._twins else []
         addition.carry_out()
         _count_one((*leaders, *read))
         if len(leaders) < len(members):
@@ -350,7 +351,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._before_adding()
         addition = Addition()
-        read = self._note_references(ranking, addition) if self._twins else []
+        read = self._note_references(ranking, addition, prepared) if self._twins else []
         before = {name: dict(vars(metric)) for name, metric in members.items()}
         try:
             values = {name: metric(prepared[name]) for name, metric in members.items()}
@@ -395,17 +396,32 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._share_again()
         return super()._held()
 
-    def _note_references(self, ranking: Ranking, addition: Addition) -> list[RelevanceMetric]:
-        """Note what references, and other orders of equal scores, reach on the rows of a ranking; return who reads."""
+    def _note_references(
+        self, ranking: Ranking, addition: Addition, prepared: Mapping[str, Prepared]
+    ) -> list[RelevanceMetric]:
+        """Note what references, and other orders of equal scores, reach on the rows of a ranking; return who reads.
+
+        Args:
+            ranking: A batch.
+            addition: Where it is noted.
+            prepared: What the batch adds to members, of some of them.
+        """
         read: list[RelevanceMetric] = []
+        members = self.members()
+        usual = {name: one.increments for name, one in prepared.items()}
         for name, metrics in self._twins.items():
             rows = ranking
             if name not in self._orders:
                 rows = self._as_ranked_by(cast("Reference", name), ranking)
             elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
                 continue  # nobody knows what ties with the end of the list
-            for metric in metrics.values():
-                metric._note_in(addition, metric._prepared(rows))
+            for key, metric in metrics.items():
+                if name in self._orders and metric.has_one_order(ranking):
+                    if key not in usual:
+                        usual[key] = members[key]._prepare(ranking)
+                    metric._note_in(addition, Prepared(metric.of_one_order(members[key], usual[key]), ranking.rows))
+                else:
+                    metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)
         return read
 

@@ -49,26 +49,45 @@ class ReferenceRanking(Ranking):
         rows = ranking.targets, num_labels, ranking.rows, ranking.documents
         return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts)
 
-    def ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ReferenceRanks:
+    def ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ExpectedRanks:
         """Return where the relevant labels stand, as :meth:`Ranking.by_bucket` does."""
         key = ("reference", None if buckets is None else buckets.digest, scope, depth)
-        return self.remembered(key, lambda: self._ranks(buckets, None if buckets is None else scope, depth))
+        return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
 
-    def _ranks(self, buckets: LabelBuckets | None, scope: Scope | None, depth: int) -> ReferenceRanks:
+    def by_kind(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByKind | None:
+        """Return which rows have the same value where numbers of labels tell it; None where other labels differ."""
+        if self.reference == "popularity" or not self.targets.binary:
+            return None
+
+        def made() -> RanksByKind:
+            numbers = [self._sizes(buckets, scope)]
+            if self.reference == "attainable" and buckets is not None:  # the relevant labels of others stand before
+                numbers.append(self.targets.n_relevant[:, None])
+            return RanksByKind(RelevantLabels(self.targets, buckets), numbers)
+
+        return self.remembered(("by kind", None if buckets is None else buckets.digest, scope), made)
+
+    def _sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
+        """Return how many labels are ranked, of each row (N,), or of each row and bucket (N, G)."""
+        device, num_labels = self.targets.device, self.num_labels
+        assert num_labels is not None
+        if buckets is not None and scope == "bucket":
+            return buckets.label_counts.to(device).expand(self.num_rows, -1)
+        of_row = torch.full((self.num_rows,), num_labels, device=device) if self.documents is None else self.documents
+        return of_row if buckets is None else of_row[:, None].expand(-1, len(buckets))
+
+    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ExpectedRanks:
         targets, entries = self.targets, self.targets.entries
-        device, num_labels = entries.ids.device, self.num_labels
+        num_labels = self.num_labels
         assert num_labels is not None
         groups = 1 if buckets is None else len(buckets)
         bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
         keys = entries.rows * groups + bucket
-        of_row = torch.full((self.num_rows,), num_labels, device=device) if self.documents is None else self.documents
-        sizes = of_row if buckets is None else of_row[:, None].expand(-1, groups)
-        relevant = RelevantLabels(targets, buckets)
+        sizes, relevant = self._sizes(buckets, scope), RelevantLabels(targets, buckets)
         within, cut = (None if scope != "bucket" else buckets), None
-        if within is not None:
-            sizes = within.label_counts.to(device).expand(self.num_rows, -1)
         above, equal = self._standing(entries, entries.rows if within is None else keys, sizes, keys, within)
         if within is not None and depth < num_labels:
+            of_row = self._sizes(None, scope)
             above_in_all, equal_in_all = self._standing(entries, entries.rows, of_row, entries.rows, None)
             full = above_in_all + equal_in_all <= depth
             cut = self._cut(within, depth, keys, full, (above_in_all < depth) & ~full, relevant.n)
@@ -78,14 +97,7 @@ class ReferenceRanking(Ranking):
         padding = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
         hits = padding.hits(above + 1, entries.ids, entries.gains)
         plain = TargetRanks(hits, relevant, sizes, num_labels, EVERYTHING, num_labels)
-        equal = padding.place(equal, 1)
-        found = ReferenceRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), equal, cut)
-        if self.reference != "popularity" and targets.binary:
-            others = [sizes]
-            if self.reference == "attainable" and buckets is not None:  # the relevant labels of others stand before
-                others.append(targets.n_relevant[:, None])
-            found.alike = Alike(found, others)
-        return found
+        return ExpectedRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), padding.place(equal, 1), cut)
 
     def _cut(self, buckets: LabelBuckets, depth: int, keys: Tensor, full: Tensor, split: Tensor, n: Tensor) -> CutSpan:
         """Return among which labels the lists of ``depth`` labels end.
@@ -140,13 +152,6 @@ class ReferenceRanking(Ranking):
         return above, tied + 1
 
 
-class ReferenceRanks(ExpectedRanks):
-    """Target ranks of a reference."""
-
-    alike: Alike | None = None
-    """What rows are alike; None where their values depend on which labels are relevant."""
-
-
 @dataclass(eq=False)
 class OfKinds:
     """The values of one metric by a reference, of each kind of row that it has seen.
@@ -160,43 +165,58 @@ class OfKinds:
     values: Tensor | None = None
 
 
-class Alike:
-    """Rows, or rows and buckets, that a reference treats alike: those with the same numbers of labels.
+class RanksByKind(TargetRanks):
+    """Target ranks of a reference, of which rows, or rows and buckets, with the same numbers of labels have one value.
+
+    Gains are 1. Nothing is ranked but for kinds of rows that no batch had before.
 
     Args:
-        ranks: Those of all rows, gains being 1.
+        relevant: What is relevant.
         numbers: What makes a kind beside the number of relevant labels, in a shape that fits: how many labels there
             are, of the bucket or in all, and how many relevant ones the row has.
     """
 
-    def __init__(self, ranks: ReferenceRanks, numbers: Sequence[Tensor]) -> None:
-        n = ranks.n_relevant
+    def __init__(self, relevant: RelevantLabels, numbers: Sequence[Tensor]) -> None:
+        self.relevant, self._memo = relevant, {}
+        n = relevant.n
         kinds = [number.expand(n.shape).reshape(-1) for number in (n, *numbers)]
         which = torch.zeros_like(kinds[0])
         for kind in kinds:  # numbered anew each time: numbers stay small, and ``unique`` of rows takes 50 times as long
-            which = torch.unique(which * (kind.max() + 1) + kind if len(kind) else kind, return_inverse=True)[1]
+            if len(kind) and kind.max() > kind.min():
+                which = torch.unique(which * (kind.max() + 1) + kind, return_inverse=True)[1]
         place = which.new_zeros(int(which.max()) + 1 if len(which) else 0)
         self._places = place.scatter_(0, which, torch.arange(len(which), device=n.device))
-        self._kinds = torch.stack(kinds, dim=-1)[self._places]
-        self._which, self._ranks = which.view(n.shape), ranks
+        self._kinds = [tuple(kind) for kind in torch.stack(kinds, dim=-1)[self._places].tolist()]
+        self._which = which.view(n.shape)
 
-    def mean_of(self, value: Callable[[ExpectedRanks], Tensor], ks: tuple[int, ...], known: OfKinds) -> Tensor:
-        """Return the mean of a ``value`` as :meth:`ReferenceRanks.mean_of`; ``known`` keeps those of former batches."""
-        kinds = [tuple(kind) for kind in self._kinds.tolist()]
-        if not kinds:
+    def mean_by_kind(
+        self,
+        value: Callable[[ExpectedRanks], Tensor],
+        ks: tuple[int, ...],
+        known: OfKinds,
+        all_ranks: Callable[[], ExpectedRanks],
+    ) -> Tensor:
+        """Return the mean of a ``value`` as :meth:`ExpectedRanks.mean_of`.
+
+        Args:
+            value: As there.
+            ks: Cut-offs.
+            known: Keeps the values of the kinds of former batches.
+            all_ranks: Ranks all rows; it is called where there are new kinds.
+        """
+        if not self._kinds:
             return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
-        new = [place for place, kind in enumerate(kinds) if kind not in known.places]
+        new = [place for place, kind in enumerate(self._kinds) if kind not in known.places]
         if new:
-            values = self._some(self._places[new]).mean_of(value, max(ks))
-            known.places |= {kinds[place]: len(known.places) + number for number, place in enumerate(new)}
+            values = self._some(all_ranks(), self._places[new]).mean_of(value, max(ks))
+            known.places |= {self._kinds[place]: len(known.places) + number for number, place in enumerate(new)}
             known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
         assert known.values is not None
-        places = torch.tensor([known.places[kind] for kind in kinds], device=self._which.device)
+        places = torch.tensor([known.places[kind] for kind in self._kinds], device=self._which.device)
         return known.values[:, places[self._which]]
 
-    def _some(self, places: Tensor) -> ReferenceRanks:
+    def _some(self, ranks: ExpectedRanks, places: Tensor) -> ExpectedRanks:
         """Return some of the rows, or of the rows and buckets."""
-        ranks, cut = self._ranks, self._ranks.cut
 
         def chosen(side: Tensor) -> Tensor:
             return side.expand(self._which.shape).reshape(-1)[places]
@@ -207,9 +227,10 @@ class Alike:
         hits = Hits(target_ranks, torch.where(target_ranks < NOT_RANKED, 0, -1), None)
         plain = TargetRanks(hits, ranks.relevant, chosen(ranks.length), ranks.num_labels, EVERYTHING, ranks.deepest)
         plain.n_relevant = chosen(ranks.n_relevant)
+        cut = ranks.cut
         if cut is not None:
             cut = CutSpan(*(chosen(side) for side in (cut.above, cut.equal, cut.all_equal, cut.listed)))
-        return ReferenceRanks(plain, above, equal, cut)
+        return ExpectedRanks(plain, above, equal, cut)
 
 
 class RankedCounts:

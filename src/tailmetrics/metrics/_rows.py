@@ -17,7 +17,7 @@ from tailmetrics._arguments import INTEGERS, LARGEST_CUTOFF, check_choice, check
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
+from tailmetrics.metrics._references import OfKinds, RanksByKind, ReferenceRanking
 from tailmetrics.metrics._states import (
     COUNT,
     REAL,
@@ -28,10 +28,11 @@ from tailmetrics.metrics._states import (
     PerRow,
     Prepared,
     State,
+    divide,
     ratios,
     weighted,
 )
-from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, in_order, spans, tied_across
+from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, has_one_order, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
@@ -242,6 +243,15 @@ class RelevanceMetric(TopKMetric):
         tied = memo[name]
         return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
 
+    def of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
+        """Return what a batch adds whose scores have one order.
+
+        Args:
+            usual: A metric like this one, with ``ties="id"``.
+            increments: What the batch adds to it.
+        """
+        return {name: one for name, one in increments.items() if name in self._names}
+
     def _tie_remedies(self) -> tuple[str, ...]:
         return tuple(rule for rule in self.tie_rules if rule != "id" and self.average == "samples")
 
@@ -264,8 +274,9 @@ class RelevanceMetric(TopKMetric):
         """Return what the formula reads where equal scores have no order of their own."""
         buckets, ties = self.bound_buckets, self.ties
         if isinstance(ranking, ReferenceRanking):
-            return ranking.ranks(buckets, self.scope, self.depth)
-        everything = None in self.cutoffs and not self._uses_depth
+            by_kind = ranking.by_kind(buckets, self.scope) if self.reads_counts_alone else None
+            return ranking.ranks(buckets, self.scope, self.depth) if by_kind is None else by_kind
+        everything = self._reads_everything
         by = (None if buckets is None else (buckets.digest, self.scope, self.depth), everything)
         ranks, above, equal = ranking.remembered(
             ("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth, everything)
@@ -277,6 +288,16 @@ class RelevanceMetric(TopKMetric):
             return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal, cut))
         assert ties != "id"
         return in_order(ranks, above, equal, self._worth_of_hits(ranks), ties, cut)
+
+    @property
+    def _reads_everything(self) -> bool:
+        """Whether ranks below the list are read, too."""
+        return None in self.cutoffs and not self._uses_depth
+
+    def has_one_order(self, ranking: Ranking) -> bool:
+        """Whether it is known that no equal scores of a batch change a value."""
+        cut = self.depth if self._uses_depth else ranking.depth
+        return has_one_order(ranking, cut, self._reads_everything)
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
         """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
@@ -352,8 +373,11 @@ class RelevanceMetric(TopKMetric):
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return what the formula says at each cut-off, shape (K, ...), or (2, K, ...) of numerator and denominator."""
-        if isinstance(ranks, ReferenceRanks) and ranks.alike is not None and self.reads_counts_alone:
-            return ranks.alike.mean_of(self._at_cutoffs, self.ks, vars(self).setdefault("_of_kinds", OfKinds()))
+        if isinstance(ranks, RanksByKind):
+            assert isinstance(ranking, ReferenceRanking)
+            known = vars(self).setdefault("_of_kinds", OfKinds())
+            of_buckets = self.bound_buckets, self.scope, self.depth
+            return ranks.mean_by_kind(self._at_cutoffs, self.ks, known, lambda: ranking.ranks(*of_buckets))
         if isinstance(ranks, ExpectedRanks):
             return ranks.mean_of(self._at_cutoffs, max(self.ks))
         return self._at_cutoffs(ranks)
@@ -416,6 +440,16 @@ class RowMeanMetric(RelevanceMetric):
         ranks = self._ranks_of(ranking)
         values = self._row_values(ranking, ranks)
         return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
+
+    def of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
+        kept = super().of_one_order(usual, increments)
+        total = kept.get("sum")
+        if not isinstance(total, PerRow) or total.fixed_point == self.fixed_point:
+            return kept
+        assert isinstance(usual, RowMeanMetric)
+        counts = zip(total.values, self.ks, strict=True)
+        values = torch.stack([divide(of_cutoff, usual._per_one(k)) for of_cutoff, k in counts])
+        return {**kept, "sum": PerRow(values, self.fixed_point, total.row_axis)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         rows, *answered = (int(total) for total in self._counts.totals(states["rows"]))

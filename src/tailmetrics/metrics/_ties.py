@@ -199,27 +199,30 @@ class ExpectedRanks(TargetRanks):
             missed = torch.where(i < tied, missed * factor, missed)
         return torch.where(above < NOT_RANKED, 1 - missed, 0.0)
 
-    def worth_within(self, k: Cutoff, sums: Tensor) -> Tensor:
+    def worth_within(self, k: Cutoff, worth: Tensor, sums: Callable[[], Tensor]) -> Tensor:
         """Return the mean of what a rank is worth, 0 beyond ``k``, over each label's span, shape (..., W), float64.
+
+        Of a label that is not tied it is the worth itself, with the same bits, not a difference of sums.
 
         Args:
             k: Cut-off.
-            sums: What the first 0, 1, 2 … ranks are worth together, up to :attr:`most`.
+            worth: What the ranks 1, 2 … are worth, one more than :attr:`most`.
+            sums: Makes what the first 0, 1, 2 … ranks are worth together, up to :attr:`most`.
         """
-        start = self.above.clamp(max=self.most)
-        end = start + self.places_within(self.limit(self.cutoffs(k)))
-        return (sums[end] - sums[start]) / self.equal
+        self._check_deep_enough(k)
+        start, places = self.above.clamp(max=self.most), self.places_within(self.limit(self.cutoffs(k)))
+        plain = worth[start] * (places > 0)
+        if self.untied:
+            return plain
+        table = sums()
+        return torch.where(self.equal == 1, plain, (table[start + places] - table[start]) / self.equal)
 
     def discounts_within(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
-        self._check_deep_enough(k)
-        # of a label that is not tied it is the discount itself, not a difference of sums
-        plain = discounts(self.most + 1, self.above.device)[self.above.clamp(max=self.most)]
-        plain = plain * (self.places_within(self.limit(self.cutoffs(k))) > 0)
-        if self.untied:
-            return plain
-        sums = _discount_sums(1 << self.most.bit_length(), self.above.device)
-        return torch.where(self.equal == 1, plain, self.worth_within(k, sums))
+        device = self.above.device
+        return self.worth_within(
+            k, discounts(self.most + 1, device), lambda: _discount_sums(1 << self.most.bit_length(), device)
+        )
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``, shape (...), float64.
@@ -367,19 +370,16 @@ def spans(
         depth: As there.
         everything: Whether ranks below the list are asked for, too.
     """
-    values, scores = ranking.values, ranking.scores
-    if values is None and scores is None:  # ids have one order
-        ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
-        return ranks, (ranks.hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(ranks.hits.ranks)
-    if everything or scores is None or values is None:
-        return _all_spans(ranking, buckets, scope, depth)
     end = ranking.depth if buckets is None or scope == "global" else min(depth, ranking.depth)
+    rows = _rows_of_ties(ranking, end, everything)
+    if rows is None:
+        return _all_spans(ranking, buckets, scope, depth)
     ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
-    hits, rows = ranks.hits, ranking.ids.new_empty(0)
-    if not ranking.distinct:
-        rows = _tied_rows(ranking.hits.ranks, values, end, ranking.row_mask).nonzero().squeeze(1)
+    hits, scores = ranks.hits, ranking.scores
     if not len(rows):
         return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)
+    if scores is None:
+        return _all_spans(ranking, buckets, scope, depth)
     some, *own = _all_spans(_some_rows(ranking, scores, rows), buckets, scope, depth)
     gains = None if ranks.binary else _with_rows(ranks.target_gains, some.target_gains, rows, 0.0)
     wide = [
@@ -451,6 +451,31 @@ def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | N
     all_equal = equal_in.sum(dim=1, keepdim=True)
     listed = (min(depth, ranking.depth) - above_in.sum(dim=1, keepdim=True)).clamp(min=0).minimum(all_equal)
     return CutSpan(above_in, equal_in, all_equal, listed)
+
+
+def has_one_order(ranking: Ranking, end: int, everything: bool) -> bool:
+    """Whether it is known that no row has a relevant label of the score of another, or ends among equal scores.
+
+    Args:
+        ranking: Any.
+        end: How many places of the list are read.
+        everything: Whether ranks below the list are read, too.
+    """
+    rows = _rows_of_ties(ranking, min(end, ranking.depth), everything)
+    return rows is not None and not len(rows)
+
+
+def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None:
+    """Return the rows in which equal scores may change a value; None where the list does not tell."""
+    values, scores = ranking.values, ranking.scores
+    if scores is not None and (everything or values is None):
+        return None
+    if values is None or ranking.distinct:  # ids have one order
+        return ranking.ids.new_empty(0)
+    return ranking.remembered(
+        ("rows of ties", end),
+        lambda: _tied_rows(ranking.hits.ranks, values, end, ranking.row_mask).nonzero().squeeze(1),
+    )
 
 
 def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None) -> Tensor:

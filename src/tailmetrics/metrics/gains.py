@@ -357,8 +357,8 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     deepest = min(k if isinstance(k, int) else max(k), 1 << ranks.deepest.bit_length())  # no rank is larger
     worth = _worth(persistence, deepest, ranks.target_gains.device)
     if isinstance(ranks, ExpectedRanks):
-        sums = 1 - _worth(persistence, ranks.most + 1, worth.device) / (1 - persistence)  # 1 - p^j of the first j ranks
-        return ordered_sum(ranks.worth_within(k, sums))
+        worth = _worth(persistence, ranks.most + 1, worth.device)
+        return ordered_sum(ranks.worth_within(k, worth, lambda: 1 - worth / (1 - persistence)))  # 1 - p^j of j ranks
     return ordered_sum(worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)] * ranks.within(k))
 
 

@@ -312,19 +312,26 @@ class Kernels:
         repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
-    def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scored candidates (N, C) in order: the best first, of equal scores the lower id."""
+    def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
+        """Return scored candidates (N, C) in order, and whether each row is known to hold some, no two alike.
+
+        The best are first, of equal scores the lower id. What is in order already is returned as it is.
+        """
         if self.reads:  # most files and indexes give lists: only the rows that are out of order are sorted
-            in_order = ((scores[:, :-1] > scores[:, 1:]) | (scores[:, 1:] == -torch.inf)).all(dim=1)
+            falling, some = scores[:, :-1] > scores[:, 1:], scores.shape[1] > 0
+            if some and falling.numpy().all() and bool((scores[:, 0] > -torch.inf).all()):  # a hundredth of torch
+                return scores, ids, True
+            in_order = (falling | (scores[:, 1:] == -torch.inf)).all(dim=1)
             rows = in_order.logical_not().nonzero().squeeze(1)
+            if not len(rows):
+                return scores, ids, some and bool((scores[:, 0] > -torch.inf).all())
             if len(rows) < len(scores):
                 scores, ids = scores.clone(), ids.clone()
-                if len(rows):
-                    scores[rows], ids[rows] = self.best_first(scores[rows], ids[rows])
-                return scores, ids
+                scores[rows], ids[rows], _ = self.best_first(scores[rows], ids[rows])
+                return scores, ids, False
         order = ids.argsort(dim=1, stable=True)
         order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
-        return scores.gather(1, order), ids.gather(1, order)
+        return scores.gather(1, order), ids.gather(1, order), False
 
     # what is relevant
 

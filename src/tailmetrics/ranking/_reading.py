@@ -113,7 +113,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     if depth.lists is not None and lists.ids.shape[1] > depth.lists:
         values = None if lists.values is None else lists.values[:, : depth.lists + 1]
         repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
-        lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores)
+        lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores, lists.distinct)
     if context.warns and context.validate and not depth.decisions:
         if batch.documents is not None:
             warn_of_scores(context, *batch.documents)
@@ -220,13 +220,17 @@ def _lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
 
 def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
     """Rank scored candidates (scores [N, C], ids [N, C]) in any order; id -1 or score -inf is no candidate."""
-    ids = ids.to(torch.int64)
+    ids, lowest = ids.to(torch.int64), -1
     if context.validate:
-        check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
+        lowest = check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
+    values = scores if lowest >= 0 else torch.where(ids >= 0, scores, -torch.inf)
+    values, ids, distinct = context.kernels.best_first(values, ids)
+    if context.validate and not (distinct and lowest >= 0):  # NaN is neither above nor below another score
         check_not_nan(context, scores)
-    scores, ids = context.kernels.best_first(torch.where(ids >= 0, scores, -torch.inf), ids)
     repeated = context.kernels.repeated(ids) if context.duplicates == "first" else None
-    return Lists(retrieved(context, scores, ids), scores, complete, repeated)
+    if not (distinct and lowest >= 0 and bool((values[:, -1:] > -torch.inf).all())):
+        ids = retrieved(context, values, ids)
+    return Lists(ids, values, complete, repeated, distinct=distinct and context.row_mask is None)
 
 
 def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists:
@@ -428,7 +432,10 @@ def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor
 
 def check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
     """Raise if scores (N, ...) of a row that counts hold NaN; ``rows`` tell the row of each where they are entries."""
-    wrong, row_mask = scores.isnan().flatten(1).any(dim=1), context.row_mask
+    wrong, row_mask = scores.isnan(), context.row_mask
+    if not bool(wrong.any()):  # a fifth of the time that finding the rows takes
+        return
+    wrong = wrong.flatten(1).any(dim=1)
     if row_mask is not None:
         wrong = wrong & (row_mask if rows is None else row_mask[rows])
     if bool(wrong.any()):
