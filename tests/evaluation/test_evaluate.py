@@ -436,13 +436,21 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
     assert said == "the mean over the labels that are relevant in some row"
 
 
-def test_calibration_by_bucket_says_of_how_many_predictions_it_is():
-    """Its rows are those whose predicted label is in the bucket, not those of the column of the table."""
+def test_calibration_says_how_sure_predictions_are_and_how_often_right():
+    """By hand: five predictions of e^2 / (e^2 + 3), two of them right; of the bucket are those whose label is in it."""
     scores, target = 2 * torch.eye(4)[[0, 0, 1, 3, 0]], torch.tensor([0, 1, 2, 3, 3])
     buckets = tm.LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    sure = e**2 / (e**2 + 3)
     report = tm.evaluate(scores, target, metrics=[tm.CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
-    for stem, said in (("calibration_error@1", "head 4, tail 1"), ("calibration_error@4", "head 10, tail 10")):
-        assert report.captions[stem].endswith(f"; predictions: {said}")
+    for stem, said in (
+        ("calibration_error@1", f"head 4 ({sure:.4f}, 0.2500), tail 1 ({sure:.4f}, 1.0000)"),
+        ("calibration_error@4", f"head 10 ({(4 * sure + 6 * (1 - sure) / 3) / 10:.4f}, 0.2000), tail 10 "),
+    ):
+        assert f"; predictions (their mean probability, the share that is right): {said}" in report.captions[stem]
+    said = f"over-confident on average: predictions have a mean probability of {sure:.4f}, and 0.4000 of them are right"
+    assert report.means["calibration_error@1"] == said
+    report = tm.evaluate(scores / 9 - 1, target, metrics=[tm.CalibrationErrorAtK()])
+    assert report.means["calibration_error@1"].startswith("under-confident on average")
 
 
 def test_accuracy_of_rows_of_several_labels_is_told():

@@ -45,6 +45,7 @@ from tailmetrics.metrics import (
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
+from tailmetrics.metrics._states import UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
@@ -304,12 +305,7 @@ class Evaluation:
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
             captions={named(stem): said for m in by_bucket for stem, said in _captions(m)},
-            means={
-                named(key): mean_over(m) + at_most.get(key, "")
-                for m in self.members
-                if m.buckets is None and mean_over(m)
-                for key in m.row_keys()
-            },
+            means={named(key): said for m in self.members if m.buckets is None for key, said in _means(m, at_most)},
             labels_with_rows=dict(zip(*of_bucket.pop(), strict=True)) if len(of_bucket) == 1 else {},
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),
@@ -474,14 +470,32 @@ class Evaluation:
 
 def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
     """Yield each stem of a metric by bucket with its caption; that of a calibration error counts predictions."""
-    if not isinstance(metric, CalibrationErrorAtK):
-        yield from captions_of(metric).items()
-        return
+    for place, (stem, said) in enumerate(captions_of(metric).items()):
+        if isinstance(metric, CalibrationErrorAtK):
+            found = zip(metric._bucket_names, *_sureness(metric)[place], strict=True)
+            each = ", ".join(f"{name} {number:,} ({sure:.4f}, {right:.4f})" for name, number, sure, right in found)
+            said += f"; predictions (their mean probability, the share that is right): {each}"
+        yield stem, said
+
+
+def _sureness(metric: CalibrationErrorAtK) -> list[list[list[Any]]]:
+    """Return for each cut-off three lists by bucket: the number of predictions, their mean probability, share right."""
     with metric._over_all_processes():
-        shown = metric._state("shown")[0].sum(dim=-1).tolist()
-    for (stem, said), numbers in zip(captions_of(metric).items(), shown, strict=True):
-        pairs = zip(metric._bucket_names, numbers, strict=True)
-        yield stem, f"{said}; predictions: {', '.join(f'{name} {number:,}' for name, number in pairs)}"
+        shown, right = (metric._state(name)[0].sum(dim=-1) for name in ("shown", "right"))
+        sure = UNIT.floats(metric._state("confidence")[0]).sum(dim=-1)
+    return [[side.tolist() for side in of_k] for of_k in zip(shown, sure / shown, right / shown, strict=True)]
+
+
+def _means(metric: TopKMetric, at_most: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield keys over all labels with what their values are means of, or whether probabilities are too high."""
+    if isinstance(metric, CalibrationErrorAtK):
+        for key, (_, (sure,), (right,)) in zip(metric.row_keys(), _sureness(metric), strict=True):
+            said = (
+                f"{'over' if sure > right else 'under'}-confident on average: predictions have a mean probability of "
+            )
+            yield key, f"{said}{sure:.4f}, and {right:.4f} of them are right"
+    elif mean_over(metric):
+        yield from ((key, mean_over(metric) + at_most.get(key, "")) for key in metric.row_keys())
 
 
 def _at_most(metric: LabelAveragedMetric, with_rows: int) -> str:

@@ -214,7 +214,8 @@ class Report(Shown):
             the rows of that group.
         over_all: For each metric by bucket the key of its value over all labels.
         captions: For each metric by bucket what its values are of: scope and cut-off, in words.
-        means: For each key of a macro average over all labels, over which labels it is the mean, in words.
+        means: For each key of a macro average over all labels, over which labels it is the mean, in words; for each key
+            of a calibration error whether predictions are over- or under-confident.
         labels_with_rows: How many labels of each bucket have a relevant row, where macro averages are by bucket.
         places: Metrics whose values are places in a list.
         shares: Metrics whose values are the buckets' shares of what is shown.
