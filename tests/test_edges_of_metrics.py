@@ -34,7 +34,7 @@ def test_label_areas_of_as_many_cells_as_there_are(average: str, rows: int) -> N
     relevant = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1], [0, 0, 0, 0]]) * (rows // 10)
     seen = relevant + torch.tensor([[rows, rows // 2, rows // 3, 1]])
     metric = LabelAUC(average=average, bins=4, num_labels=3)
-    for name, state in (("scores_in_4", seen), ("relevant_in_4", relevant)):
+    for name, state in (("scores", seen), ("relevant", relevant)):
         metric._state(name)[0] = state
     metric._update_count = 1
     ours, others = relevant.tolist(), (seen - relevant).tolist()

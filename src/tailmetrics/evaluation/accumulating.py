@@ -353,7 +353,7 @@ class Evaluation:
         known: dict[str, Tensor] = {}
         for metric in self.members:
             if isinstance(metric, LabelAveragedMetric) and mean_over(metric) and "support" in metric._counts_kept:
-                name, buckets = metric._label_state("support"), metric.bound_buckets
+                name, buckets = metric._names["support"], metric.bound_buckets
                 known[name] = known[name] if name in known else metric.per_label()["support"].cpu() > 0
                 inside = torch.zeros_like(known[name], dtype=torch.int64) if buckets is None else buckets.assignment
                 size = 1 if buckets is None else len(buckets)

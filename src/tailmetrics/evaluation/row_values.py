@@ -201,14 +201,12 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
         bins = metric._cells(torch.tensor(0), scores)
         cells = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + torch.from_numpy(relevant)
         return [(np.full(size, num_labels), cells.numpy().ravel())]
-    averaged = isinstance(metric, LabelAveragedMetric)
-    prepared = dict(metric._prepare(ranking))
-    name: Callable[[str], str] = metric._label_state if averaged else str
-    held = _one_of(prepared, map(name, ("support", "observed", "relevant")))
+    prepared = metric._prepare(ranking)
+    held = _one_of(prepared, ("support", "observed", "relevant"))
     found = []
     for k in metric.ks:
-        hit = _one_of(prepared, map(name, (f"hits_at_{k}", f"hit_at_{k}")))
-        predicted = _one_of(prepared, map(name, (f"predicted_at_{k}", f"shown_at_{k}")))
+        hit = _one_of(prepared, (f"hits_at_{k}", f"hit_at_{k}"))
+        predicted = _one_of(prepared, (f"predicted_at_{k}", f"shown_at_{k}"))
         codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
         every = np.unique(np.concatenate(codes))
         rows, label = np.divmod(every, num_labels)

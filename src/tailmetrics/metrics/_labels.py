@@ -13,8 +13,8 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
+from tailmetrics.metrics._metric import TopKMetric, Values
+from tailmetrics.metrics._rows import Average, RelevanceArguments, TieAwareMetric, with_bucket_axis
 from tailmetrics.metrics._states import (
     COUNT,
     REAL,
@@ -28,7 +28,6 @@ from tailmetrics.metrics._states import (
     at_targets,
     divide,
 )
-from tailmetrics.metrics._ties import EVERY_RULE, Ties
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
@@ -85,7 +84,7 @@ class LabelValues(TopKMetric):
         return super().scalars(value)
 
 
-class LabelAveragedMetric(LabelValues, RowMeanMetric):
+class LabelAveragedMetric(LabelValues, TieAwareMetric):
     """A metric that is a ratio of counts, of a row (``average="samples"``), of all rows, or of each label.
 
     Averages over labels count the predictions of every row, within buckets too: their values are those of scikit-learn
@@ -105,8 +104,6 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         kwargs: See :class:`RelevanceMetric`.
     """
 
-    higher_is_better = True
-    tie_rules: ClassVar[tuple[Ties, ...]] = EVERY_RULE
     averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
     ratio_reads: ClassVar[tuple[str, ...]] = ("predicted", "support")
     """What the ratio of a label is made of, besides its true positives: precision, recall, or both of them."""
@@ -149,17 +146,17 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             return f_terms(hits, predicted, support, self.beta)
         return hits, predicted if self.ratio_reads == ("predicted",) else support
 
-    def _label_state(self, what: str) -> str:
-        """Return a name that precision, recall and F1 of the same arguments share.
+    def _state_key(self, of_buckets: bool) -> str:
+        """Return what arguments do to the counts of labels, or ``of_buckets``; precision, recall and F1 share counts.
 
         In one list for all buckets, and where every row counts, buckets make no difference to the counts of a label.
         """
         buckets = self.bound_buckets
-        alike = self.empty_target_action != "skip" and not self._uses_depth and what != "counted"
+        alike = self.empty_target_action != "skip" and not self._uses_depth and not of_buckets
         by = "" if buckets is None or alike else f"_{self.scope}{self.depth}_{buckets.digest[:16]}"
         level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
         weighted = "_weighted" if self.weighted else ""
-        return f"{what}_{self.empty_target_action}{level}{weighted}{by}"
+        return f"_{self.empty_target_action}{level}{weighted}{by}"
 
     def _states(self) -> dict[str, State]:
         if self.average == "samples":
@@ -168,12 +165,15 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             shape = (len(self.cutoffs), self._num_buckets, 3, self._counts.columns)
             return {"counts": State(shape), "counted": State((self._num_buckets, self._counts.columns))}
         assert self.num_labels is not None
-        per_label = State((self.num_labels, self._counts.columns) if self.weighted else (self.num_labels,), shared=True)
+        columns = (self._counts.columns,) if self.weighted else ()
         at_k = ("hits", "predicted") if "predicted" in self._counts_kept else ("hits",)
-        names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in at_k]
-        names += [self._label_state("support")] if "support" in self._counts_kept else []
-        counted = {self._label_state("counted"): State((self._num_buckets, self._counts.columns), shared=True)}
-        return dict.fromkeys(names, per_label) | counted
+        names = [f"{what}_at_{k}" for k in self.ks for what in at_k]
+        names += ["support"] if "support" in self._counts_kept else []
+        counted = State((self._num_buckets, self._counts.columns), shared=True, key=self._state_key(True))
+        return {
+            **dict.fromkeys(names, State((self.num_labels, *columns), shared=True, key=self._state_key(False))),
+            "counted": counted,
+        }
 
     @property
     def _counts_kept(self) -> frozenset[str]:
@@ -190,23 +190,20 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
         counted = self._counted(ranking, ranks)
         if self.average == "micro":
-            return {
-                "counts": PerRow(self._row_counts(ranking, ranks, counted)),
-                "counted": PerRow(with_bucket_axis(counted)),
-            }
-        increments = self._label_increments(ranking, ranks, counted)
-        if "support" in self._counts_kept:
-            increments[self._label_state("support")] = at_targets(ranking)
-        return {**increments, self._label_state("counted"): PerRow(with_bucket_axis(counted))}
+            increments: dict[str, Increment] = {"counts": PerRow(self._row_counts(ranking, ranks, counted))}
+        else:
+            increments = self._label_increments(ranking, ranks, counted)
+            increments |= {"support": at_targets(ranking)} if "support" in self._counts_kept else {}
+        return {**increments, "counted": PerRow(with_bucket_axis(counted))}
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         """Return what a batch adds to true positives and predictions of the labels."""
         increments: dict[str, Increment] = {}
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)
-            increments[self._label_state(f"hits_at_{k}")] = at_labels(ranks.target_ids, hits)
+            increments[f"hits_at_{k}"] = at_labels(ranks.target_ids, hits)
             if "predicted" in self._counts_kept:
-                increments[self._label_state(f"predicted_at_{k}")] = at_labels(*self._shown(ranking, k, counted))
+                increments[f"predicted_at_{k}"] = at_labels(*self._shown(ranking, k, counted))
         return increments
 
     def _counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -229,10 +226,16 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
 
     def _row_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
         """Return hits, predictions and support of each row, shape (N, K, G, 3), 0 for rows that do not count."""
-        support = ranks.n_relevant
-        of_k = [torch.stack([ranks.hits_at(k), self._predicted(ranking, ranks, k), support], dim=-1) for k in self.ks]
-        counts = torch.stack(of_k, dim=1) * counted.unsqueeze(1).unsqueeze(-1)
-        return counts.view(ranking.num_rows, len(self.ks), self._num_buckets, 3)
+        hits, predicted = self._hits_and_predicted(ranking, ranks)
+        support = ranks.n_relevant.view(-1, 1, self._num_buckets).expand_as(hits)
+        return torch.stack([hits, predicted, support], dim=-1) * counted.view(-1, 1, self._num_buckets, 1)
+
+    def _hits_and_predicted(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
+        """Return the number of hits and of predictions of each row, cut-off and bucket, shape (N, K, G) each."""
+        shape = ranking.num_rows, len(self.ks), self._num_buckets
+        pairs = zip(*((ranks.hits_at(k), self._predicted(ranking, ranks, k)) for k in self.ks), strict=True)
+        hits, predicted = (torch.stack(side, dim=1).view(shape) for side in pairs)
+        return hits, predicted
 
     def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
         """Return the number of predictions, of the bucket's labels, that a row makes among its top k."""
@@ -242,11 +245,13 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             return self.bound_buckets.totals(ranking.ids[:, :k])
         return ranks.length.clamp(max=k)
 
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+    def _values(self, states: Mapping[str, Tensor]) -> Values:
         if self.average == "samples":
             return super()._values(states)
         if self.average == "micro":
             return self._micro(states)
+        if self.average == "none":
+            return torch.stack([divide(*self._label_ratio(*self._label_counts(states, k))) for k in self.ks])
         if self.macro is None:
             return [self._mean_over_labels(states, k, self._label_ratio) for k in self.ks]
         ratios: tuple[LabelRatio, LabelRatio] = (lambda hits, made, _: (hits, made), lambda hits, _, own: (hits, own))
@@ -278,8 +283,7 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
 
         A count that is not kept is 0, and takes no memory.
         """
-        names = (self._label_state(what) for what in (f"hits_at_{k}", f"predicted_at_{k}", "support"))
-        kept = [states.get(name) for name in names]
+        kept = [states.get(name) for name in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
         counts = [count if count is None or not self.weighted else self._counts.floats(count) for count in kept]
         hits = counts[0]
         assert hits is not None
@@ -287,12 +291,12 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
 
     def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
         buckets = self.bound_buckets
-        if buckets is None or self.average == "samples":
+        if buckets is None or self.average in ("samples", "none"):
             return []
         if self.average == "micro":
             relevant = states["counts"][0, :, 2].any(dim=-1)
         else:
-            support = states.get(self._label_state("support"))
+            support = states.get("support")
             some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
             relevant = torch.bincount(buckets.assignment[some], minlength=len(buckets)) > 0
         return relevant.logical_not().nonzero().squeeze(1).tolist()
@@ -314,7 +318,7 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             values = divide(*ratio) * weight[found]
             _add_by_bucket(sums, of_values, self.bound_buckets, found + start, values)
         # rows that count but no label to average over make 0; no row at all makes NaN
-        counted = self._counts.totals(states[self._label_state("counted")])
+        counted = self._counts.totals(states["counted"])
         tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
         return [
             (int(top) * of_weights.unit / (int(bottom) * of_values.unit) if bottom else 0.0) if some else float("nan")
@@ -330,21 +334,6 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         return (counts > 0).to(torch.int64)
 
     # values per label
-
-    def compute(self) -> Tensor:
-        """Return the value over all batches and processes; with ``average="none"`` of every label.
-
-        Returns:
-            float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), or (len(k), L) for several
-            k, with row groups behind an axis of all rows and each group; 0 for a label without a count.
-        """
-        if self.average != "none":
-            return super().compute()
-        self._check_bound("first")
-        states = {name: self._state(name) for name in self._names}
-        values = torch.stack([divide(*self._label_ratio(*self._label_counts(states, k))) for k in self.ks], dim=1)
-        values = values if isinstance(self.k, tuple) else values.squeeze(1)
-        return values if self.row_groups else values.squeeze(0)
 
     def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return what is kept of support, predictions and true positives of each label, and its value, over all rows.
@@ -363,7 +352,7 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         if not self.keeps_labels:
             raise ValueError(f"{self._caller}: average={self.average!r} keeps no counts per label; use average='none'.")
         with self._over_all_processes():
-            states = {name: self._state(name)[0].clone() for name in self._names}
+            states = {name: state.clone() for name, state in self._states_of_groups()[0].items()}
         found: dict[str, Tensor] = {}
         for k, cut, name in zip(self.ks, self.cutoffs, self.cut_names(), strict=True):
             hits, predicted, support = self._label_counts(states, k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 from warnings import warn
 
 import torch
@@ -31,6 +31,9 @@ from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._warnings import QueriesSeen
+
+Values: TypeAlias = "list[list[float]] | Tensor"
+"""For each cut-off the value of each bucket, or of each label; (K, G) or (K, L)."""
 
 MANY_TIED = 0.01
 """Share of rows with equal scores at a cut-off above which ``compute`` warns: a point of a value may be due to ids."""
@@ -103,7 +106,7 @@ class TopKMetric(ConfiguredMetric):
         """Return what a batch adds to each state; must not change anything."""
 
     @abstractmethod
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+    def _values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the value for each cut-off and bucket (one without buckets) from the states by short name."""
 
     @property
@@ -151,14 +154,14 @@ class TopKMetric(ConfiguredMetric):
         bases = type(self).__mro__
         owner, preparer = (next(one for one in bases if method in vars(one)) for method in ("_states", "_prepare"))
         if not state.shared or owner is not preparer:
-            return f"{self._identity}_{name}"
+            return f"{self._identity}_{name}{state.key}"
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
         # which rows count, and where an id counts once: what one metric adds is not what another would
         unusual = {
             key: value for key, value in self.unusual_settings().items() if key in ("duplicates", "ignore_index")
         }
         told_apart = f"_{digest_of(unusual)}" if unusual else ""
-        return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}{told_apart}"
+        return f"{owner.__name__}_{name}{state.key}_of_{self.num_labels}{groups}{told_apart}"
 
     @property
     def shares_states(self) -> bool:
@@ -384,25 +387,32 @@ class TopKMetric(ConfiguredMetric):
 
         Returns:
             float64: shape () for one k, (len(k),) for several, (G,) with buckets, (len(k), G) with both; with row
-            groups an axis in front, all rows first. NaN where no row counts, and for a bucket without a label.
+            groups an axis in front, all rows first. NaN where no row counts, and for a bucket without a label. With
+            ``average="none"`` there are L labels in place of the buckets.
         """
-        self._check_bound("first")
+        of_groups = self._states_of_groups()
         self._look_at_ties()
-        states = {name: self._state(name) for name in self._names}
-        of_groups = [
-            {name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))
-        ]
-        values = [self._values(of_group) for of_group in of_groups]
         vars(self)["_not_measured"] = frozenset(
             f"{self._key(cut)}{group}/{self._bucket_names[bucket]}"
             for group, of_group in zip(self.group_keys(), of_groups, strict=True)
             for bucket in self._buckets_without_labels(of_group)
             for cut in self.cutoffs
         )
-        found = torch.tensor(values, dtype=real_dtype(self.device), device=self.device)
-        if self.bound_buckets is not None:  # a bucket without a label is no bucket of a bad model
-            found.masked_fill_((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
-        several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets)
+        return self._shaped([self._values(of_group) for of_group in of_groups])
+
+    def _states_of_groups(self) -> list[dict[str, Tensor]]:
+        """Return the states by short name, of all rows and of the rows of each group."""
+        self._check_bound("first")
+        states = {name: self._state(name) for name in self._names}
+        return [{name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))]
+
+    def _shaped(self, values: Sequence[Values]) -> Tensor:
+        """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`."""
+        real, average = real_dtype(self.device), vars(self).get("average")
+        found = torch.stack([torch.as_tensor(of_group, dtype=real, device=self.device) for of_group in values])
+        if self.bound_buckets is not None and average != "none":  # a bucket without a label is none of a bad model
+            found = found.masked_fill((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
+        several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or average == "none")
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
 
     def _by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:

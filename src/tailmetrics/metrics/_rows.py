@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import INTEGERS, LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._metric import TopKMetric, Values
 from tailmetrics.metrics._references import OfKinds, RanksByKind, ReferenceRanking
 from tailmetrics.metrics._states import (
     COUNT,
@@ -317,7 +317,9 @@ class RelevanceMetric(TopKMetric):
         """Warn of rows without a class that count as misses, and of lists that end before a cut-off."""
         padded, by_default = ranking.targets.padded, "empty_target_action" not in self._given
         if padded is not None and padded.shape[1] == 1 and self.empty_target_action == "neg" and by_default:
-            ranking.remembered("no class warned of", lambda: _warn_of_no_class(self._caller, ranking))
+            missing = ranking.n_relevant == 0
+            if bool((missing if ranking.row_mask is None else missing & ranking.row_mask).any()):
+                warn_once(ranking, "no class", f"{self._caller}: {OF_NO_CLASS}")
         if isinstance(ranking, ReferenceRanking):
             return
         if self._tells_cutoffs:
@@ -328,16 +330,15 @@ class RelevanceMetric(TopKMetric):
         cuts = {f"k={k}" if k else whole: k or known for k in self.cutoffs}
         cuts = {f"depth={self.depth}": self.depth} if self._uses_depth else cuts
         for name, cut in {} if self.needs_scores else cuts.items():
-            if _warn_of_short_lists(f"{self._caller}, {name}", ranking, min(cut, known)):
+            if short_lists(ranking, min(cut, known)) is not None:
+                warn_once(ranking, "short lists", f"{self._caller}, {name}: {OF_SHORT_LISTS}")
                 break
-        if self._uses_depth and is_listed(ranking) and ranking.ids.shape[1] > self.depth:
-            ranking.remembered(("long lists warned of", self.depth), lambda: self._warn_of_long_lists(ranking))
-
-    def _warn_of_long_lists(self, ranking: Ranking) -> None:
-        if bool((ranking.length > self.depth).any()):
-            warn_outside(
+        if self._uses_depth and is_listed(ranking) and bool((ranking.length > self.depth).any()):
+            warn_once(
+                ranking,
+                ("long lists", self.depth),
                 f"{self._caller}, depth={self.depth}: some lists are longer. A value by bucket (scope 'bucket') reads "
-                f"the first {self.depth:,} places alone; a larger depth reads more."
+                f"the first {self.depth:,} places alone; a larger depth reads more.",
             )
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -451,7 +452,7 @@ class RowMeanMetric(RelevanceMetric):
         values = torch.stack([divide(of_cutoff, usual._per_one(k)) for of_cutoff, k in counts])
         return {**kept, "sum": PerRow(values, self.fixed_point, total.row_axis)}
 
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+    def _values(self, states: Mapping[str, Tensor]) -> Values:
         rows, *answered = (int(total) for total in self._counts.totals(states["rows"]))
         unit, values = self._counts.unit, []
         counted = answered if self.empty_target_action == "skip" else [rows] * len(answered)
@@ -471,6 +472,13 @@ class RowMeanMetric(RelevanceMetric):
             stand_in = 1.0 if self.empty_target_action == "pos" else torch.nan
             values = torch.where(self._answered(ranking, ranks), values, stand_in)
         return values.movedim(1, -1).flatten(0, -2)
+
+
+class TieAwareMetric(RowMeanMetric):
+    """A mean over rows that is known over all orders of equal scores; higher is better unless a class says no."""
+
+    higher_is_better = True
+    tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "expected", "worst", "best")
 
 
 class ScoreMetric(RowMeanMetric):
@@ -555,17 +563,22 @@ def whole_buckets(
         )
 
 
-def _warn_of_no_class(caller: str, ranking: Ranking) -> None:
-    """Warn if some of the rows that have at most one label have none, and count as misses."""
-    missing = ranking.n_relevant == 0
-    missing = missing if ranking.row_mask is None else missing & ranking.row_mask
-    if bool(missing.any()):  # without numbers of the batch: parts of a data set are to say the same
-        warn_outside(
-            f"{caller}: some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows "
-            "that do not count, such as padding, make the metrics with ignore_index=-1; if it marks labels that preds "
-            "have no column for, they are misses, and without them values are too high: give the metrics "
-            "empty_target_action='neg'."
-        )
+# without numbers of the batch: parts of a data set are to say the same
+OF_NO_CLASS = (
+    "some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows that do not count, "
+    "such as padding, make the metrics with ignore_index=-1; if it marks labels that preds have no column for, they "
+    "are misses, and without them values are too high: give the metrics empty_target_action='neg'."
+)
+OF_SHORT_LISTS = (
+    "most lists end before that. A metric that reads beyond the end of a list, this one or another, takes the list as "
+    "complete: what it leaves out is a miss, and a precision divides by what is listed. Compare models by lists of one "
+    "length, or with a k that all lists reach."
+)
+
+
+def warn_once(ranking: Ranking, what: object, text: str) -> None:
+    """Warn of a batch, whichever metric of a collection comes to it first."""
+    ranking.remembered(("warned of", what), lambda: warn_outside(text))
 
 
 def is_listed(ranking: Ranking) -> bool:
@@ -573,41 +586,25 @@ def is_listed(ranking: Ranking) -> bool:
     return ranking.scores is None and ranking.documents is None and ranking.complete
 
 
-def _warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
-    """Warn once if most lists of ids or candidates end before a cut-off; return whether they do."""
+def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
+    """Return how long the lists of the rows that count are, if they are lists of which most end before a cut-off."""
     if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
-        return False
+        return None
     length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
-    if 2 * int((length < cut).sum()) <= len(length):  # some rows have few candidates anywhere
-        return False
-
-    def tell() -> None:
-        warn_outside(
-            f"{caller}: most lists end before that. A metric that reads beyond the end of a list, this one or another, "
-            "takes the list as complete: what it leaves out is a miss, and a precision divides by what is listed. "
-            "Compare models by lists of one length, or with a k that all lists reach."
-        )
-
-    ranking.remembered("short lists warned of", tell)
-    return True
+    return length if 2 * int((length < cut).sum()) > len(length) else None  # some rows have few candidates anywhere
 
 
 def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
     """Warn once if most lists of candidates lack labels, all of which tie with each other in an area."""
-    if not is_listed(ranking) or not ranking.num_rows:
-        return
-    length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
-    if 2 * int((length < num_labels).sum()) <= len(length):
-        return
-
-    def tell() -> None:
-        warn_outside(
+    length = short_lists(ranking, num_labels)
+    if length is not None:
+        warn_once(
+            ranking,
+            "partial lists",
             f"{caller}: rows list {int(length.median()):,} of {num_labels:,} labels (median). An area, this one or "
             "another, counts all others of a row as one tie at its end. Compare it with areas of lists of one length "
-            "alone, not with areas of the scores of all labels."
+            "alone, not with areas of the scores of all labels.",
         )
-
-    ranking.remembered("partial lists warned of", tell)
 
 
 def check_returned_values(

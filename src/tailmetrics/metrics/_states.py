@@ -198,13 +198,15 @@ class State:
         reduce: How processes and batches are put together.
         dtype: int64 for sums, uint8 for flags under ``max``.
         shared: Whether all metrics whose class inherits this state from one class, and prepares it as that class
-            does, have one and the same state in a collection. Such a state depends on its name and shape alone.
+            does, have one and the same state in a collection. Such a state depends on its name, shape and key alone.
+        key: What tells it from a state of the same name that other arguments fill with other numbers.
     """
 
     shape: tuple[int, ...]
     reduce: Reduction = "sum"
     dtype: torch.dtype = torch.int64
     shared: bool = False
+    key: str = ""
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,9 +25,6 @@ from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._ranking import Scope
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
-
-EVERY_RULE: Final[tuple[Ties, ...]] = ("id", "expected", "worst", "best")
-"""What ``ties`` may be of a formula that knows its mean over all orders."""
 
 SCORES_TOGETHER = 2**22
 """Scores that are compared together in rows whose list ends among equal ones: 64 MB where all of them are equal."""

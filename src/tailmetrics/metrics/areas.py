@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelValues
-from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._metric import TopKMetric, Values
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, warn_of_partial_lists
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking, TargetRanks
@@ -137,9 +137,8 @@ class _LabelArea(LabelValues):
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
-        shared = self.min_gain is None
-        names = f"scores_in_{self.bins}", f"relevant_in_{self.bins}"
-        return dict.fromkeys(names, State((self.num_labels, self.bins), shared=shared))
+        kept = State((self.num_labels, self.bins), shared=self.min_gain is None, key=f"_in_{self.bins}")
+        return {"scores": kept, "relevant": kept}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         assert self.num_labels is not None
@@ -147,7 +146,7 @@ class _LabelArea(LabelValues):
         entries = ranking.targets.entries
         label = entries.ids.clamp(min=0)
         own = AtCells(self._cells(label, _scores_of_targets(ranking, self.num_labels)), entries.ids >= 0, entries.rows)
-        return {f"scores_in_{self.bins}": InBlocks(lambda: self._blocks(ranking)), f"relevant_in_{self.bins}": own}
+        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
 
     def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
@@ -166,10 +165,10 @@ class _LabelArea(LabelValues):
         """Return the cell of scores of labels in a state (L, bins)."""
         return label * self.bins + _bin_of(scores) // (FINEST // self.bins)
 
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+    def _values(self, states: Mapping[str, Tensor]) -> Values:
         found = self._areas(states)
         self._tell_of_bins(found)
-        return [found[1].tolist()]
+        return found[1:2]
 
     def _tell_of_bins(self, areas: Tensor) -> None:
         """Warn once where bins leave much open: of areas (3, G), or (3, L) of labels, which count as their mean."""
@@ -186,8 +185,7 @@ class _LabelArea(LabelValues):
 
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
-        relevant, scores = states[f"relevant_in_{self.bins}"], states[f"scores_in_{self.bins}"]
-        buckets = self.bound_buckets
+        relevant, scores, buckets = states["relevant"], states["scores"], self.bound_buckets
         inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
         height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
         blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
@@ -207,41 +205,18 @@ class _LabelArea(LabelValues):
         means = [_means(areas[:, measured], support[measured]) for measured in of_buckets]
         return torch.tensor(means, dtype=torch.float64).T
 
-    def compute(self) -> Tensor:
-        """Return the value over all batches and processes; with ``average="none"`` of every label.
-
-        Returns:
-            float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), or with row groups
-            (1 + groups, L): first all rows, then each group. NaN for a label that has no area.
-        """
-        if self.average != "none":
-            return super().compute()
-        found = self._of_groups()
-        self._tell_of_bins(torch.stack(found))
-        return found[1]
-
     def error_bounds(self) -> tuple[Tensor, Tensor]:
         """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
         with self._over_all_processes():
-            low, _, high = self._of_groups()
+            areas = [self._areas(states) for states in self._states_of_groups()]
+        low, high = (self._shaped([of_group[side : side + 1] for of_group in areas]) for side in (0, 2))
         return (low, high) if low.numel() > 1 else (low.view(()), high.view(()))  # as compute() is squeezed
-
-    def _of_groups(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the three areas, each of the shape of :meth:`compute`."""
-        self._check_bound("first")
-        states = {name: self._state(name) for name in self._names}
-        groups = range(1 + len(self.row_groups or ()))
-        found = torch.stack([self._areas({name: state[one] for name, state in states.items()}) for one in groups], 1)
-        found = found.to(self.device, real_dtype(self.device))
-        found = found if self.row_groups else found.squeeze(1)
-        low, middle, high = found if self.bound_buckets is not None or self.average == "none" else found.squeeze(-1)
-        return low, middle, high
 
     def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
         with self._over_all_processes():
-            areas = self._of_groups()[1]
-        return {self.name or self.stem: (areas[0] if self.row_groups else areas).view(-1)}
+            areas = self._areas(self._states_of_groups()[0])
+        return {self.name or self.stem: areas[1].to(self.device, real_dtype(self.device))}
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:

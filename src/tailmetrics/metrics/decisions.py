@@ -93,8 +93,8 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     def _cut_name(self, k: Any) -> str:
         return f"t{number_text(k)}" if isinstance(k, float) else "t"
 
-    def _label_state(self, what: str) -> str:
-        return f"{super()._label_state(what)}_above_{digest_of(self._limits)}"
+    def _state_key(self, of_buckets: bool) -> str:
+        return f"{super()._state_key(of_buckets)}_above_{digest_of(self._limits)}"
 
     def _warn_of(self, ranking: Ranking) -> None:
         scores = ranking.values if ranking.scores is None else ranking.scores
@@ -108,17 +108,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
             return torch.where(ids >= 0, 0, 1)
         return self.bound_buckets.of(ids)
 
-    def _row_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
-        """Return hits, suggestions and support of each row, shape (N, T, G, 3). Rows that do not count have 0."""
-        counts = torch.stack([*self._hits_and_suggested(ranking), self._support(ranks)], dim=-1)
-        return counts * counted.view(ranking.num_rows, 1, self._num_buckets, 1)
-
-    def _support(self, ranks: TargetRanks) -> Tensor:
-        support = ranks.n_relevant.view(-1, 1, self._num_buckets)
-        return support.expand(-1, len(self.ks), -1)
-
-    def _hits_and_suggested(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the number of hits and of suggestions of each row, threshold and bucket, shape (N, T, G) each."""
+    def _hits_and_predicted(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
         shape = ranking.num_rows, len(self.ks), self._num_buckets
         cells = shape[0] * shape[1] * shape[2] + 1  # the last cell takes entries without a label (id -1)
         hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
@@ -136,21 +126,21 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         counts.scatter_add_(0, torch.where(ids >= 0, cell, len(counts) - 1), torch.ones_like(ids))
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        hits, suggested = self._hits_and_suggested(self._relevant(ranking))
+        hits, suggested = self._hits_and_predicted(self._relevant(ranking), ranks)
         if self.scope == "global":
             suggested = suggested.sum(dim=2, keepdim=True).expand_as(hits)
-        values = divide(*self._label_ratio(hits, suggested, self._support(ranks)))
-        values = torch.where(self._support(ranks) > 0, values, 0.0)
+        support = ranks.n_relevant.view(-1, 1, self._num_buckets)
+        values = torch.where(support > 0, divide(*self._label_ratio(hits, suggested, support)), 0.0)
         return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         found: dict[str, Increment] = {}
         for number, threshold in enumerate(self._limits):
             hits = self._in_rows_counted(*targets_above(ranking, threshold), counted)
-            found[self._label_state(f"hits_at_{number}")] = hits
+            found[f"hits_at_{number}"] = hits
             if "predicted" in self._counts_kept:
                 blocks = partial(self._suggested, ranking, threshold, counted)
-                found[self._label_state(f"predicted_at_{number}")] = InBlocks(blocks)
+                found[f"predicted_at_{number}"] = InBlocks(blocks)
         return found
 
     def _suggested(self, ranking: Ranking, threshold: float | Tensor, counted: Tensor) -> Iterator[AtCells]:

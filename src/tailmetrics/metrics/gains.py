@@ -11,9 +11,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, formula, row_value
+from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, TieAwareMetric, formula, row_value
 from tailmetrics.metrics._states import REAL, divide
-from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks, discounts_within
+from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_sum
 
@@ -150,13 +150,11 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     return share if ranks.binary and not isinstance(ranks, ExpectedRanks) else share.clamp(max=1.0)
 
 
-class _GainMetric(RowMeanMetric):
+class _GainMetric(TieAwareMetric):
     """A metric of gains. ``min_gain`` is taken, so that one setting fits a collection, and changes nothing here."""
 
-    higher_is_better = True
     optional_k = True
     reads_gains = True
-    tie_rules = EVERY_RULE
 
     def __init__(
         self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RelevanceArguments]
@@ -369,7 +367,7 @@ def _worth(persistence: float, k: int) -> Tensor:
 
 
 @final
-class RBPAtK(RowMeanMetric):
+class RBPAtK(TieAwareMetric):
     """Rank-biased precision: the expected share of relevant labels for a reader who stops at any rank by chance.
 
     Higher is better, in [0, 1); NaN before the first row.
@@ -391,9 +389,6 @@ class RBPAtK(RowMeanMetric):
 
     Source: Moffat and Zobel, ACM TOIS 27 (2008).
     """
-
-    higher_is_better = True
-    tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RelevanceArguments]) -> None:
         self.persistence = check_number(self._caller, "persistence", persistence, 0.0, 1.0, inside=True)

@@ -11,9 +11,9 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, formula, row_value
+from tailmetrics.metrics._rows import RelevanceArguments, TieAwareMetric, formula, row_value
 from tailmetrics.metrics._states import COUNT, UNIT, FixedPoint, divide
-from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
+from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import once, ordered_sum
 
@@ -158,7 +158,7 @@ class RecallAtK(LabelAveragedMetric):
 
 
 @final
-class NormalizedRecallAtK(RowMeanMetric):
+class NormalizedRecallAtK(TieAwareMetric):
     """Hits among the top k, divided by the most that are possible there: min(k, n).
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -179,9 +179,6 @@ class NormalizedRecallAtK(RowMeanMetric):
 
     Source: NIST trec_eval, "relative_P".
     """
-
-    higher_is_better = True
-    tie_rules = EVERY_RULE
 
     _row_value = row_value(normalized_recall_at_k)
 
@@ -341,7 +338,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 @final
-class HitRateAtK(RowMeanMetric):
+class HitRateAtK(TieAwareMetric):
     """Share of rows with a relevant label among the top k.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -363,15 +360,13 @@ class HitRateAtK(RowMeanMetric):
     Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
-    higher_is_better = True
-    tie_rules = EVERY_RULE
     fixed_point = COUNT
 
     _row_value = row_value(hit_rate_at_k)
 
 
 @final
-class AccuracyAtK(RowMeanMetric):
+class AccuracyAtK(TieAwareMetric):
     """Share of rows with a relevant label among the top k: :class:`HitRateAtK` as classification calls it.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -393,15 +388,13 @@ class AccuracyAtK(RowMeanMetric):
     Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
-    higher_is_better = True
-    tie_rules = EVERY_RULE
     fixed_point = COUNT
 
     _row_value = row_value(hit_rate_at_k)
 
 
 @final
-class RelevanceAtK(RowMeanMetric):
+class RelevanceAtK(TieAwareMetric):
     """Share of rows whose label at rank k is relevant.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -425,8 +418,6 @@ class RelevanceAtK(RowMeanMetric):
     """
 
     of_one_rank = True
-    higher_is_better = True
-    tie_rules = EVERY_RULE
     fixed_point = COUNT
 
     _row_value = row_value(relevance_at_k)
@@ -464,7 +455,7 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 
 
 @final
-class FallOutAtK(RowMeanMetric):
+class FallOutAtK(TieAwareMetric):
     """Share of the irrelevant labels that is among the top k.
 
     Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` says what a row counts if every label
@@ -490,7 +481,6 @@ class FallOutAtK(RowMeanMetric):
 
     higher_is_better = False
     reads_counts_alone = False  # also the size of the bucket
-    tie_rules = EVERY_RULE
     lacking = "no irrelevant label"
     empty_defaults = ("pos", "skip")
 
@@ -543,7 +533,7 @@ def r_precision(ranks: TargetRanks) -> Tensor:
 
 
 @final
-class RPrecision(RowMeanMetric):
+class RPrecision(TieAwareMetric):
     """Precision at the cut-off n, the row's number of relevant labels.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -564,8 +554,6 @@ class RPrecision(RowMeanMetric):
     Source: NIST trec_eval, "Rprec".
     """
 
-    higher_is_better = True
-    tie_rules = EVERY_RULE
     optional_k = True
     withheld = ("k",)
 

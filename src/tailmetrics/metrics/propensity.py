@@ -12,9 +12,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments, formula
+from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments, TieAwareMetric, formula
 from tailmetrics.metrics._states import WEIGHT, divide
-from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
+from tailmetrics.metrics._ties import discounts_within
 from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
 from tailmetrics.ranking._device import ordered_sum
 
@@ -177,7 +177,7 @@ class _PropensityMetric(RatioMetric):
 
     higher_is_better = True
     fixed_point = WEIGHT
-    tie_rules = EVERY_RULE
+    tie_rules = TieAwareMetric.tie_rules
     needs: tuple[str, ...] = ("label_counts", "num_train")
     key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
     usual_settings = MappingProxyType(dict(zip("ab", PRESETS["default"], strict=True)))

@@ -14,13 +14,12 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count, check_number, number_text
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, RowMeanMetric, formula, row_value
+from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, TieAwareMetric, formula, row_value, warn_once
 from tailmetrics.metrics._states import AtCells, Increments, State, divide
-from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
+from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum, real_dtype
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_outside
 
 
 @formula
@@ -50,7 +49,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
 
 
 @final
-class MRR(RowMeanMetric):
+class MRR(TieAwareMetric):
     """Mean over rows of one divided by the rank of the first relevant label.
 
     Higher is better, in [0, 1]; NaN before the first row. 1 / MRR is a harmonic mean of ranks, not an average rank.
@@ -72,8 +71,6 @@ class MRR(RowMeanMetric):
     Source: Voorhees, The TREC-8 question answering track report (1999).
     """
 
-    higher_is_better = True
-    tie_rules = EVERY_RULE
     optional_k = True
 
     def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
@@ -124,7 +121,7 @@ def _numbers(size: int) -> Tensor:
 
 
 @final
-class MAP(RowMeanMetric):
+class MAP(TieAwareMetric):
     """Mean over rows of the average precision: of the precision at the rank of each relevant label.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -147,8 +144,6 @@ class MAP(RowMeanMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
-    higher_is_better = True
-    tie_rules = EVERY_RULE
     optional_k = True
 
     def __init__(
@@ -283,15 +278,14 @@ class KForRecall(RelevanceMetric):
         """
         padded = ranking.targets.padded
         if padded is not None and padded.shape[1] == 1 and self.min_recall < 1:
-            ranking.remembered("one label per row warned of", self._warn_of_one_label)
-
-    def _warn_of_one_label(self) -> None:
-        warn_outside(
-            f"{self._caller}: each row has one relevant label, so that min_recall={number_text(self.min_recall)} makes "
-            "no difference: the value is the median or mean rank of this label. How long a list must be to find "
-            f"{self.min_recall:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that reaches "
-            "this share."
-        )
+            warn_once(
+                ranking,
+                "one label per row",
+                f"{self._caller}: each row has one relevant label, so that min_recall={number_text(self.min_recall)} "
+                "makes no difference: the value is the median or mean rank of this label. How long a list must be to "
+                f"find {self.min_recall:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that "
+                "reaches this share.",
+            )
 
     def _states(self) -> dict[str, State]:
         return {
