@@ -475,7 +475,7 @@ class RowMeanMetric(RelevanceMetric):
 
 
 class TieAwareMetric(RowMeanMetric):
-    """A mean over rows that is known over all orders of equal scores; higher is better unless a class says no."""
+    """A mean over rows whose mean over all orders of equal scores is known, too; higher is better."""
 
     higher_is_better = True
     tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "expected", "worst", "best")

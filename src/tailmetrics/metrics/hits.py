@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
-from tailmetrics.metrics._rows import RelevanceArguments, TieAwareMetric, formula, row_value
+from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, TieAwareMetric, formula, row_value
 from tailmetrics.metrics._states import COUNT, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
@@ -455,7 +455,7 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 
 
 @final
-class FallOutAtK(TieAwareMetric):
+class FallOutAtK(RowMeanMetric):
     """Share of the irrelevant labels that is among the top k.
 
     Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` says what a row counts if every label
@@ -481,6 +481,7 @@ class FallOutAtK(TieAwareMetric):
 
     higher_is_better = False
     reads_counts_alone = False  # also the size of the bucket
+    tie_rules = TieAwareMetric.tie_rules
     lacking = "no irrelevant label"
     empty_defaults = ("pos", "skip")
 
