@@ -56,6 +56,7 @@ class Ranking(TargetRanks):
         queries: Shape (N,): the index of each row of flat queries; None of other batches.
         ignore_index: The label of rows that do not count, as it was given.
         distinct: Whether it is known that each list holds something, and that no two values of a row are the same.
+        filled: Whether every place of ``ids`` is known to hold a label.
         num_rows: N, rows that do not count included.
         depth: K, the width of ``ids``.
         max_k: The deepest cut-off that the list can answer for.
@@ -73,6 +74,7 @@ class Ranking(TargetRanks):
     repeated: Tensor | None = field(repr=False)
     scores: Tensor | None = field(repr=False)
     distinct: bool
+    filled: bool = field(repr=False)
     targets: Targets = field(repr=False)
     num_labels: int | None
     rows: BatchRows = field(repr=False, default=PLAIN_ROWS)
@@ -234,6 +236,8 @@ class Ranking(TargetRanks):
     @once
     def length(self) -> Tensor:
         """Number of labels in each list, shape (N,), int64."""
+        if self.filled:
+            return torch.full((self.num_rows,), self.depth, device=self.ids.device)
         return (self.ids >= 0).sum(dim=1)
 
     @once

@@ -28,6 +28,7 @@ class Lists(NamedTuple):
         repeated: Shape (N, K), bool: the places whose id stands before in the same row; None where there are none.
         scores: Shape (N, L), the dense scores it was made from; None otherwise.
         distinct: Whether it is known that each list holds something, and that no two values of a row are the same.
+        filled: Whether every place is known to hold a label.
     """
 
     ids: Tensor
@@ -36,6 +37,7 @@ class Lists(NamedTuple):
     repeated: Tensor | None = None
     scores: Tensor | None = None
     distinct: bool = False
+    filled: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     values, ids, distinct, numbers = context.kernels.top_k(scores, depth)
     complete = depth == num_labels
     if numbers and context.row_mask is None:
-        return Lists(ids, values, complete, None, scores, distinct)
+        return Lists(ids, values, complete, None, scores, distinct, filled=True)
     if context.validate:
         # NaN is first where it was looked for; on a device a negative NaN would sort last, as its bits do
         check_not_nan(context, values[:, :1] if context.kernels.reads else scores.amax(dim=1, keepdim=True))
@@ -213,9 +215,12 @@ def _lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
     """Take ids [N, K] that are ranked already."""
     ids = ids.to(torch.int64)
     ids = ids if context.row_mask is None else context.counted(ids)
+    filled = False
     if context.validate:
-        check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
-    return Lists(ids, None, complete, context.kernels.repeated(ids) if context.duplicates == "first" else None)
+        lowest = check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
+        filled = lowest >= 0
+    repeated = context.kernels.repeated(ids) if context.duplicates == "first" else None
+    return Lists(ids, None, complete, repeated, filled=filled)
 
 
 def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
