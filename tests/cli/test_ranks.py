@@ -1,10 +1,7 @@
 """Many processes: each row is read by one of them, and the numbers are those of one process, bit for bit."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import processes
 from cli.made import write_lists
 from tailmetrics.cli.inputs import BLOCK_BYTES, fingerprint
 
@@ -25,15 +23,29 @@ METRICS = [
 ]
 
 
-def torchrun(*words):
-    """Run the command line on two processes."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*launcher, "-m", "tailmetrics", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+ENVIRONMENT = """
+import json, os, pathlib, sys
+pathlib.Path(os.environ["RANK"]).write_text(json.dumps({**os.environ, "words": sys.argv[1:]}))
+"""
 
 
 @pytest.mark.slow
-def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
+def test_workers_have_the_environment_that_torchrun_gives(tmp_path, monkeypatch):
+    """The names by which a process knows its rank, from a real start of two processes of a program that does not load torch."""
+    script = tmp_path / "script.py"
+    script.write_text(ENVIRONMENT)
+    monkeypatch.chdir(tmp_path)
+    words = ["--standalone", "--nproc-per-node", "2", str(script), "word"]
+    processes.found_by(f"from torch.distributed import run; found = run.main({words})")
+    for rank in (0, 1):
+        given = json.loads((tmp_path / str(rank)).read_text())
+        assert given["words"] == ["word"]
+        ours = processes.as_rank(rank, given["MASTER_PORT"])
+        assert {name: given[name] for name in ours} == ours | {"MASTER_ADDR": given["MASTER_ADDR"]}
+
+
+@pytest.mark.slow
+def test_two_ranks_write_what_one_process_writes(made, config, tailmetrics, workers, tmp_path):
     """The report holds the same bytes, the parts of the table are the table, and a table of one process is replaced."""
     arguments = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--resamples", 300, "--examples"]
     paths = {name: ["--out", tmp_path / name, "--per-row", tmp_path / name / "rows.parquet"] for name in ("one", "two")}
@@ -41,9 +53,9 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     (tmp_path / "two").mkdir()
     older = pa.table({"row": [0]}).replace_schema_metadata({"tailmetrics": "{}"})
     pq.write_table(older, tmp_path / "two" / "rows.parquet")
-    ended = torchrun(*arguments, *paths["two"], "--overwrite")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("precision@3") == 1  # from one process
+    ended = workers.ranks(*arguments, *paths["two"], "--overwrite")
+    assert [status for status, _, _ in ended] == [0, 0]
+    assert "".join(out for _, out, _ in ended).count("precision@3") == 1  # from one process
     one, two = tmp_path / "one", tmp_path / "two"
     assert (one / "report.json").read_bytes() == (two / "report.json").read_bytes()
     parts = [pq.read_table(two / f"rows.rank{rank}-of-2.parquet") for rank in range(2)]
