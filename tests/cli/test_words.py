@@ -35,8 +35,8 @@ def test_help(command, tailmetrics, capsys):
 def test_what_is_asked_first_is_answered_without_torch(word):
     """It takes seconds to load, and neither the version nor the list of commands needs it."""
     code = (
-        "import sys; from tailmetrics.cli import main\n"
-        "try: main()\n"
+        "import runpy, sys\n"
+        "try: runpy.run_module('tailmetrics', run_name='__main__')\n"
         "finally: print(sorted({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, check=True)
