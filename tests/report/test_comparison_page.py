@@ -12,6 +12,7 @@ from tailmetrics import (
     MRR,
     CalibrationErrorAtK,
     CatalogCoverageAtK,
+    CrossEntropy,
     F1AtThreshold,
     PrecisionAtK,
     RecallAtK,
@@ -89,7 +90,7 @@ def test_what_is_not_compared_is_listed():
     assert report.not_compared == {key: {name: alone[name][key] for name in "ab"} for key in keys}
     line = " | ".join([keys[1], *(number(alone[name][keys[1]]) for name in "ab")])
     assert f"| {line} |" in markdown(report).partition("## Not compared")[2].replace("\\_", "_")
-    with pytest.raises(ValueError, match="compare: no row has values of catalog_coverage@1, so that nothing can be"):
+    with pytest.raises(ValueError, match="left to compare. Not compared: catalog_coverage@1, because rows have no"):
         compare_runs(runs, target, metrics=metrics[1:2], resamples=100)
 
 
@@ -221,3 +222,18 @@ def test_the_least_p_that_random_swaps_can_give_says_so(rows):
     assert found.p.randomisation == pytest.approx(1 / 1000 if rows == 40 else 1 / 2**8)
     assert ("**≤0.0010** | **≤0.0010**" in text) is (rows == 40)
     assert ("≤: none of 999 random swaps differs as much" in text) is (rows == 40)
+
+
+@pytest.mark.filterwarnings("ignore:.*as probabilities do")
+def test_losses_of_probabilities_and_of_logits_are_not_compared():
+    """One run returned softmax, the other logits: the loss of the first is that of nearly equal scores for all labels."""
+    logits, target = 5 * torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
+    runs, metrics = {"logits": logits, "soft": logits.softmax(1)}, [MRR(), CrossEntropy()]
+    report = compare_runs(runs, target, metrics=metrics, resamples=100)
+    assert [one.key for one in report.comparisons] == ["mrr"]
+    assert "Not compared: cross_entropy, because scores of soft lie between 0 and 1, as prob" in str(report.verdict)
+    assert "has several runs" not in markdown(report)
+    with pytest.raises(ValueError, match="nothing is left to compare. Not compared: cross_entropy, because scores"):
+        compare_runs(runs, target, metrics=metrics[1:], resamples=100)
+    alike = compare_runs({"soft": runs["soft"], "other": runs["soft"]}, target, metrics=metrics, resamples=100)
+    assert [one.key for one in alike.comparisons] == ["mrr", "cross_entropy"]

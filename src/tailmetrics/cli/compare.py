@@ -160,6 +160,7 @@ def _compared(
         facts,
         values=scalars,
         list_lengths={name: some[0].list_lengths for name, some in models.items()},
+        told={name: [note for one in some for note in one.notes] for name, some in models.items()},
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,

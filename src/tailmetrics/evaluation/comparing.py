@@ -17,6 +17,7 @@ from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import check_indexes
+from tailmetrics.ranking._warnings import AS_PROBABILITIES
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def compare_runs(
         rows.facts,
         values={name: one.scalars for name, (one, *_) in found.items()},
         list_lengths={name: values.list_lengths for name, (_, values, _) in found.items()},
+        told={name: one.warnings for name, (one, *_) in found.items()},
         title=title,
         correction=correction,
         shown={
@@ -168,6 +170,7 @@ def compared(
     correction: Any = "holm",
     values: Mapping[str, Mapping[str, float]] | None = None,
     list_lengths: Mapping[str, Any] | None = None,
+    told: Mapping[str, Sequence[str]] | None = None,
     shown: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> ComparisonReport:
@@ -180,25 +183,39 @@ def compared(
         correction: As for :func:`tailmetrics.significance.compare`.
         values: Name of a model -> its values by key, of which some are not compared.
         list_lengths: Name of a model -> how many labels the list of each row has, shape (N,); None for all labels.
+        told: Name of a model -> the warnings of its runs.
         shown: What else the report shows.
         more: What else :func:`tailmetrics.significance.compare` takes.
     """
     from tailmetrics.significance import compare, verdict
 
     models = {name: [some] if isinstance(some, Mapping) else some for name, some in runs.items()}
-    if any(len(some) > 1 for some in models.values()):  # several runs of a model have no median together
+    reasons: dict[str, Sequence[str]] = {}
+    if any(len(some) > 1 for some in models.values()):
+        reasons["a model has several runs, which have no median together"] = facts.medians
+    alike = [name for name, notes in (told or {}).items() if any(AS_PROBABILITIES in one for one in notes)]
+    mixed = (
+        f"scores of {', '.join(alike)} lie between 0 and 1, as probabilities do, those of the others do not. Pass the "
+        "logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
+    )
+    if 0 < len(alike) < len(models):
+        reasons[mixed] = facts.of_softmax
+    left_out = {key for keys in reasons.values() for key in keys}
+    if left_out:
         runs = models = {
-            name: [{key: rows for key, rows in one.items() if key not in facts.medians} for one in some]
+            name: [{key: rows for key, rows in one.items() if key not in left_out} for one in some]
             for name, some in models.items()
         }
     keys = [*next(iter(models.values()))[0]]
     values, others = values or {}, dict[str, dict[str, float]]()
     for key in (key for key in next(iter(values.values()), {}) if key not in keys):
         others[key] = {name: of.get(key, nan) for name, of in values.items()}
+    reasons["rows have no values of them"] = [key for key in others if key not in left_out]
+    why = [(reason, dict.fromkeys(key.partition("/")[0] for key in of)) for reason, of in reasons.items() if of]
+    because = [f"Not compared: {', '.join(stems)}, because {reason}." for reason, stems in why]
     if not keys:
         raise ValueError(
-            f"compare: no row has values of {', '.join(others) or 'any metric'}, so that nothing can be compared. Add "
-            "a metric of rows, such as RecallAtK."
+            f"compare: nothing is left to compare. {' '.join(because)[:-1]}; add a metric of rows, such as RecallAtK."
         )
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
@@ -212,9 +229,16 @@ def compared(
         captions=facts.captions,
         over_all=facts.over_all,
         unequal_lists=unequal,
-        verdict=" ".join([verdict(found, facts.buckets, facts.lower_is_better), *unequal_in_words(unequal)]),
+        verdict=" ".join(
+            [
+                verdict(found, facts.buckets, facts.lower_is_better),
+                *(one for one in because if mixed in one),
+                *unequal_in_words(unequal),
+            ]
+        ),
         lower_is_better=facts.lower_is_better,
         not_compared=others,
+        not_compared_because=because,
         what_buckets_are=facts.what_buckets_are,
         versions=versions(),
         **(shown or {}),

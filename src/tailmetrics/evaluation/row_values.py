@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of
-from tailmetrics.metrics import KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
+from tailmetrics.metrics import CrossEntropy, KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._rows import is_listed
@@ -92,6 +92,7 @@ class RowFacts:
         over_all: For each metric by bucket the key of its value over all labels.
         what_buckets_are: That in words; empty for several kinds of buckets.
         reaches: For each key of metrics that read lists how many places it reads, 0 for all.
+        of_softmax: Keys that read the softmax of scores.
     """
 
     medians: list[str] = field(default_factory=list)
@@ -107,6 +108,7 @@ class RowFacts:
     over_all: dict[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
     reaches: dict[str, int] = field(default_factory=dict)
+    of_softmax: list[str] = field(default_factory=list)
 
     def among(self, keys: Collection[str]) -> dict[str, Any]:
         """Return what :func:`tailmetrics.significance.intervals` is told of some keys."""
@@ -320,6 +322,7 @@ class RowColumns:
             captions={named(stem): text for metric in by_bucket for stem, text in captions_of(metric).items()},
             over_all=dict(over_all or {}),
             what_buckets_are=said.pop() if len(said) == 1 else "",
+            of_softmax=self._keys(one for one in means if isinstance(one, CrossEntropy)),
             reaches=dict(one for metric in self.metrics if not metric.needs_scores for one in self._reaches(metric)),
         )
 

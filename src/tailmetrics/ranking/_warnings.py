@@ -23,6 +23,9 @@ FIRST_CELLS = 64
 SAMPLED_CELLS = 2**16
 """Cells that are read at most, in whole rows, but at least one row: a tenth of a millisecond."""
 
+AS_PROBABILITIES = "as probabilities do, but are read as scores"
+"""What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
+
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
 
@@ -80,8 +83,8 @@ def warn_of_probabilities(context: Context, scores: Tensor) -> None:
     highest = 1 / (1 + (sample.shape[1] - 1) / math.e)  # of one score of 1 beside scores of 0
     range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
     warn_outside(
-        f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, as probabilities do, but are read "
-        f"as scores, whose softmax are the probabilities, each at most {highest:.2g}. If these are probabilities, "
+        f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
+        f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
         f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
     )
 

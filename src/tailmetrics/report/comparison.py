@@ -64,8 +64,8 @@ class ComparisonReport(Shown):
         captions: For each metric by bucket what its values are of.
         over_all: For each metric by bucket the key of its value over all labels.
         lower_is_better: Keys of which less is better.
-        not_compared: Values by key and run that no comparison reads: rows have none, or a model has several runs, which
-            have no median together.
+        not_compared: Values by key and run that no comparison reads.
+        not_compared_because: A sentence for each reason.
         unequal_lists: Keys that read more places of the lists of one run than of another, with how many of each run.
         what_buckets_are: One or two sentences that say it.
         verdict: What was found, in one sentence that stands first.
@@ -87,6 +87,7 @@ class ComparisonReport(Shown):
     over_all: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
     not_compared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    not_compared_because: Sequence[str] = ()
     unequal_lists: Mapping[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
     verdict: str | None = None
@@ -472,10 +473,7 @@ def _not_compared(report: ComparisonReport, brief: bool) -> Section:
     parts = {key: split(key, report.row_groups, report.buckets, report.postfix) for key in report.not_compared}
     keys = [key for key, part in parts.items() if not (part.group or (brief and part.bucket))]
     lines = [[key, *(number(report.not_compared[key].get(run, math.nan)) for run in report.runs)] for key in keys]
-    caption = (
-        "Rows have no values of these, or a model has several runs, which have no median together: nothing tells "
-        "whether a difference is chance."
-    )
+    caption = f"{' '.join(report.not_compared_because)} Nothing tells whether a difference is chance."
     return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)
 
 
