@@ -5,7 +5,7 @@ PYTHON ?= python3
 DEVICES ?= 1
 WORKERS ?= 2
 # Percent of lines and branches of the core: what holds, and is not to fall.
-COVERED := 96
+COVERED := 97
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

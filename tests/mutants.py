@@ -27,7 +27,7 @@ TESTS = (
     "test_ties.py",
     "test_references.py",
 )
-TESTS += ("ranking", "exactness", "contract", "evaluation", "parity", "device")
+TESTS += ("ranking", "exactness", "contract", "evaluation", "parity", "device", "report/test_plot.py")
 OF_SIGNIFICANCE = ("significance", "evaluation")
 PAIRS = [
     (ast.Lt, ast.LtE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tailmetrics as tm
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import Addition
+from tailmetrics.ranking._device import force_plain
 
 NUM_LABELS, NUM_ROWS = 60, 5
 COUNTS = (200 / torch.arange(1, NUM_LABELS + 1)).long()[torch.randperm(NUM_LABELS, generator=torch.manual_seed(0))]
@@ -83,6 +85,16 @@ def _frequency() -> tm.LabelFrequency:
     frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.counts, frequency._update_count = COUNTS.clone(), 1
     return frequency
+
+
+def test_padding_takes_no_place_of_what_is_attainable() -> None:
+    """Gains of 1/2 and 1/4 in a padded row: the best list begins with them, in the form for devices too."""
+    ids, gains = torch.tensor([[0, -1, 2, -1], [1, 0, 3, 2]]), torch.tensor([[0.5, 0, 0.25, 0], [0.5, 0.25, 0.75, 1]])
+    for form in (nullcontext, force_plain):
+        with form():
+            metrics = tm.TopKCollection([tm.CGAtK(k=[1, 2])], references=["attainable"])
+            metrics.update(tm.Ranking.from_scores(torch.rand(2, 5), target_ids=ids, target_gains=gains))
+            assert list(map(float, metrics.references()["attainable"].values())) == [(0.5 + 1) / 2, (0.75 + 1.75) / 2]
 
 
 def test_of_all_labels_chance_is_k_of_them() -> None:

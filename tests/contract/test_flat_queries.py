@@ -17,7 +17,7 @@ from cases import BUCKETS, CASES, Case, data, fed, floats, training_counts
 from contract.forms import candidates
 from exactness.bits import bits_of
 from oracle import ROW_METRICS
-from tailmetrics import MRR, RecallAtK, RowAUC, TopKCollection
+from tailmetrics import MRR, CoverageError, RecallAtK, RowAUC, TopKCollection
 
 NEED_LABELS = ("FallOutAtK", "CrossEntropy", "RowAUC", "CoverageError", "RankingLoss")
 OF_LISTS = [
@@ -78,6 +78,17 @@ def test_rows_of_queries_are_masked_grouped_and_weighted(form: str, source: str)
     assert floats(metric.compute()) == [1 / 4, 0.0, 1.0]
     with pytest.raises(ValueError, match="row_weights differs between documents of one query"):
         metric.update(preds, target, indexes=queries, row_weights=torch.arange(6.0), row_groups=groups)
+
+
+def test_a_query_has_no_more_places_than_documents() -> None:
+    """Queries of three, two and two; documents of -inf tie with one another, not with what the longest query has more."""
+    preds = torch.tensor([0.9, 0.1, 0.2, 0.5, -math.inf, -math.inf, -math.inf])
+    target, queries = torch.tensor([1, 0, 0, 0, 1, 0, 1]), torch.tensor([0, 0, 0, 1, 1, 2, 2])
+    areas, errors = RowAUC(), CoverageError()
+    for metric in (areas, errors):
+        metric.update(preds, target, indexes=queries)
+    assert float(areas.compute()) == pytest.approx((1 + 0 + 1 / 2) / 3)
+    assert float(errors.compute()) == pytest.approx((1 + 2 + 2) / 3)
 
 
 def test_documents_to_ignore_are_left_out() -> None:

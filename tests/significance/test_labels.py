@@ -120,6 +120,14 @@ def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, o
     assert found.off == pytest.approx(max(abs(end - found.value) for end in ends))
 
 
+def test_drawn_labels_add_what_their_rows_do_not():
+    """Recalls of 3/4 and 1/4, of four rows each: s^2 / 2 = 1/16 between labels, of it 2 * (3/16 / 3) / 2^2 from rows."""
+    held = np.repeat(np.eye(2, dtype=bool), 4, axis=0)
+    found = as_cells(held, held & (np.arange(8) < 5)[:, None] & (np.arange(8) != 3)[:, None]).influence()
+    assert found.value == 1 / 2
+    assert found.of_drawn_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
+
+
 def test_clusters_runs_and_labels_widen_the_interval():
     """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
     held, predicted = rows(3)
