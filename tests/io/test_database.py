@@ -1,6 +1,7 @@
 """Lines out of core: what does not fit into the memory given is spilled, and nothing is left behind."""
 
 import gc
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -117,6 +118,25 @@ def test_what_the_database_refuses_is_an_error_of_ours():
         database.run("SELECT list(random()::VARCHAR || range) FROM range(20_000_000)")
     with pytest.raises(OSError, match="DuckDB: .*nothing"):
         database.run("SELECT * FROM nothing")
+
+
+def test_a_database_begins_empty_whoever_used_duckdb_before():
+    """Two that are open at a time share nothing; a later one finds no table, be it after spilling or in a child."""
+    one, other = Database(), Database("100MB")
+    one.run("CREATE TABLE a AS SELECT 1 AS b")
+    other.run("CREATE TABLE a AS SELECT hash(range)::VARCHAR AS b FROM range(3_000_000) ORDER BY b")
+    assert one.row("SELECT count(*) FROM a") == (1,)
+    del one, other
+    for _ in range(3):
+        database = Database()
+        assert database.row("SELECT count(*) FROM duckdb_tables()") == (0,)
+        assert database.row("SELECT current_setting('memory_limit')") == ("953.6 MiB",)
+        del database
+    if hasattr(os, "fork"):
+        child = os.fork()
+        if not child:
+            os._exit(int(Database().row("SELECT 1") != (1,)))
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_watcher_hears_what_is_done_and_how_far_it_is(monkeypatch):
