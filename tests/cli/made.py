@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from tailmetrics.cli.row_tables import METADATA
+
 NUM_ROWS, NUM_LABELS, LISTED = 60, 30, 12
 
 
@@ -18,6 +20,14 @@ def write_lists(path, **columns):
     table = {name: pa.array(rows, pa.list_(kinds[name])) for name, rows in columns.items()}
     pq.write_table(pa.table(table), path, row_group_size=7)
     return str(path)
+
+
+def rewrite(table, like, path):
+    """Write values per row, changed, with what the file ``like`` tells of them."""
+    told = {METADATA: pq.read_metadata(like).metadata[METADATA]}
+    with pq.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(told)
 
 
 def padded(rows):

@@ -3,11 +3,9 @@
 import json
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from cli.made import write_lists
-from tailmetrics.cli.row_tables import IDENTITY
 
 METRICS = [("RecallAtK", "{k: 3}"), ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")]
 
@@ -111,26 +109,3 @@ def test_names_of_labels_are_what_counts(given, config, evaluated, compared, tmp
         words += [*given(preds=f"query,item,score\n{lines}"), "--string-ids", "true", "--config", config(*METRICS)]
         evaluated(*words, "--per-row", table)
     compared(*tables)
-
-
-def test_a_table_that_does_not_say_what_it_is_about(files, table, tailmetrics, tmp_path):
-    """Tables of earlier versions are compared, and the warning says that nothing tells what they are of."""
-    one, other = table("one"), table("other", target=files["target"])
-    assert IDENTITY in pq.read_metadata(one).metadata
-    pq.write_table(pq.read_table(other), tmp_path / "old.parquet")  # which keeps the schema, not the identity
-    status, _, err = tailmetrics("compare", one, tmp_path / "old.parquet", "--quiet")
-    assert status == 0
-    assert "old.parquet: does not say what it was evaluated against" in err
-
-
-def test_parts_of_two_runs(files, table, tailmetrics, tmp_path):
-    """Parts beside one another that were evaluated with other options are no run."""
-    one, other = table("one"), table("two", filter=None)
-    shares = ((one, slice(0, 30)), (other, slice(30, 60)))
-    for rank, (run, share) in enumerate(shares):
-        part = pq.read_table(run).slice(share.start, share.stop - share.start)
-        with pq.ParquetWriter(tmp_path / f"both.rank{rank}-of-2.parquet", part.schema) as writer:
-            writer.write_table(part)
-            writer.add_key_value_metadata({IDENTITY: pq.read_metadata(run).metadata[IDENTITY]})
-    status, _, err = tailmetrics("compare", tmp_path / "both.parquet", tmp_path / "one.parquet")
-    assert (status, "both.parquet: holds parts of different runs" in err) == (2, True)

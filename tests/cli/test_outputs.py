@@ -102,10 +102,9 @@ def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_file_that_is_there_already(words, tailmetrics, workers, tmp_path, ranks):
-    """A goal that exists, whole or as the part of a rank, stays and is named; with --overwrite it is replaced."""
+    """A goal that exists stays and is named; with --overwrite it is replaced."""
     run = tailmetrics if ranks == 1 else lambda *words: workers.ranks(*words)[0]
-    part = "rows.parquet" if ranks == 1 else "rows.rank1-of-2.parquet"
-    for name in ("report.csv", part, "rows.rank7-of-9.parquet"):
+    for name in ("report.csv", "rows.parquet"):
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()
         (folder / name).write_bytes(b"theirs")

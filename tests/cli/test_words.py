@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailmetrics.cli.messages import NAMES, describe, in_options
+from tailmetrics.cli.row_tables import METADATA
 from tailmetrics.io import FORMATS
 from tailmetrics.report.formatting import printable
 
@@ -116,7 +117,7 @@ def test_notes_are_said_once(config, tailmetrics, tmp_path):
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
     table = tmp_path / "rows.parquet"
     status, _, err = tailmetrics("evaluate", "--config", config(BY_DECILE), *files, "--quiet", "--per-row", table)
-    assert (status, b"is the query" in pq.read_metadata(table).metadata[b"tailmetrics.notes"]) == (0, False)
+    assert (status, b"is the query" in pq.read_metadata(table).metadata[METADATA]) == (0, False)
     taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
     assert err.splitlines() == [
         f"note: {tmp_path / name}: {taken.format(value)}--columns.query NAME chooses another one."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
@@ -16,12 +15,12 @@ import torch
 
 from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, notes_on_sequences, report_of, stream
 from tailmetrics.cli.inputs import clusters_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
-from tailmetrics.cli.messages import CommandError, CommandWarning, in_options
+from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
-from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter, part_paths
+from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
@@ -45,7 +44,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         raise CommandError("compare runs in one process", hint)
     if tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
-    read = [file for some in models for one in some for file in (one, *part_paths(one))]
+    read = [one for some in models for one in some]
     read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
     read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
     with Outputs(read, options.overwrite) as outputs:
@@ -53,11 +52,6 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         models = models or [[path] for path in _tables(request, preds, names, outputs.waiting())]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
         report = _compared(opened, options, data, request.get(ResamplingOptions))
-        for table in (one for some in opened.values() for one in some if tables and not one.identity):
-            problem = (
-                f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
-            )
-            warnings.warn(f"{problem}are about the same thing; write it again.", CommandWarning, stacklevel=2)
         alike = in_options(ALIKE) if report.num_clusters else None
         notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
@@ -116,16 +110,10 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
 def _compared(
     models: dict[str, list[RowTable]], options: CompareOptions, data: DataOptions, resampling: ResamplingOptions
 ) -> ComparisonReport:
-    every = [table for some in models.values() for table in some]
-    facts = next((table.facts for table in every if table.facts is not None), None)
-    if facts is None:
-        problem = "does not say what its values are, nor whether more of them is better"
-        raise DataFileError(every[0].path, problem, hint="leave a table as --per-row wrote it: one tells of all.")
-    names = every[0].names
-    for name, some in models.items():
-        models[name] = [replace(one, facts=one.facts or facts).joined(names) for one in some]
+    names = next(iter(models.values()))[0].names
+    models = {name: [one.joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
-    clusters = None
+    facts, clusters = first.facts, None
     if options.clusters is not None and (names_a_file(options.clusters) or data.target is not None):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
         clusters = clusters_of_rows(options.clusters, data, queries, len(names), first.tokens)

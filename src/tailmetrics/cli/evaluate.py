@@ -36,12 +36,11 @@ from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOpti
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
-from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
+from tailmetrics.cli.row_tables import RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import as_valued
-from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
 from tailmetrics.io.labels import order_of_names
@@ -84,12 +83,13 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     ):
         engine = None if options.engine is None else Engine(options, data, ranks)
         with ranks.agreement():
-            folder = None
-            if options.out is not None and ranks.is_first:
-                folder = outputs.claim(options.out, REPORT_FILES)
-            table = _claim_row_table(options, ranks, outputs)
+            folder, tables = None, list[Path]()
+            if ranks.is_first:
+                folder = None if options.out is None else outputs.claim(options.out, REPORT_FILES)
+                tables = _claim_row_tables(options, outputs, folder, ranks.world_size)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
         ranks.check_same(facts)
+        tables = ranks.all(tables)[0]
         with ranks.agreement():
             inputs = open_inputs([options.preds], data, ranks)
         ranks.check_same(inputs.facts)
@@ -114,8 +114,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         with ranks.agreement():
             if engine is None:
                 value_options = None if options.per_row is None else options_of_values(data)
-                if table is not None:
-                    writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options, clusters))
+                if tables:
+                    part = tables[ranks.rank]
+                    writer = stack.enter_context(RowTableWriter(part, evaluation, dataset, value_options, clusters))
                 stream(dataset, evaluation, ranks, groups, data, None if writer is None else writer.write)
             else:
                 files = inputs.files.everywhere()
@@ -132,31 +133,37 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 writer.scalars = report.scalars
                 writer.notes = list(dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]))
             stack.close()
-        if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
-            drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0}) | {"clusters": clusters}
-            found = _intervals(table, dataset.num_rows, ranks, drawn)
-            found = as_valued(found, {**report.scalars, **report.summaries})
-            report = replace(report, intervals={**report.intervals, **found})
         with ranks.agreement():
-            if folder is not None:
-                report.write(folder)
-        with ranks.agreement():
-            written = outputs.place()
-        if ranks.is_first:
-            show(report, written, options.quiet)
+            if ranks.is_first:
+                *parts, table = tables or [None]
+                if parts:
+                    join_parts(parts, table)
+                if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
+                    drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
+                    found = _intervals(table, {**drawn, "clusters": clusters})
+                    found = as_valued(found, {**report.scalars, **report.summaries})
+                    report = replace(report, intervals={**report.intervals, **found})
+                if folder is not None:
+                    report.write(folder)
+                show(report, outputs.place(), options.quiet)
 
 
-def _claim_row_table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
-    """Claim the output of --per-row; return the temporary file that this process writes its values to."""
-    if options.per_row is None:
-        return outputs.waiting() / "rows.parquet" if options.intervals or options.clusters else None
-    table = Path(options.per_row)
-    goals = [part_path(table, rank, ranks.world_size) for rank in range(ranks.world_size)]
-    mine = goals[ranks.rank]
-    # the first rank removes what another number of ranks once wrote
-    others = [path for path in (table, *part_paths(table)) if path not in goals and path.exists()]
-    names = [path.name for path in (mine, *(others if ranks.is_first else ()))]
-    return outputs.claim(mine.parent, names) / mine.name
+def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:
+    """Return where each process writes the values of its rows, and, behind these, the table that the parts make.
+
+    All processes see the folder of the table, or that of the report where the table is not kept. One process writes the
+    table itself. Without a use for the values there is no table.
+    """
+    if options.per_row is not None:
+        goal = Path(options.per_row)
+        table = outputs.claim(goal.parent, [goal.name]) / goal.name
+        scratch = outputs.waiting(table.parent.parent)
+    elif options.intervals or options.clusters:
+        scratch = outputs.waiting(None if folder is None else folder.parent)
+        table = scratch / "rows.parquet"
+    else:
+        return []
+    return [*(scratch / f"{rank}.parquet" for rank in range(world_size) if world_size > 1), table]
 
 
 def report_of(
@@ -449,26 +456,15 @@ def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -
 
 # -- intervals of resampled rows ------------------------------------------------------------------------------------
 
-GATHERED_VALUES = 2**25
-"""Most values gathered at once (256 MB). Each set of keys is resampled with the same draws, by the same seed."""
+READ_VALUES = 2**25
+"""Most values read at once (256 MB). Each set of keys is resampled with the same draws, by the same seed."""
 
 
-def _intervals(path: Path, num_rows: int, ranks: Ranks, drawn: Mapping[str, Any]) -> dict[str, Interval]:
-    """Return the interval of each key on the first rank, from the rows of all ranks; call it on every rank."""
-    with ranks.agreement():
-        table = RowTable.open(path, whole=False) if path.exists() else None
-    keys: list[str] = next(
-        (keys for keys in ranks.all([] if table is None else list(table.pairs)) if keys), list[str]()
-    )
-    size = max(1, GATHERED_VALUES // num_rows)
-    found: dict[str, Interval] = {}
+def _intervals(path: Path, drawn: Mapping[str, Any]) -> dict[str, Interval]:
+    """Return the interval of each key from a table of values per row."""
+    table, found = RowTable.open(path), dict[str, Interval]()
+    keys, size = list(table.pairs), max(1, READ_VALUES // len(table.names))
     for start in range(0, len(keys), size):
         group = keys[start : start + size]
-        gathered = ranks.all(None if table is None else (table.read(group), table.facts))
-        with ranks.agreement():
-            parts = [part for part in gathered if part is not None]
-            if parts and ranks.is_first:
-                facts = parts[0][1] or RowFacts()
-                rows = read_columns(group, facts, joined([columns for columns, _ in parts]))
-                found |= intervals(rows, **facts.among(group), **drawn)
+        found |= intervals(table.values(group), **table.facts.among(group), **drawn)
     return found

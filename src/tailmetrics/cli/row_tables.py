@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import prod
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import dataset as tables
 from torch import Tensor
 
 from tailmetrics.evaluation import Evaluation
@@ -29,7 +27,6 @@ from tailmetrics.evaluation.row_values import (
     NUMERATOR,
     RowColumns,
     RowFacts,
-    adjusted_key,
     columns_of,
     read_columns,
 )
@@ -41,96 +38,64 @@ from tailmetrics.ranking import Ranking
 
 ROW, QUERY = "row", "query"
 METADATA = b"tailmetrics"
-IDENTITY = b"tailmetrics.identity"
-"""Key of what the values depend on: digests of the targets, buckets, counts and options."""
+"""Key of what is written behind the last row, as JSON: all that the columns do not tell by themselves."""
 CLUSTER = "cluster"
 """The column of what makes rows dependent, as ``evaluate --clusters`` tells it."""
-NOTES, VALUES = b"tailmetrics.notes", b"tailmetrics.values"
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
-TOGETHER = "bring the files of all ranks, and of one run only, together."
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
-
-# -- the files of a table -----------------------------------------------------------------------------------------
-
-
-def part_path(path: Path, rank: int, world_size: int) -> Path:
-    """Return where a rank writes its rows of a table: beside it, unless there is one rank only."""
-    return path if world_size == 1 else path.with_name(f"{path.stem}.rank{rank}-of-{world_size}{path.suffix}")
-
-
-def part_paths(path: Path) -> list[Path]:
-    """Return the files beside ``path`` that ranks wrote their rows of it to, in the order of the rows."""
-    pattern = re.compile(re.escape(path.stem) + r"\.rank(\d+)-of-\d+" + re.escape(path.suffix))
-    found = [(match, file) for file in path.parent.glob("*") if (match := pattern.fullmatch(file.name))]
-    return [file for _, file in sorted(found, key=lambda pair: int(pair[0][1]))]
-
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class RowTable:
-    """A table of values per row, in one file or in one per rank; columns are read when asked for.
+    """A table of values per row; columns are read when asked for.
 
     Attributes:
-        path: The file, or what the files of the ranks are named after.
-        files: The files in the order of the rows.
+        path: The file.
         columns: Names of the columns behind the first.
         names: Number or query of every row.
-        facts: What the values do not tell by themselves; None where the file does not say it.
+        facts: What the values do not tell by themselves.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
         notes: What to know before believing the values.
-        scalars: The values of the run by key, those that rows have no values of included; empty if nothing is known.
-        order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
+        scalars: The values of the run by key, those that rows have no values of included.
         tokens: Rows of a sequence, T of scores (B, T, L).
+        order: Shape (N,), the place in the file of each row of ``names``; None for the order of the file.
     """
 
     path: Path
-    files: list[Path]
     columns: list[str]
     names: Any
-    facts: RowFacts | None
+    facts: RowFacts
     identity: dict[str, Any]
     notes: list[str]
     scalars: dict[str, float]
+    tokens: int
     order: Any = None
-    tokens: int = 1
 
     @classmethod
-    def open(cls, path: str | Path, whole: bool = True) -> RowTable:
-        """Open a table; ``whole`` refuses one of which ranks are missing.
+    def open(cls, path: str | Path) -> RowTable:
+        """Open a table.
 
         Raises:
             DataFileError: If there is no such table, or the file is damaged or of another kind.
         """
         path = Path(path)
-        files = [path] if path.exists() else part_paths(path) or [path]
-        check_file(files[0])
+        check_file(path)
         try:
-            schema = pq.read_schema(files[0])
+            file = pq.read_metadata(path)
         except Exception as error:
-            raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
-        first, *columns = schema.names or [""]
-        if first not in (ROW, QUERY):
-            raise DataFileError(files[0], "is no table of values per row", hint=HINT)
-        names = _read(files, [first])[first].combine_chunks()
-        metadata, facts, tokens = (schema.metadata or {}).get(METADATA), None, 1
-        if metadata is None and len(names.unique()) < len(names):
-            raise DataFileError(files[0], f"names a {first} in several lines", hint=HINT)
-        if metadata is not None:
-            try:
-                known = json.loads(metadata)
-                facts, num_rows, tokens = RowFacts(**known["facts"]), known["num_rows"], known.get("tokens", 1)
-            except (KeyError, TypeError) as error:
-                raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
-            if whole and len(names) != num_rows:
-                problem = f"holds {len(names)} rows in {len(files)} file(s), but {num_rows} were evaluated"
-                raise DataFileError(path, problem, hint=TOGETHER)
-        ends = [_at_the_end(file) for file in files]
-        notes = list(dict.fromkeys(note for end in ends for note in json.loads(end.get(NOTES, "[]"))))
-        scalars = json.loads(ends[0].get(VALUES, "{}"))
-        return cls(path, files, columns, names, facts, _identity(path, ends), notes, scalars, tokens=tokens)
+            raise DataFileError(path, f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
+        if METADATA not in (file.metadata or {}):
+            raise DataFileError(path, "is no table of values per row as evaluate writes it", hint=HINT)
+        first, *columns = file.schema.to_arrow_schema().names
+        names = _read(path, [first])[first].combine_chunks()
+        try:
+            known = json.loads(file.metadata[METADATA])
+            return cls(path, columns, names, **{**known, "facts": RowFacts(**known["facts"])})
+        except (KeyError, TypeError) as error:
+            raise DataFileError(path, "was written by another version of tailmetrics", hint=HINT) from error
 
     @property
     def pairs(self) -> dict[str, bool]:
@@ -138,11 +103,8 @@ class RowTable:
         numbers = [one for one in self.columns if one not in (GROUP, LISTED, CLUSTER) and not one.startswith(LABELS)]
         numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
         found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
-        facts = self.facts or RowFacts()
-        # where nobody knows which gaps these are parts of
-        found = {key: one for key, one in found.items() if key in facts.parts or not key.startswith(adjusted_key(""))}
-        found |= {key: found[over_all] for key, (over_all, _) in facts.of_groups.items() if over_all in found}
-        return found | {key: False for key, (column, *_) in facts.labels.items() if column in self.columns}
+        found |= {key: found[over_all] for key, (over_all, _) in self.facts.of_groups.items() if over_all in found}
+        return found | {key: False for key, (column, *_) in self.facts.labels.items() if column in self.columns}
 
     def column(self, name: str) -> list[Any]:
         """Return a column of its own, such as the user of each row.
@@ -158,7 +120,7 @@ class RowTable:
 
     def groups(self) -> Any:
         """Return the group of each row by name, null for none; None where rows have no groups."""
-        return self._read([GROUP])[GROUP] if self.facts is not None and self.facts.row_groups else None
+        return self._read([GROUP])[GROUP] if self.facts.row_groups else None
 
     @property
     def list_lengths(self) -> Any:
@@ -176,12 +138,7 @@ class RowTable:
 
     def values(self, keys: Sequence[str]) -> dict[str, Any]:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
-        return read_columns(keys, self.facts or RowFacts(), self.read(keys))
-
-    def read(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the columns that some keys are made of, as :class:`RowColumns` makes them."""
-        facts = self.facts or RowFacts()
-        names = dict.fromkeys(name for key in keys for name in columns_of(key, facts, self.columns))
+        names = dict.fromkeys(name for key in keys for name in columns_of(key, self.facts, self.columns))
         table, groups = self._read(list(names)), self.groups()
         columns: dict[str, Any] = {}
         for name in names:
@@ -192,33 +149,17 @@ class RowTable:
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
         if groups is not None:
-            columns[GROUP] = pc.index_in(groups, value_set=pa.array(facts.row_groups, pa.string())).to_numpy()
-        return columns
+            columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
+        return read_columns(keys, self.facts, columns)
 
     def _read(self, columns: list[str]) -> Any:
-        table = _read(self.files, columns)
+        table = _read(self.path, columns)
         return table if self.order is None else table.take(self.order)
 
 
-def _at_the_end(file: Path) -> dict[bytes, bytes]:
-    """Return what was written behind the last row."""
-    with reading(file, "table"):
-        return dict(pq.read_metadata(file).metadata or {})
-
-
-def _identity(path: Path, parts: Sequence[Mapping[bytes, bytes]]) -> dict[str, Any]:
-    """Return what the values of all parts depend on; nothing where a part does not say it."""
-    if not all(IDENTITY in part for part in parts):
-        return {}
-    try:
-        return merged([json.loads(part[IDENTITY]) for part in parts])
-    except ValueError as error:
-        raise DataFileError(path, f"holds parts of different runs ({error})", hint=TOGETHER) from error
-
-
-def _read(files: list[Path], columns: list[str]) -> Any:
-    with reading(files[0], "table"):
-        return tables.dataset(files, format="parquet").to_table(columns=columns).replace_schema_metadata()
+def _read(path: Path, columns: list[str]) -> Any:
+    with reading(path, "table"):
+        return pq.read_table(path, columns=columns).replace_schema_metadata()
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -255,9 +196,7 @@ class RowTableWriter:
         if options is not None:
             names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, self._names)
-        metadata = {"facts": asdict(self._columns.facts), "num_rows": dataset.num_rows}
-        metadata["tokens"] = prod(dataset.preds.sequences[1:])
-        self._metadata = {METADATA: json.dumps(metadata)}
+        self._tokens = prod(dataset.preds.sequences[1:])
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}
         self._path = path
@@ -273,9 +212,9 @@ class RowTableWriter:
         if kind is None:
             self._flush()
             if self._file is not None:
-                known = {} if self._identity is None else {IDENTITY: json.dumps(self._identity.entries())}
-                metadata = {NOTES: json.dumps(list(self.notes)), VALUES: json.dumps(dict(self.scalars))}
-                self._file.add_key_value_metadata({**metadata, **known})
+                known = {"facts": asdict(self._columns.facts), "tokens": self._tokens, "notes": list(self.notes)}
+                known |= {"identity": {} if self._identity is None else self._identity.entries()}
+                self._file.add_key_value_metadata({METADATA: json.dumps({**known, "scalars": dict(self.scalars)})})
         if self._file is not None:
             self._file.close()
 
@@ -308,11 +247,23 @@ class RowTableWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        table = pa.concat_tables(self._pending).replace_schema_metadata(self._metadata)
+        table = pa.concat_tables(self._pending)
         if self._file is None:
             self._file = pq.ParquetWriter(self._path, table.schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._pending = []
+
+
+def join_parts(parts: Iterable[Path], path: Path) -> None:
+    """Write the rows of several tables into one, in the order of ``parts``; one without rows has no file."""
+    files = [pq.ParquetFile(part) for part in parts if part.exists()]
+    known = [json.loads(file.metadata.metadata[METADATA]) for file in files]
+    with pq.ParquetWriter(path, files[0].schema_arrow) as writer:
+        for file in files:
+            for number in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(number))
+        identity = merged([one["identity"] for one in known]) if known[0]["identity"] else {}
+        writer.add_key_value_metadata({METADATA: json.dumps({**known[0], "identity": identity})})
 
 
 def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:

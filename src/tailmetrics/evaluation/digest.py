@@ -6,10 +6,8 @@
                                                                    # "cuts", "version": plain data
     merged([entries, entries, ...]) -> dict                        # of processes with a share of the rows each
 
-A table of values per row keeps the entries as JSON under the Parquet key ``tailmetrics.identity``. The targets are
-known behind the last batch alone, when the schema has been written: ``ParquetWriter.add_key_value_metadata`` adds
-them, and ``pyarrow.parquet.read_metadata(file).metadata`` has them. :func:`tailmetrics.significance.compare` takes the
-entries of each run as ``identities``, and refuses what differs.
+A table of values per row keeps the entries behind its last row: the targets are known by then. :func:`compare
+<tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses what differs.
 """
 
 from __future__ import annotations
