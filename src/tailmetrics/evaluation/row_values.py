@@ -19,10 +19,10 @@ from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._rows import is_listed
 from tailmetrics.metrics._states import AtCells, InBlocks
+from tailmetrics.metrics.areas import dense_blocks
 from tailmetrics.metrics.catalogue import ExposureMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
-from tailmetrics.ranking._scores import dense_blocks
 from tailmetrics.report.report import what_buckets_are
 from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, ShownRows
 

@@ -21,7 +21,6 @@ from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Entries, Hits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Lists
-from tailmetrics.ranking._scores import counts_among
 from tailmetrics.ranking._target_ranks import RelevantLabels
 
 Reference: TypeAlias = Literal["chance", "popularity", "attainable"]
@@ -262,3 +261,16 @@ class RankedCounts:
             found = torch.stack([torch.bincount(side, minlength=len(buckets)) for side in sides])
             self._known[key] = found.to(device)
         return self._known[key]
+
+
+def counts_among(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many others of the same key score more than each of ``own`` (T,), and how many others the same."""
+    order = own.argsort(descending=True, stable=True)
+    order = order[keys[order].argsort(stable=True)]
+    score, key = own[order], keys[order]
+    runs = torch.zeros_like(key)  # of the same key and score
+    runs[1:] = ((key[1:] != key[:-1]) | (score[1:] != score[:-1])).cumsum(0)
+    first, end = torch.searchsorted(runs, runs), torch.searchsorted(runs, runs, right=True)
+    above, tied = torch.empty_like(order), torch.empty_like(order)
+    above[order], tied[order] = first - torch.searchsorted(key, key), end - first - 1
+    return above, tied

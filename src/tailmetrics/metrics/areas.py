@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import fsum
 from operator import mul
 from typing import ClassVar, Literal, TypeAlias, final
@@ -13,21 +14,28 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric, Values
+from tailmetrics.metrics._references import counts_among
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, warn_of_partial_lists
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import ordered_sum, real_dtype
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._pieces import counts_by_bucket
+from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._scores import PairCounts, count_pairs, dense_blocks
 from tailmetrics.ranking._warnings import warn_outside
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 BLOCK_SCORES = 2**18
 """Scores that are put into bins together: some ten tensors of 2 MB. So many bins are read together, too."""
+
+SORTED_SCORES = 2**21
+"""Scores that are sorted together: 8 MB."""
 
 FINEST = 4096
 """Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
@@ -330,6 +338,89 @@ def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
     return own - wrong * (terms + rest)
 
 
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """Counts of pairs of a relevant and an irrelevant label of each row, or of each row and bucket.
+
+    Attributes:
+        n_relevant: Shape (N, G), int64.
+        n_irrelevant: Shape (N, G), int64.
+        wrong: Shape (N, G), int64: pairs in which the irrelevant label scores more.
+        tied: Shape (N, G), int64: pairs of equal scores.
+        depth: Shape (N, G), int64: labels that score at least as much as the worst relevant one; 0 without one.
+    """
+
+    n_relevant: Tensor
+    n_irrelevant: Tensor
+    wrong: Tensor
+    tied: Tensor
+    depth: Tensor
+
+
+def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
+    """Count the pairs of every row.
+
+    Args:
+        ranking: Of dense scores, or of complete lists with scores; labels that are not listed tie below all others.
+        num_labels: L.
+        buckets: G buckets; None for none.
+        scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
+    """
+    targets, groups = ranking.targets.without_void(), 1 if buckets is None else len(buckets)
+    entries, of_rows = targets.entries, buckets is None or scope == "global"
+    shape, keys = (ranking.num_rows, groups), targets.keys(buckets)
+    zeros = torch.zeros(shape[0] * groups, dtype=torch.int64, device=keys.device)
+    n = zeros.scatter_add(0, keys, torch.ones_like(keys)).view(shape)
+    if of_rows or buckets is None:
+        size = torch.full_like(n[:, :1], num_labels) if ranking.documents is None else ranking.documents[:, None]
+        m = (size - n.sum(dim=1, keepdim=True)).expand(shape)
+    else:
+        m = buckets.label_counts.to(n.device) - n
+    own, above, tied = _standings_of(ranking, entries, num_labels, None if of_rows else buckets)
+    relevant_above, relevant_tied = counts_among(own, entries.rows if of_rows else keys)
+    wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
+    same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
+    depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
+    return PairCounts(n, m, wrong, same, depth)
+
+
+def _standings_of(
+    ranking: Ranking, entries: Entries, num_labels: int, buckets: LabelBuckets | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the score of each relevant label, and how many labels score more, and how many others the same.
+
+    Args:
+        ranking: See :func:`count_pairs`.
+        entries: T relevant labels, none of them void.
+        num_labels: L.
+        buckets: Count among the labels of its bucket instead of all.
+
+    Returns:
+        Shape (T,) each.
+    """
+    if ranking.in_pieces is not None:
+        own, counts = ranking.in_pieces.scores_of(entries), ranking.in_pieces.counts_of(entries, buckets)
+        return own, counts[0], counts[1] - 1
+    parts = []
+    for first, block in dense_blocks(ranking, num_labels):
+        inside = (entries.rows >= first) & (entries.rows < first + len(block))
+        rows, ids = entries.rows[inside] - first, entries.ids[inside]
+        own = block[rows, ids]
+        if buckets is None:
+            above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
+        else:
+            above, same = counts_by_bucket(block, 0, rows, own, ids, buckets)
+        if ranking.documents is not None:  # places of a row behind its last document are no labels
+            missing = num_labels - ranking.documents[rows + first]
+            same = torch.where(own > -torch.inf, same, same - missing)
+        parts.append((own, above, same - 1))
+    if not parts:
+        nothing = entries.ids[:0]
+        return nothing.to(torch.float32), nothing, nothing
+    own, above, tied = (torch.cat(part) for part in zip(*parts, strict=True))
+    return own, above, tied
+
+
 class PairMetric(ScoreMetric):
     """A metric of the scores of all labels of a row, however deep; a new metric states a function of pair counts.
 
@@ -471,3 +562,20 @@ class RankingLoss(PairMetric):
 
     def _of_pairs(self, pairs: PairCounts) -> Tensor:
         return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
+
+
+def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the scores of all labels, float32 or float64, of a few rows at a time, and the number of the first row."""
+    height = max(1, SORTED_SCORES // max(1, num_labels))
+    for first in range(0, ranking.num_rows, height):
+        if ranking.scores is not None:
+            block = ranking.scores[first : first + height]
+            yield first, block.to(torch.promote_types(block.dtype, torch.float32))
+            continue
+        assert ranking.values is not None
+        ids = ranking.ids[first : first + height]
+        values = ranking.values[first : first + height, : ids.shape[1]]
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        block = values.new_full((len(ids), num_labels + 1), -torch.inf)
+        place = torch.where(ids >= 0, ids, num_labels)
+        yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]
