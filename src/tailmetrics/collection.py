@@ -25,7 +25,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import LabelValues
-from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
+from tailmetrics.metrics._metric import MANY_TIED, QueriesSeen, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
 from tailmetrics.metrics._states import Addition, Prepared
@@ -35,7 +35,7 @@ from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import QueriesSeen, warn_outside
+from tailmetrics.ranking._warnings import warn_outside
 
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""

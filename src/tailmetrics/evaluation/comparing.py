@@ -16,8 +16,8 @@ from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking._inputs import check_indexes
-from tailmetrics.ranking._warnings import AS_PROBABILITIES
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 
 if TYPE_CHECKING:

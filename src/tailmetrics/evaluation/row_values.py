@@ -17,9 +17,8 @@ from tailmetrics.evaluation.description import bucket_rows, captions_of
 from tailmetrics.metrics import CrossEntropy, KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._metric import ShownMetric
-from tailmetrics.metrics._rows import is_listed
+from tailmetrics.metrics._rows import dense_blocks, is_listed
 from tailmetrics.metrics._states import AtCells, InBlocks
-from tailmetrics.metrics.areas import dense_blocks
 from tailmetrics.metrics.catalogue import ExposureMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread

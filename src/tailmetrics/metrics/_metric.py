@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, TypeAlias
 from warnings import warn
@@ -30,13 +31,44 @@ from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
-from tailmetrics.ranking._warnings import QueriesSeen
+from tailmetrics.ranking._warnings import warn_outside
 
 Values: TypeAlias = "list[list[float]] | Tensor"
 """For each cut-off the value of each bucket, or of each label; (K, G) or (K, L)."""
 
 MANY_TIED = 0.01
 """Share of rows with equal scores at a cut-off above which ``compute`` warns: a point of a value may be due to ids."""
+
+
+QUERIES_REMEMBERED = 2**16
+"""Queries of earlier updates that are remembered, to notice one that returns: half a megabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueriesSeen:
+    """The queries that updates have held: one that returns was cut in two, and counts twice. That is said once.
+
+    Attributes:
+        known: Shape (Q,): the last of them; None where there were none.
+        said: Whether a query has returned.
+    """
+
+    known: Tensor | None = None
+    said: bool = False
+
+    def and_those_of(self, caller: str, queries: Tensor | None) -> QueriesSeen:
+        """Return the same with the queries of a batch, shape (N,); None where its rows are no flat queries."""
+        if queries is None or self.said or is_compiling():
+            return self
+        known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
+        back = queries[torch.isin(queries, known)]
+        if len(back):
+            warn_outside(
+                f"{caller}: the query {int(back[0])} of indexes stood in an earlier update too. Its documents there "
+                "count as a query of their own: pass all documents of a query in one update. If it is another query, "
+                "number the queries of all batches differently."
+            )
+        return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
 
 
 class TopKMetric(ConfiguredMetric):

@@ -607,6 +607,27 @@ def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> Non
         )
 
 
+SORTED_SCORES = 2**21
+"""Scores that are sorted together: 8 MB."""
+
+
+def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the scores of all labels, float32 or float64, of a few rows at a time, and the number of the first row."""
+    height = max(1, SORTED_SCORES // max(1, num_labels))
+    for first in range(0, ranking.num_rows, height):
+        if ranking.scores is not None:
+            block = ranking.scores[first : first + height]
+            yield first, block.to(torch.promote_types(block.dtype, torch.float32))
+            continue
+        assert ranking.values is not None
+        ids = ranking.ids[first : first + height]
+        values = ranking.values[first : first + height, : ids.shape[1]]
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        block = values.new_full((len(ids), num_labels + 1), -torch.inf)
+        place = torch.where(ids >= 0, ids, num_labels)
+        yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]
+
+
 def check_returned_values(
     caller: str, method: str, values: Any, ranks: TargetRanks, fixed_point: FixedPoint, validate: bool
 ) -> None:

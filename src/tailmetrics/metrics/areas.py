@@ -19,7 +19,7 @@ from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric, Values
 from tailmetrics.metrics._references import counts_among
-from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, warn_of_partial_lists
+from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, dense_blocks, warn_of_partial_lists
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import ordered_sum, real_dtype
@@ -33,9 +33,6 @@ AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 BLOCK_SCORES = 2**18
 """Scores that are put into bins together: some ten tensors of 2 MB. So many bins are read together, too."""
-
-SORTED_SCORES = 2**21
-"""Scores that are sorted together: 8 MB."""
 
 FINEST = 4096
 """Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
@@ -357,7 +354,7 @@ class PairCounts:
     depth: Tensor
 
 
-def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
+def _count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
     """Count the pairs of every row.
 
     Args:
@@ -459,7 +456,7 @@ class PairMetric(ScoreMetric):
         ranking, num_labels, buckets = self._relevant(ranking), self._num_labels_of(ranking), self.bound_buckets
         assert num_labels is not None
         key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope))
-        return ranking.remembered(key, lambda: count_pairs(ranking, num_labels, buckets, self.scope))
+        return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope))
 
     @abstractmethod
     def _of_pairs(self, pairs: PairCounts) -> Tensor:
@@ -562,20 +559,3 @@ class RankingLoss(PairMetric):
 
     def _of_pairs(self, pairs: PairCounts) -> Tensor:
         return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
-
-
-def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield the scores of all labels, float32 or float64, of a few rows at a time, and the number of the first row."""
-    height = max(1, SORTED_SCORES // max(1, num_labels))
-    for first in range(0, ranking.num_rows, height):
-        if ranking.scores is not None:
-            block = ranking.scores[first : first + height]
-            yield first, block.to(torch.promote_types(block.dtype, torch.float32))
-            continue
-        assert ranking.values is not None
-        ids = ranking.ids[first : first + height]
-        values = ranking.values[first : first + height, : ids.shape[1]]
-        values = values.to(torch.promote_types(values.dtype, torch.float32))
-        block = values.new_full((len(ids), num_labels + 1), -torch.inf)
-        place = torch.where(ids >= 0, ids, num_labels)
-        yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]

@@ -19,15 +19,16 @@ from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
 from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
+from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._matrices import above
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_of_logits
+from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
 Thresholds: TypeAlias = "float | Sequence[float] | Tensor | NDArray[np.floating[Any]]"
 
 
-def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+def _suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Yield the labels of each row whose score is above each threshold, a number or one per label (L,).
 
     Dense scores are read once, a block of rows at a time; scores are compared in their own type. Cells
@@ -51,7 +52,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
             yield number, rows, ids if first == 0 else torch.where(ids >= 0, ids + first, -1)
 
 
-def suggested_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:
+def _suggested_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores are above each threshold, shape (N, T), int64."""
     assert ranking.scores is not None
     kernels, scores = ranking.targets.kernels, ranking.scores
@@ -59,7 +60,7 @@ def suggested_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Ten
     return counts if ranking.row_mask is None else counts * ranking.row_mask[:, None]
 
 
-def targets_above(ranking: Ranking, threshold: float | Tensor) -> tuple[Tensor, Tensor]:
+def _targets_above(ranking: Ranking, threshold: float | Tensor) -> tuple[Tensor, Tensor]:
     """Return rows and ids (T,) of the relevant labels that score above a threshold; id -1 is void."""
     if ranking.scores_all:
         entries, own = ranking.targets.entries, ranking.scores_of_targets
@@ -160,7 +161,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         scores = ranking.values if ranking.scores is None else ranking.scores
         if scores is not None:
             key = "logits warned of", self.cutoffs  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_logits(ranking.context(self._caller), scores, self._limits))
+            ranking.remembered(key, lambda: _warn_of_logits(ranking.context(self._caller), scores, self._limits))
 
     def _bucket_of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id; the id -1 gets the number of buckets, which is no bucket."""
@@ -173,12 +174,12 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         cells = shape[0] * shape[1] * shape[2] + 1  # the last cell takes entries without a label (id -1)
         hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
         if self.bound_buckets is None and ranking.scores is not None:
-            suggested[:-1] = suggested_per_row(ranking, self._limits).view(-1)
+            suggested[:-1] = _suggested_per_row(ranking, self._limits).view(-1)
         else:
-            for number, rows, ids in suggestions(ranking, self._limits):
+            for number, rows, ids in _suggestions(ranking, self._limits):
                 self._count(suggested, rows, ids, number)
         for number, threshold in enumerate(self._limits):
-            self._count(hits, *targets_above(ranking, threshold), number)
+            self._count(hits, *_targets_above(ranking, threshold), number)
         return hits[:-1].view(shape), suggested[:-1].view(shape)
 
     def _count(self, counts: Tensor, rows: Tensor, ids: Tensor, threshold: int) -> None:
@@ -196,7 +197,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         found: dict[str, Increment] = {}
         for number, threshold in enumerate(self._limits):
-            hits = self._in_rows_counted(*targets_above(ranking, threshold), counted)
+            hits = self._in_rows_counted(*_targets_above(ranking, threshold), counted)
             found[f"hits_at_{number}"] = hits
             if "predicted" in self._counts_kept:
                 blocks = partial(self._suggested, ranking, threshold, counted)
@@ -205,7 +206,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
     def _suggested(self, ranking: Ranking, threshold: float | Tensor, counted: Tensor) -> Iterator[AtCells]:
         """Yield the suggestions of a few rows at a time: a low threshold suggests half of all labels."""
-        for _, rows, ids in suggestions(ranking, [threshold]):
+        for _, rows, ids in _suggestions(ranking, [threshold]):
             yield self._in_rows_counted(rows, ids, counted)
 
     def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
@@ -299,3 +300,18 @@ class F1AtThreshold(ThresholdMetric):
 
     Source: scikit-learn, ``f1_score``.
     """
+
+
+def _warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
+    """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
+    limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
+    sample = first_rows(context, scores)
+    if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
+        return
+    if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
+        instead = f": {context.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
+        warn_outside(
+            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
+            "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
+            f"preds.sigmoid(), or its logit{instead}."
+        )

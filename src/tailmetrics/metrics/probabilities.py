@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import e
 from typing import final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_count
+from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import ShownMetric, TopKMetric
@@ -17,8 +18,12 @@ from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, formula
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_of_probabilities
+from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
+
+AS_PROBABILITIES = "as probabilities do, but are read as scores"
+"""What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
 
 
 class _SoftmaxMetric(TopKMetric):
@@ -42,7 +47,7 @@ class _SoftmaxMetric(TopKMetric):
         scores = ranking.scores
         if scores is not None:
             key = "probabilities warned of"  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_probabilities(ranking.context(self._caller), scores))
+            ranking.remembered(key, lambda: _warn_of_probabilities(ranking.context(self._caller), scores))
 
 
 @final
@@ -191,3 +196,19 @@ class CrossEntropy(_SoftmaxMetric, ScoreMetric):
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         return cross_entropy(self._relevant(ranking), self.bound_buckets).unsqueeze(0)
+
+
+def _warn_of_probabilities(context: Context, scores: Tensor) -> None:
+    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
+    sample = first_rows(context, scores)
+    if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
+        return
+    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
+    of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
+    highest = 1 / (1 + (sample.shape[1] - 1) / e)  # of one score of 1 beside scores of 0
+    range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
+    warn_outside(
+        f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
+        f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
+        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
+    )

@@ -1,13 +1,11 @@
-"""What is warned of: inputs that may mean something else, and queries that were cut in two."""
+"""What is warned of: inputs that may mean something else."""
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from warnings import warn
 
 import torch
@@ -23,9 +21,6 @@ FIRST_CELLS = 64
 SAMPLED_CELLS = 2**16
 """Cells that are read at most, in whole rows, but at least one row: a tenth of a millisecond."""
 
-AS_PROBABILITIES = "as probabilities do, but are read as scores"
-"""What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
-
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
 
@@ -37,13 +32,13 @@ def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
         scores: Shape (N, L), or (n,) of flat queries.
         target: The target that came with them.
     """
-    sample = _first_rows(context, scores)
+    sample = first_rows(context, scores)
     if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
         return
     retrieved = sample[sample > -torch.inf]
     ones = retrieved == 1
     if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
-        known = _first_rows(context, target)
+        known = first_rows(context, target)
         if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
             warn_outside(
                 f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
@@ -61,7 +56,7 @@ def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
 
 def warn_of_ids(context: Context, ids: Tensor) -> None:
     """Warn if ranked ids are the numbers 0 to K - 1 in each row, as a rank for each label is."""
-    sample = _first_rows(context, ids) if ids.shape[1] > 1 else None
+    sample = first_rows(context, ids) if ids.shape[1] > 1 else None
     if sample is None or context.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
         return
     if context.num_labels is not None or bool((sample != sample[0]).any()):
@@ -70,37 +65,6 @@ def warn_of_ids(context: Context, ids: Tensor) -> None:
             f"{int(sample.max())} once in a row and are read as label ids, best first. If these are ranks of the "
             "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
             "Ranking.from_ids(preds, ...) takes them as such."
-        )
-
-
-def warn_of_probabilities(context: Context, scores: Tensor) -> None:
-    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
-    sample = _first_rows(context, scores)
-    if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
-        return
-    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
-    of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
-    highest = 1 / (1 + (sample.shape[1] - 1) / math.e)  # of one score of 1 beside scores of 0
-    range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
-    warn_outside(
-        f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
-        f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
-        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
-    )
-
-
-def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
-    """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
-    limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
-    sample = _first_rows(context, scores)
-    if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
-        return
-    if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
-        instead = f": {context.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
-        warn_outside(
-            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
-            "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
-            f"preds.sigmoid(), or its logit{instead}."
         )
 
 
@@ -135,7 +99,7 @@ def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor |
     )
 
 
-def _first_rows(context: Context, value: Tensor) -> Tensor | None:
+def first_rows(context: Context, value: Tensor) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
     if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
         return None
@@ -188,34 +152,3 @@ def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, levels = frame.f_back, levels + 1
     warn(text, category, stacklevel=levels)
-
-
-QUERIES_REMEMBERED = 2**16
-"""Queries of earlier updates that are remembered, to notice one that returns: half a megabyte."""
-
-
-@dataclass(frozen=True, eq=False)
-class QueriesSeen:
-    """The queries that updates have held: one that returns was cut in two, and counts twice. That is said once.
-
-    Attributes:
-        known: Shape (Q,): the last of them; None where there were none.
-        said: Whether a query has returned.
-    """
-
-    known: Tensor | None = None
-    said: bool = False
-
-    def and_those_of(self, caller: str, queries: Tensor | None) -> QueriesSeen:
-        """Return the same with the queries of a batch, shape (N,); None where its rows are no flat queries."""
-        if queries is None or self.said or is_compiling():
-            return self
-        known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
-        back = queries[torch.isin(queries, known)]
-        if len(back):
-            warn_outside(
-                f"{caller}: the query {int(back[0])} of indexes stood in an earlier update too. Its documents there "
-                "count as a query of their own: pass all documents of a query in one update. If it is another query, "
-                "number the queries of all batches differently."
-            )
-        return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
