@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
 from operator import mul
-from typing import ClassVar, Literal, TypeAlias, final
+from typing import ClassVar, Final, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -85,6 +85,66 @@ def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
     return found
 
 
+def roc_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
+    """Return areas under ROC curves: the least there can be, that of scores rounded to their bins, the largest.
+
+    Args:
+        relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, ascending.
+        irrelevant: The same of the others.
+        alike: Shape (B,) or (L, B), bool: bins whose scores are all equal, so that nothing is lost there.
+
+    Returns:
+        Shape (3, L), float64; NaN for a label that has no area.
+    """
+    ends = relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
+    pairs = _sum_of_products(*ends)
+    below = irrelevant.cumsum(dim=1) - irrelevant
+    right, unsure, tied = (_sum_of_products(relevant, one) for one in (below, irrelevant, irrelevant * alike))
+    found = right + tied / 2, right + unsure * 0.5, right + unsure - tied / 2
+    return torch.stack([one / pairs for one in found]).clamp(max=1.0)
+
+
+def precision_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
+    """Return average precisions as :func:`roc_areas` returns areas."""
+    label, place = relevant.nonzero(as_tuple=True)
+    own, others = relevant[label, place], irrelevant[label, place]
+    total = relevant.sum(dim=1)
+    above = total[label] - relevant.cumsum(dim=1)[label, place]
+    worse_above = (irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1))[label, place]
+    # P of a relevant row in a bin is TP / (TP + FP) with TP from above + 1 to above + own. Least: the others of the
+    # bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
+    found = (above + own).double()
+    middle, high = (own * (found / (found + wrong)) for wrong in (worse_above + others, worse_above))
+    low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
+    tied = alike.expand(relevant.shape)[label, place]
+    low, high = (torch.where(tied, middle, end) for end in (low, high))
+    sums = torch.zeros(3, *relevant.shape, dtype=torch.float64)
+    sums[:, label, place] = torch.stack([low, middle, high])
+    return (ordered_sum(sums) / total).clamp(max=1.0)
+
+
+def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
+    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to own, float64.
+
+    It is own - wrong (H(x + own) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
+    one by one, the others by Euler's and Maclaurin's formula around x + 1/2, exact to float64 from there on.
+    """
+    start, left = (above + wrong).double(), own.double()
+    terms = torch.zeros_like(start)
+    for _ in range(24):  # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 / x
+        terms += torch.where(left >= 1, 1 / (start + 1), 0.0)
+        start, left = start + (left >= 1), (left - 1).clamp(min=0)
+    first, last = start + 0.5, start + left + 0.5
+    rest = torch.log1p(left / first)
+    for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
+        rest += factor * (last**-power - first**-power)
+    return own - wrong * (terms + rest)
+
+
+Area: TypeAlias = Literal["roc", "precision"]
+AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {"roc": roc_areas, "precision": precision_areas}
+
+
 class _LabelArea(LabelValues):
     """An area of each label over the rows, averaged over labels, with bounds of its error.
 
@@ -107,6 +167,7 @@ class _LabelArea(LabelValues):
     needs: tuple[str, ...] = ("num_labels",)
     peer: ClassVar[str]
     """The function of scikit-learn."""
+    area: ClassVar[Area]
     _tells_bins = True
 
     def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[TopKArguments]) -> None:
@@ -115,15 +176,6 @@ class _LabelArea(LabelValues):
         if self.bins > FINEST or self.bins & (self.bins - 1):
             raise ValueError(f"{self._caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
         super().__init__(None, **kwargs)
-
-    @abstractmethod
-    def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
-        """Return the least area there can be, that of scores rounded to their bins, and the largest: (3, L), float64.
-
-        Args:
-            relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, ascending.
-            irrelevant: The same of the others. NaN for a label that has no area.
-        """
 
     @property
     def _prefix(self) -> str:
@@ -192,6 +244,7 @@ class _LabelArea(LabelValues):
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
         relevant, scores, buckets = states["relevant"], states["scores"], self.bound_buckets
         inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
+        alike = torch.arange(self.bins) == (UNSTORED if self.bins == FINEST else self.bins)
         height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
         blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
         if self.average == "micro":
@@ -199,10 +252,10 @@ class _LabelArea(LabelValues):
             for *kept, labels in blocks:
                 for total, part in zip(sums, kept, strict=True):
                     total.index_add_(0, labels, part.cpu())
-            return self._area(sums[0], sums[1] - sums[0])
+            return AREAS[self.area](sums[0], sums[1] - sums[0], alike)
         areas = torch.empty(3, len(inside), dtype=torch.float64)  # first: small tensors between large ones cost memory
         for place, (own, of_all, _) in zip(torch.split(areas, height, dim=1), blocks, strict=True):
-            place.copy_(self._area(own.cpu(), (of_all - own).cpu()))
+            place.copy_(AREAS[self.area](own.cpu(), (of_all - own).cpu(), alike))
         if self.average == "none":
             return areas
         support = relevant.sum(dim=1).double().cpu() if self.average == "weighted" else torch.ones(len(inside)).double()
@@ -258,15 +311,7 @@ class LabelAUC(_LabelArea):
 
     stem = "auc"
     peer = "roc_auc_score"
-
-    def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
-        ends = relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
-        pairs = _sum_of_products(*ends)
-        below = irrelevant.cumsum(dim=1) - irrelevant
-        right, unsure = (_sum_of_products(relevant, others) for others in (below, irrelevant))
-        tied = (relevant * irrelevant)[:, UNSTORED].double() if self.bins == FINEST else 0.0
-        found = right + tied / 2, right + unsure * 0.5, right + unsure - tied / 2
-        return torch.stack([one / pairs for one in found]).clamp(max=1.0)
+    area = "roc"
 
 
 @final
@@ -298,41 +343,7 @@ class LabelAP(_LabelArea):
 
     stem = "ap"
     peer = "average_precision_score"
-
-    def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
-        label, place = relevant.nonzero(as_tuple=True)
-        own, others = relevant[label, place], irrelevant[label, place]
-        total = relevant.sum(dim=1)
-        above = total[label] - relevant.cumsum(dim=1)[label, place]
-        worse_above = (irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1))[label, place]
-        # P of a relevant row in a bin is TP / (TP + FP) with TP from above + 1 to above + own. Least: the others of the
-        # bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
-        found = (above + own).double()
-        middle, high = (own * (found / (found + wrong)) for wrong in (worse_above + others, worse_above))
-        low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
-        tied = (place == UNSTORED) & (self.bins == FINEST)
-        low, high = (torch.where(tied, middle, end) for end in (low, high))
-        sums = torch.zeros(3, *relevant.shape, dtype=torch.float64)
-        sums[:, label, place] = torch.stack([low, middle, high])
-        return (ordered_sum(sums) / total).clamp(max=1.0)
-
-
-def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
-    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to own, float64.
-
-    It is own - wrong (H(x + own) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
-    one by one, the others by Euler's and Maclaurin's formula around x + 1/2, exact to float64 from there on.
-    """
-    start, left = (above + wrong).double(), own.double()
-    terms = torch.zeros_like(start)
-    for _ in range(24):  # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 / x
-        terms += torch.where(left >= 1, 1 / (start + 1), 0.0)
-        start, left = start + (left >= 1), (left - 1).clamp(min=0)
-    first, last = start + 0.5, start + left + 0.5
-    rest = torch.log1p(left / first)
-    for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
-        rest += factor * (last**-power - first**-power)
-    return own - wrong * (terms + rest)
+    area = "precision"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from tailmetrics.metrics.areas import AREAS, Area
 
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -249,7 +252,7 @@ class AreaRows:
     bins: NDArray[np.integer]
     relevant: Flags
     inside: Flags
-    area: Literal["roc", "precision"] = "roc"
+    area: Area = "roc"
     average: Literal["macro", "weighted", "micro"] = "macro"
     marks: NDArray[np.integer] | None = None
 
@@ -269,15 +272,16 @@ class AreaRows:
             cell = (places[some] - start) * size + bins[some]
             shape = min(step, num_labels - start), size
             above, below = (
-                np.bincount(cell[relevant[some] == wanted], minlength=shape[0] * size).reshape(shape).astype(np.float64)
+                np.bincount(cell[relevant[some] == wanted], minlength=shape[0] * size).reshape(shape)
                 for wanted in (True, False)
             )
-            found, of_relevant, of_others = (_roc if self.area == "roc" else _precision)(above, below)
-            areas[start : start + step] = found
             last = np.zeros(shape[0] * size, np.int64)
             last[cell] = marks[some]
-            differ = np.bincount(cell[marks[some] != last[cell]], minlength=last.size).reshape(shape) > 0
-            off[start : start + step] = self._off(above, below, differ)
+            alike = np.bincount(cell[marks[some] != last[cell]], minlength=last.size).reshape(shape) == 0
+            least, found, most = AREAS[self.area](*map(torch.from_numpy, (above, below, alike))).numpy()
+            areas[start : start + step] = found
+            off[start : start + step] = np.maximum(most - found, found - least)
+            of_relevant, of_others = (_roc if self.area == "roc" else _precision)(above, below, found[:, None])
             slopes[some] = np.where(relevant[some], of_relevant.reshape(-1)[cell], of_others.reshape(-1)[cell])
         known = ~np.isnan(areas)
         weights = np.where(known, support if self.average == "weighted" else 1.0, 0.0)
@@ -295,33 +299,6 @@ class AreaRows:
             weights * beyond / max(total, 1), areas, shares.ravel(),
         )  # fmt: skip
         return replace(influence, off=float((weights * np.where(known, off, 0)).sum() / max(total, 1)))
-
-    def _off(self, relevant: Array, others: Array, differ: Flags) -> Array:
-        """Return how far the area of each label may be from that of its scores, shape (L,).
-
-        As the ``error_bounds()`` of :class:`tailmetrics.LabelAUC` and :class:`tailmetrics.LabelAP`: of a bin all others
-        come before its relevant rows, or behind.
-
-        Args:
-            relevant: Shape (L, B), how many relevant rows each bin has.
-            others: Shape (L, B), how many other rows.
-            differ: Shape (L, B), where scores of a bin differ.
-        """
-        m, n = relevant.sum(axis=1), others.sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.area == "roc":
-                return np.asarray((relevant * others * differ).sum(axis=1) / (2 * m * n))
-            from scipy.special import digamma  # tailmetrics.significance is imported without the extras
-
-            at = (relevant > 0) & differ
-            true, false = (np.flip(np.flip(some, 1).cumsum(axis=1), 1)[at] for some in (relevant, others))
-            r, wrong = relevant[at], false - others[at]
-            middle = r * true / (true + false)
-            best = r * true / (true + wrong) - middle
-            # the sum of (true - r + i) / (true - r + i + false) over i = 1 to r
-            worst = middle - r + false * (digamma(true + false + 1) - digamma(true - r + false + 1))
-            ends = (np.bincount(at.nonzero()[0], weights=end, minlength=len(m)) for end in (best, worst))
-            return np.asarray(np.maximum(*ends) / m)
 
 
 Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]
@@ -406,36 +383,32 @@ OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
 """What rows add to the counts of labels, of one value that is an average over labels."""
 
 
-def _roc(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
-    """Return the area of each label, and what one more relevant row, or one more other row, of a bin adds to it.
+def _roc(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
+    """Return what one more relevant row, or one more other row, of a bin adds to the area of each label.
 
-    A = sum_b R_b (O_<b + O_b / 2) / (m n). Shape (L,), (L, B), (L, B), from counts of shape (L, B).
+    A = sum_b R_b (O_<b + O_b / 2) / (m n). Shape (L, B) each, from counts of shape (L, B) and areas of shape (L, 1).
     """
     m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         beaten = (others.cumsum(axis=1) - others / 2) / n
         beating = (m - relevant.cumsum(axis=1) + relevant / 2) / m
-        area = (relevant * beaten).sum(axis=1, keepdims=True) / m
-        of_relevant = (beaten - area) / np.sqrt(m * np.maximum(m - 1, 1))
-        of_others = (beating - area) / np.sqrt(n * np.maximum(n - 1, 1))
-    return area[:, 0], of_relevant, of_others
+        of_relevant = (beaten - area) / np.sqrt(m * np.maximum(m - 1.0, 1))
+        of_others = (beating - area) / np.sqrt(n * np.maximum(n - 1.0, 1))
+    return of_relevant, of_others
 
 
-def _precision(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
-    """Return the average precision of each label, and what one more row of a bin adds to it, as :func:`_roc` does.
+def _precision(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
+    """Return what one more row of a bin adds to the average precision of each label, as :func:`_roc` does.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above.
     """
     m = relevant.sum(axis=1, keepdims=True)
     true, false = (np.flip(np.flip(some, 1).cumsum(axis=1), 1) for some in (relevant, others))
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = true + false
+        both = (true + false).astype(np.float64)
         precision = np.where(both > 0, true / both, 0.0)
-        area = (relevant * precision).sum(axis=1, keepdims=True) / m
         # a row in bin b stands among those above every lower bin, too
         gains = np.where(both > 0, relevant * false / both**2, 0.0).cumsum(axis=1)
         costs = np.where(both > 0, relevant * true / both**2, 0.0).cumsum(axis=1)
         factor = np.sqrt(m / np.maximum(m - 1, 1))
-        of_relevant, of_others = factor * (precision + gains - area) / m, -factor * costs / m
-    has_both = (m > 0) & (others.sum(axis=1, keepdims=True) > 0)
-    return np.where(has_both, area, np.nan)[:, 0], of_relevant, of_others
+        return factor * (precision + gains - area) / m, -factor * costs / m
