@@ -85,7 +85,7 @@ def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
     return found
 
 
-def roc_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
+def _roc_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
     """Return areas under ROC curves: the least there can be, that of scores rounded to their bins, the largest.
 
     Args:
@@ -104,8 +104,8 @@ def roc_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
     return torch.stack([one / pairs for one in found]).clamp(max=1.0)
 
 
-def precision_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
-    """Return average precisions as :func:`roc_areas` returns areas."""
+def _precision_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
+    """Return average precisions as :func:`_roc_areas` returns areas."""
     label, place = relevant.nonzero(as_tuple=True)
     own, others = relevant[label, place], irrelevant[label, place]
     total = relevant.sum(dim=1)
@@ -142,7 +142,10 @@ def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
 
 
 Area: TypeAlias = Literal["roc", "precision"]
-AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {"roc": roc_areas, "precision": precision_areas}
+AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
+    "roc": _roc_areas,
+    "precision": _precision_areas,
+}
 
 
 class _LabelArea(LabelValues):
