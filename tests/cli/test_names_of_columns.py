@@ -116,11 +116,11 @@ def test_what_does_not_fit(call, options, problem):
 
 def test_columns_of_predictions_stand_alone(given, tailmetrics):
     """One column of predictions named, all other names are the target's: the hint says so, with the option to add."""
-    words = given(preds="hadm_id,code,prob\na,x,1\n", target="hadm_id,code\na,x\n")
-    words += ["--columns.query", "hadm_id", "--columns.item", "code", "--metrics+=MRR"]
+    words = given(preds="stay,code,prob\na,x,1\n", target="stay,code\na,x\n")
+    words += ["--columns.query", "stay", "--columns.item", "code", "--metrics+=MRR"]
     status, _, err = tailmetrics("evaluate", *words, "--preds-columns.score", "prob")
     assert status == 2
     assert "hint: --preds-columns takes the place of all of --columns for predictions: " in err
     assert "--preds-columns.query NAME" in err
-    named = ["--preds-columns.query", "hadm_id", "--preds-columns.item", "code"]
+    named = ["--preds-columns.query", "stay", "--preds-columns.item", "code"]
     assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob", *named)[0] == 0

@@ -113,15 +113,15 @@ def test_words_that_do_not_fit(words, said, tailmetrics, tmp_path, monkeypatch):
 def test_notes_are_said_once(config, tailmetrics, tmp_path):
     """What a reader decided is a note on stderr, one line each, and the status is 0; comparisons do not repeat it."""
     (tmp_path / "p.csv").write_text("user_id,item_id,rating\na,x,1\n")
-    (tmp_path / "y.csv").write_text("user_id,item_id,rating\na,x,1\n")
+    (tmp_path / "y.csv").write_text("user_id,item_id,rating,time\na,x,1,5\n")
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
     table = tmp_path / "rows.parquet"
     status, _, err = tailmetrics("evaluate", "--config", config(BY_DECILE), *files, "--quiet", "--per-row", table)
     assert (status, b"is the query" in pq.read_metadata(table).metadata[METADATA]) == (0, False)
     taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
     assert err.splitlines() == [
-        f"note: {tmp_path / name}: {taken.format(value)}--columns.query NAME chooses another one."
-        for name, value in (("y.csv", "gain"), ("p.csv", "score"))
+        f"note: {tmp_path / name}: {taken.format(value)}{unread}--columns.query NAME chooses another one."
+        for name, value, unread in (("y.csv", "gain", "not read: 'time'; "), ("p.csv", "score", ""))
     ]
 
 

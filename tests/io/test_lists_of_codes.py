@@ -86,6 +86,24 @@ def test_a_column_of_lists_among_others(tmp_path, field):
     assert caught.value.hint.startswith("its columns are SUBJECT_ID, HADM_ID, TEXT, LABELS, length;")
 
 
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("hadm_id,LABELS", "a,A00;B20\nb,C10"),
+        ("hadm_id,icd_code", "a,A00\na,B20\nb,C10"),
+        ("image,class", "a,cat\nb,dog"),
+    ],
+)
+def test_columns_of_medical_codes_and_of_classes_are_known(tmp_path, header, cells):
+    """No option is needed for the names that MIMIC and lists of images have."""
+    path = tmp_path / "y.csv"
+    path.write_text(f"{header}\n{cells}\n")
+    with pytest.warns(DataFileNote, match=f"column '{header.partition(',')[0]}' is the query"):
+        found = read_target(path)
+    assert list(found.row_names) == ["a", "b"]
+    assert labels_of(found) == ([["cat"], ["dog"]] if "class" in header else [["A00", "B20"], ["C10"]])
+
+
 @pytest.mark.parametrize(("separator", "said"), [(" ", "labels; "), ("; ", "labels, separated by ';'; ")])
 def test_a_note_says_what_separates_labels(tmp_path, separator, said):
     """The note names it; blanks, the usual form, are not named."""

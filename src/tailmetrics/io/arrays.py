@@ -150,7 +150,8 @@ class ArraySource(Source):
         parts = array if isinstance(array, tuple) else (array,)
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             held = ", ".join(type(part).__name__ for part in parts)
-            raise DataFileError(self.path, f"holds {held}, not an array", hint=hint)
+            apart = f"{hint} Save each tensor in a file of its own." if "dict" in held else hint
+            raise DataFileError(self.path, f"holds {held}, not an array", hint=apart)
         first, kinds = parts[0], "".join(_kind(part) for part in parts)
         if len(parts) > 1:
             fits = "preds" in roles and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
@@ -162,6 +163,7 @@ class ArraySource(Source):
             fits = kinds in "if" and first.ndim > 1
         if not fits:
             held = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
+            hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5." if kinds == "b" else ""
             words = " or ".join("predictions" if role == "preds" else "targets" for role in roles)
             raise DataFileError(self.path, f"holds {held}, which cannot be {words}", hint=hint)
 

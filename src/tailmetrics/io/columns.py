@@ -74,9 +74,10 @@ class Columns:
 _DEFAULTS = {one.name: one.default for one in fields(Columns)}
 
 USUAL = {
-    "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid reviewerid",
+    "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid reviewerid "
+    "hadmid noteid",
     "item": "item itemid iid doc docid docno document documentid corpusid passage passageid pid product productid "
-    "movie movieid article articleid asin track trackid song songid book bookid poi location locationid",
+    "movie movieid article articleid asin track trackid song songid book bookid poi location locationid icdcode",
     "score": "score rating prediction predicted pred probability prob similarity",
     "gain": "gain score rating relevance rel grade label",
     "rank": "rank ranking position pos",
@@ -84,9 +85,11 @@ USUAL = {
 """Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
 LISTED = {
     "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
-    "target": "items itemids target targets relevant articles articleid groundtruth positives codes",
+    "target": "items itemids target targets relevant articles articleid groundtruth positives codes labels class",
 }
 """Names of columns of lists, written alike."""
+MANY_COLUMNS = 30
+"""Above this many, errors name three columns alone: a line or two of a terminal."""
 IDS = {"id", "label", "labelid", "index"}
 """Names of the field of a struct that holds the label, beside those of an item."""
 TYPED = re.compile(r":(token|float)(_seq)?$")
@@ -159,7 +162,8 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
     if guessed and role is not None:
         said = ", ".join(f"column {name!r} is the {field}" for field, name in guessed.items())
         said += ", least first" if "rank" in guessed else ""
-        first = next(iter(guessed))
+        first, unread = next(iter(guessed)), [repr(name) for name in header if name not in found.values()]
+        said += f"; not read: {', '.join(unread[:3])}{' …' * (len(unread) > 3)}" if unread else ""
         note(path, f"{said}; columns=Columns({first}=NAME) chooses another one.")
     query, item = found["query"], found["item"]
     assert query is not None
@@ -195,14 +199,20 @@ def _find(
         return None
     if not candidates or candidates[0] not in header:
         also = ", columns=Columns(rank=NAME) which one is the rank" if field == "score" else ""
-        hint = (
-            f"its columns are {', '.join(header)}; columns=Columns({field}=NAME) says which one is the {field}{also}."
-        )
+        hint = f"its columns are {in_words(header)}; columns=Columns({field}=NAME) says which one is the {field}{also}."
         raise DataFileError(path, f"there is no column {name!r}", where, hint)
     if list(header).count(candidates[0]) > 1:
         hint = "give every column a name of its own."
         raise DataFileError(path, f"there are several columns {candidates[0]!r}", where, hint)
     return candidates[0]
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return the names of columns, as an error lists them: those of a wide table are the labels of a matrix."""
+    if len(names) <= MANY_COLUMNS:
+        return ", ".join(names)
+    said = f"{', '.join(names[:3])} and {len(names) - 3:,} more"
+    return f"{said} (where each column is a label, write their numbers as an array, numpy.save)"
 
 
 class Opening(NamedTuple):

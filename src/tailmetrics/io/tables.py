@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tailmetrics.io.columns import IDS, LISTED, Chosen, Columns, Opening, Role, choose, is_usual, plain
+from tailmetrics.io.columns import IDS, LISTED, Chosen, Columns, Opening, Role, choose, in_words, is_usual, plain
 from tailmetrics.io.database import literal, named, quoted
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
@@ -149,7 +149,10 @@ def open_table(path: str | FilePath) -> Table:
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-HINT = "name its columns: columns=Columns(ids=NAME), and so on for scores, labels and gains."
+HINT = (
+    "columns=Columns(ids=NAME), and so on for scores, labels and gains, names columns of lists; "
+    "columns=Columns(query=NAME), and so on for item and score, those of a line for each item."
+)
 LINED_ROWS = 2**12
 """Rows whose entries are made lines at a time: at 1,000 entries a row four million."""
 
@@ -367,9 +370,8 @@ def _column(table: Table, name: str, fits: Any, needed: str, also: Any = None) -
 
 
 def _lacks(table: Table, name: str) -> DataFileError:
-    return DataFileError(
-        table.path, f"has no column {name!r}; its columns are {', '.join(table.schema.names)}", hint=HINT
-    )
+    problem = f"has no column {name!r}; its columns are {in_words(table.schema.names)}"
+    return DataFileError(table.path, problem, hint=HINT)
 
 
 def _is_list(kind: Any) -> bool:
