@@ -58,7 +58,7 @@ native: $(READY)  ## compile the C file of the ranking anew
 sanitized: $(READY)  ## run the tests of the C file under the sanitizers of gcc: memory and undefined behaviour
 	CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g" ASAN_OPTIONS=detect_leaks=0 \
 		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
-		$(BIN)/python -m pytest --capture=no tests/ranking/test_native.py tests/ranking/test_kernels.py
+		$(BIN)/python -m pytest --capture=no tests/ranking/test_kernels.py
 
 docs: $(READY)  ## build the documentation; a broken link fails
 	$(BIN)/zensical build --strict --clean

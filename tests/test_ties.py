@@ -126,12 +126,12 @@ DEPTHS = [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))]
 @pytest.mark.slow
 def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any], ties: Any) -> None:
     """Of each row and bucket the least and the largest value of all orders, also where a list ends among equal scores."""
+    rules = [{"empty_target_action": "neg", **({} if by else {"num_labels": 7}), **given, **by} for by in DEPTHS]
+    made = [[getattr(tailmetrics, name)(**rule, **more) for more in ({}, {"ties": ties})] for rule in rules]
     for number, (scores, gains) in enumerate(rows(28)):
-        by = DEPTHS[number % len(DEPTHS)]
         if not scores.isfinite().any():
             continue
-        rule = {"empty_target_action": "neg", **({} if by else {"num_labels": 7}), **given, **by}
-        listed, metric = (getattr(tailmetrics, name)(**rule, **more) for more in ({}, {"ties": ties}))
+        listed, metric = made[number % len(DEPTHS)]
         lists = all_orders(*scores[0].tolist())
         every = listed.row_values(Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7))
         found = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))

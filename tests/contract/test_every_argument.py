@@ -301,16 +301,16 @@ def pairs_of_updates() -> Iterator[tuple[str, str]]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("argument", "form"), list(pairs_of_updates()))
 def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -> None:
-    """In every form of input, of two classes of three by turns, on a batch on which it matters: never neither."""
+    """In every form of input, of one class of three by turns, on a batch on which it matters: never neither."""
     given = GIVEN[argument]
     accepted = 0
     turn = [*GIVEN].index(argument) + FORMS.index(form)
     for number, name in enumerate(REGISTRY):
-        if (number + turn) % 3 == 0:
+        if (number + turn) % 3:
             continue
         without, found = (outcome(form, name, given, with_it) for with_it in (False, True))
         accepted += isinstance(found, Tensor)
-        if isinstance(found, Tensor) and not given.broken and (number + turn) % 3 == 1:
+        if isinstance(found, Tensor) and not given.broken:
             with force_plain():
                 plain = outcome(form, name, given, True)
             assert isinstance(plain, Tensor), (name, plain)
@@ -332,4 +332,4 @@ def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -
             assert changed, (name, found)
     refused = form == "ranking beside arguments" or (argument == "indexes" and form != "flat")
     refused |= argument == "duplicates" and form in ("CSR", "chunks")
-    assert accepted == 0 if refused else accepted > 10
+    assert accepted == 0 if refused else accepted > 3

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
-import sys
 import warnings
 from fractions import Fraction
 from random import Random
@@ -19,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import processes
 from cases import NUM_LABELS, data, fed, floats, rows_of
 from contract.forms import candidates, csr_scores
 from exactness.bits import bits_of
@@ -276,7 +275,8 @@ def test_the_f_score_of_averages(labels: str) -> None:
 PEAK = """
 import resource, sys, torch
 from tailmetrics import LabelAP
-used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+def used():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 def measured(labels):
     metric = LabelAP(num_labels=labels)
     for _ in range(2):
@@ -286,14 +286,13 @@ def measured(labels):
     return sum(state.nbytes for state in metric.metric_state.values())
 measured(64)
 before = used()
-print(measured(2000), used() - before)
+found = measured(2000), used() - before
 """
 
 
 @pytest.mark.slow
 def test_the_peak_of_memory_is_that_of_the_states() -> None:
     """Making, updating, computing and resetting 2,000 labels of 4,096 bins takes 131 MB of states, and no copy of one."""
-    out = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True).stdout
-    states, peak = map(int, out.split())
+    states, peak = processes.found_by(PEAK)
     assert states == 16 * 4096 * 2000
     assert peak < 1.25 * states  # a copy of one of both states is half as much again

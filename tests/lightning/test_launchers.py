@@ -12,7 +12,7 @@ import pytest
 import processes
 
 SCRIPT = """
-import io, warnings
+import io, multiprocessing, warnings
 import torch
 from counted import Given, Model, callback, loader, trainer
 from pytorch_lightning.strategies import DDPStrategy
@@ -31,6 +31,7 @@ def values_of(strategy, validated):
     return {type(key) for key in values} == {str}, float(values["val/recall@5/decile_9/dataloader_idx_0"])
 
 warnings.simplefilter("ignore")
+multiprocessing.set_forkserver_preload(["counted"])  # once for both workers, which are sent the model and the callback
 found = [values_of("ddp_notebook", True), values_of(DDPStrategy(start_method=start), False)]
 """
 

@@ -1,14 +1,19 @@
-"""Every step has its definition's bits in each of its forms: plain, on the CPU, and in C on any number of threads."""
+"""Every step has its definition's bits in each of its forms: plain, on the CPU, and in C on any number of threads.
+
+And what the C file refuses, and whether it is used.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 import tailmetrics
+from hatch_build import compile_native
 from tailmetrics import LabelBuckets, Ranking
 from tailmetrics.metrics._states import Alike
 from tailmetrics.metrics._ties import tied_across
@@ -18,6 +23,7 @@ from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
 from tailmetrics.ranking._matrices import plain_top_k
 from tailmetrics.ranking._reading import Lists
+from tailmetrics.testing import show_versions
 
 FORMS = {"plain": PLAIN, "torch": CpuKernels(), **({"C": NativeKernels()} if native.available() else {})}
 THREADS = [1, 2, 3, 4, 40]
@@ -323,3 +329,69 @@ def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(kernels: Kerne
             wanted = values.sort(dim=1, descending=True).values[:, : best.shape[1]]
             assert torch.equal(best, wanted)
             assert bool((values.sum(dim=1) - wanted.sum(dim=1) < 1e-9).all()) or best.shape[1] == k
+
+
+@pytest.mark.usefixtures("library")
+def test_every_half_is_read_as_the_number_it_is() -> None:
+    """All 65,536 patterns of bits of either half type, subnormal ones and NaN included, sorted in rows of 1,024 by chance."""
+    every = torch.randperm(2**16, generator=torch.Generator().manual_seed(0)).sub(2**15).to(torch.int16).view(64, -1)
+    for scores in (every.view(torch.float16), every.view(torch.bfloat16)):
+        values, ids, *_ = native.top_k(scores, 1024, 1)
+        wanted, wanted_ids = plain_top_k(scores, 1024)
+        torch.testing.assert_close(values.double(), wanted.double(), rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(ids, wanted_ids)
+
+
+@pytest.mark.usefixtures("library")
+def test_no_memory_behind_a_table_is_read() -> None:
+    """Ids that are no column of a mask, more labels than a row may have, labels and buckets without a place are refused."""
+    ids, mask = torch.tensor([[3, 30]]), torch.ones(1, 30, dtype=torch.bool)
+    starts, nothing = torch.tensor([0, 2]), _hits.Hits(torch.empty(1, 0).long(), torch.empty(1, 0).long(), None)
+    for call in (
+        lambda: native.hits(ids, mask, 30, 1),
+        lambda: native.hits(ids, ids.view(-1), 1, 1, starts),
+        lambda: native.within_buckets(ids, torch.zeros(9, dtype=torch.uint8), 1, nothing, 1),
+        lambda: native.within_buckets(ids, torch.full((31,), 4, dtype=torch.int32), 4, nothing, 1),
+    ):
+        with pytest.raises(IndexError, match="larger than the labels"):
+            call()
+
+
+@pytest.mark.usefixtures("library")
+def test_check_of_what_holds_no_id() -> None:
+    """No rows, no places, and nothing but -1, which may stand any number of times."""
+    for shape in ((0, 4), (4, 0)):
+        assert native.check_lists(torch.empty(shape, dtype=torch.int64), 2) == (0, -1, None, None)
+    assert native.check_lists(torch.full((9, 5), -1), 2) == (-1, -1, None, None)
+
+
+def test_versions_say_which_form_reads_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    """A report of a bug names the versions and the form."""
+    show_versions()
+    lines = capsys.readouterr().out.splitlines()
+    assert f"torch {torch.__version__}" in lines
+    assert lines[-1].startswith(f"batches on the CPU are read in {'C' if native.available() else 'torch'} (")
+
+
+def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that is not there, nor what is no library: the forms of torch run, and the description says why."""
+    assert native.load(library)[1] == f"C ({library})"
+    (tmp_path / "_native.so").write_bytes(b"no library")
+    assert native.load(tmp_path / "_native.so")[0] is None
+    assert native.load(tmp_path / "nothing.so") == (None, "torch (installed without a C compiler)")
+    monkeypatch.setattr(native, "crc32", lambda text: 1)
+    assert native.load(library) == (None, "torch (_native.c has changed since it was compiled: make native)")
+
+
+def test_without_a_compiler_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether there is none or it fails; a library that stood there does not stay behind."""
+    for compiler, reason in (("no-such-compiler", "No such file"), ("false", "failed")):
+        (tmp_path / "_native.so").write_bytes(b"old")
+        monkeypatch.setenv("CC", compiler)
+        assert compile_native(tmp_path / "_native.so") is None
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert reason in said
+        assert not list(tmp_path.iterdir())
