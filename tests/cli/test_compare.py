@@ -259,10 +259,7 @@ def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     (tmp_path / "users.csv").write_text("query,group\n" + "1,u\n" * NUM_ROWS)
     problem, hint = tailmetrics("compare", *paths, "--clusters", tmp_path / "users.csv")[2].splitlines()
     assert problem == f"error: --clusters {tmp_path / 'users.csv'}: holds 401 rows, but there are 400"
-    assert (
-        hint
-        == "hint: these rows have no names: give a text file with the cluster of each row, one per line, no header."
-    )
+    assert hint == "hint: these rows have no names: give a text file with one line for each row, and no header."
 
 
 def test_a_correction_that_is_asked_for(tables, compared):

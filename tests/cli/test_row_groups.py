@@ -89,9 +89,10 @@ def test_a_query_of_two_groups_is_refused(given, tailmetrics):
     ("spec", "said"),
     [
         ("country", "there is no such file"),
-        ("short.txt", "holds the groups of 2 rows, but 60 are evaluated"),
-        ("short.npy", "holds the groups of 2 rows, but 60 are evaluated"),
-        ("pairs.npy", "pairs.npy: holds int64 [60, 2]"),
+        ("short.txt", "holds 2 rows, but there are 60"),
+        ("short.npy", "holds 2 rows, but there are 60"),
+        ("pairs.npy", "holds 120 rows, but there are 60"),
+        ("cube.npy", "cube.npy: holds int64 [60, 2, 1]"),
     ],
 )
 def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said):
@@ -99,6 +100,7 @@ def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said)
     (tmp_path / "short.txt").write_text("a\nb\n")
     np.save(tmp_path / "short.npy", np.array([7, 8]))
     np.save(tmp_path / "pairs.npy", np.zeros((60, 2), int))
+    np.save(tmp_path / "cube.npy", np.zeros((60, 2, 1), int))
     spec = tmp_path / spec if "." in spec else spec
     status, _, err = tailmetrics("evaluate", *grouped[1], "--config", config(*METRICS), "--row-groups", spec)
     assert status == 2

@@ -14,7 +14,7 @@ import pyarrow as pa
 import torch
 
 from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, notes_on_sequences, report_of, stream
-from tailmetrics.cli.inputs import clusters_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
+from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
 from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
@@ -116,7 +116,7 @@ def _compared(
     facts, clusters = first.facts, None
     if options.clusters is not None and (names_a_file(options.clusters) or data.target is not None):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
-        clusters = clusters_of_rows(options.clusters, data, queries, len(names), first.tokens)
+        clusters = groups_of_rows("--clusters", options.clusters, data, queries, len(names), first.tokens)
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
     else:

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from tailmetrics.cli.inputs import (
     Files,
     Inputs,
     RowGroups,
-    clusters_of_rows,
     everywhere,
     facts_of,
+    groups_of_rows,
     label_names,
     local_files,
     open_inputs,
@@ -97,8 +96,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         with ranks.agreement():
             groups, clusters = read_row_groups(data, dataset), None
             if options.clusters is not None:
-                tokens = prod(dataset.preds.sequences[1:])
-                clusters = clusters_of_rows(options.clusters, data, dataset.row_names, dataset.num_rows, tokens)
+                of_rows = dataset.row_names, dataset.num_rows, dataset.tokens
+                clusters = groups_of_rows("--clusters", options.clusters, data, *of_rows)
             evaluation = Evaluation(
                 answerable(metrics, dataset, request),
                 row_groups=None if groups is None else groups.names,
@@ -181,14 +180,14 @@ def report_of(
     if dataset.label_names is not None and data.num_labels is None:
         named, hint = f"these files name, {preds} included", "--string-ids true --num-labels L"
         notes += note_on_catalogue(evaluation.members, len(dataset.label_names), named, hint)
-    if groups is not None and groups.lacking:
-        notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
+    lacking = 0 if groups is None else int((groups.numbers < 0).sum())
+    notes += [f"{lacking:,} rows have no group and count only overall."] * (lacking > 0)
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
 def notes_on_sequences(dataset: Dataset) -> list[str]:
     """Return what to know of scores (B, T, L), for intervals and comparisons that have no clusters."""
-    return [in_options(ALIKE)] if len(dataset.preds.sequences) > 1 else []
+    return [in_options(ALIKE)] if dataset.tokens > 1 else []
 
 
 # -- which metrics --------------------------------------------------------------------------------------------------
@@ -395,7 +394,7 @@ def stream(
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)
-                preds, row_groups = batch.preds, None if groups is None else groups.of(batch.rows).to(ranks.device)
+                preds, row_groups = batch.preds, None if groups is None else groups.numbers[batch.rows].to(ranks.device)
                 target = batch.target
                 if options.ignore_index is not None and target.ndim == 1:  # -1 is no label: such rows are left out, too
                     target = target.where(target != -1, options.ignore_index)
@@ -406,7 +405,7 @@ def stream(
                     moved if isinstance(preds, tuple) else moved[0],
                     target.to(ranks.device),
                     row_groups=row_groups,
-                    tokens=prod(dataset.preds.sequences[1:]),
+                    tokens=dataset.tokens,
                 )
                 evaluation.update(ranking, rows=batch.rows)
                 if write is not None:

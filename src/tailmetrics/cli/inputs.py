@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -329,25 +329,16 @@ MOST = 1000
 """Groups that are taken: each has states of its own."""
 
 
-@dataclass(frozen=True, eq=False)
-class RowGroups:
-    """The groups of this rank's rows.
+class RowGroups(NamedTuple):
+    """The groups of all rows.
 
     Attributes:
-        names: Names of the groups of all rows, sorted.
-        numbers: Shape (rows of this rank,), int16: places among the names, -1 for none.
-        start: Number of this rank's first row.
-        lacking: Number of all rows that have no group.
+        names: Their names, sorted.
+        numbers: Shape (N,), int16: places among the names, -1 for none.
     """
 
     names: tuple[str, ...]
     numbers: Tensor
-    start: int
-    lacking: int
-
-    def of(self, rows: Tensor) -> Tensor:
-        """Return the groups of some rows, given by their numbers."""
-        return self.numbers[rows - self.start]
 
 
 def names_a_file(said: str) -> bool:
@@ -364,52 +355,47 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     said = options.row_groups
     if said is None:
         return None
-    path = said if names_a_file(said) else options.target
-    groups = groups_of_rows("--row-groups", said, options, dataset.row_names)
-    if len(groups) != dataset.num_rows:
-        problem = f"{path}: holds the groups of {len(groups)} rows, but {dataset.num_rows} are evaluated"
-        raise CommandError(problem, "give one group for each row, an empty one for rows that count only overall.")
+    groups = groups_of_rows("--row-groups", said, options, dataset.row_names, dataset.num_rows, dataset.tokens)
     known = sorted({name for name in groups if name})
     if not known or len(known) > MOST:
         problem = f"--row-groups {said}: names {len(known):,} groups"
         raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
     places = {name: place for place, name in enumerate(known)}
-    numbers = [places.get(name or "", -1) for name in groups[dataset.start : dataset.stop]]
-    lacking = sum(not name for name in groups)
-    return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start, lacking)
+    return RowGroups(tuple(known), torch.tensor([places.get(name or "", -1) for name in groups], dtype=torch.int16))
 
 
-def clusters_of_rows(
-    said: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, tokens: int
+def groups_of_rows(
+    option: str, said: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, tokens: int
 ) -> list[str | None]:
-    """Return the cluster of each row that ``--clusters`` tells, one for each row or for each sequence of ``tokens``."""
-    clusters = groups_of_rows("--clusters", said, options, queries)
-    if len(clusters) * tokens == num_rows:
-        clusters = [one for one in clusters for _ in range(tokens)]
-    if len(clusters) != num_rows:
-        problem = f"--clusters {said}: holds {len(clusters):,} rows, but there are {num_rows:,}"
-        hint = "these rows have no names: give a text file with the cluster of each row, one per line, no header."
-        if tokens > 1:
-            hint = (
-                f"give one line for each of the {num_rows // tokens:,} sequences, or for each token, padding included."
-            )
-        raise CommandError(problem, hint)
-    return clusters
-
-
-def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
-    """Return the group of each row that an option names: by a file, or by a column of the targets.
+    """Return the group or cluster of each row that an option names: by a file, or by a column of the targets.
 
     Args:
         option: Opens messages.
         said: Its value.
         options: The files.
         queries: The query of each row; None where rows are numbered.
+        num_rows: N.
+        tokens: T where rows are the tokens of sequences, which may have one group for each sequence.
     """
+    groups = _groups(option, said, options, queries)
+    if len(groups) * tokens == num_rows:
+        groups = [one for one in groups for _ in range(tokens)]
+    if len(groups) != num_rows:
+        hint = "these rows have no names: give a text file with one line for each row, and no header."
+        if tokens > 1:
+            hint = (
+                f"give one line for each of the {num_rows // tokens:,} sequences, or for each token, padding included."
+            )
+        raise CommandError(f"{option} {said}: holds {len(groups):,} rows, but there are {num_rows:,}", hint)
+    return groups
+
+
+def _groups(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
+    """Return the groups in the order of the file, or of the queries."""
     own = names_a_file(said)
     path, column = (said, COLUMN) if own else (str(options.target), said)
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
-        return [line or None for line in _lines(path, 2 if option == "--clusters" else 1)]  # those of tokens are (B, T)
+        return [line or None for line in _lines(path, axes=2)]  # those of tokens are (B, T)
     columns = Columns() if own else options.columns
     first = next(iter(Head(path_of(path)).lines), "") if own else ""
     if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # named as in the other files

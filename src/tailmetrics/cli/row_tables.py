@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -196,7 +195,7 @@ class RowTableWriter:
         if options is not None:
             names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, self._names)
-        self._tokens = prod(dataset.preds.sequences[1:])
+        self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}
         self._path = path

@@ -372,7 +372,7 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
         TypeError: If it is a table.
         ValueError: If a query has two values, a Series lacks one, a dict lacks all, or indexes of rows differ.
     """
-    named, tokens = any(map(is_table, beside.values())), getattr(data, "tokens", 1)
+    named, tokens = any(map(is_table, beside.values())), data.tokens
     if is_table(given) and not isinstance(given, Mapping):
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a list by row or a dict by query.")
     if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):

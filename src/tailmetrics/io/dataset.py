@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -129,6 +130,11 @@ class Dataset(Files):
     target: Source
     ignored: Filter | None = None
     duplicates: Literal["error", "first"] = "error"
+
+    @property
+    def tokens(self) -> int:
+        """Rows of a sequence: T of predictions (B, T, L), 1 of others."""
+        return math.prod(self.preds.sequences[1:])
 
     def __iter__(self) -> Iterator[Batch]:
         repeats = self.duplicates == "first"
