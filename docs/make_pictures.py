@@ -225,7 +225,7 @@ def main() -> None:
     torch.set_num_threads(1)  # as the demo does: the same numbers
     counts = icd10_counts()
     write(deciles_figure(counts), "deciles")
-    figure = picture(demo_report(counts))
+    figure = picture(replace(demo_report(counts), references=None))
     figure.set_size_inches(WIDTH, 4.0)
     below = figure.get_supxlabel()
     figure.supxlabel(fill(below, LETTERS), x=0.01, ha="left", fontsize=SMALLEST_TEXT)
