@@ -47,18 +47,29 @@ class Data(LightningDataModule):
     test_dataloader = val_dataloader
 
 
-class ByHeart(LightningModule):
+class Trained(LightningModule):
+    """Has a weight to train, which changes nothing that is evaluated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch: Any) -> Tensor:
+        """Any loss."""
+        return (self.weight - 1) ** 2
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Plain SGD."""
+        return torch.optim.SGD([self.weight], 0.1)
+
+
+class ByHeart(Trained):
     """Returns the stored scores of the rows it is given."""
 
     def __init__(self, sanity_nan: bool = False) -> None:
         super().__init__()
         self.scores = torch.nn.Parameter(scores_and_targets()[0], requires_grad=False)
-        self.weight = torch.nn.Parameter(torch.zeros(()))
         self.sanity_nan = sanity_nan
-
-    def training_step(self, batch: Any) -> Tensor:
-        """A loss that changes nothing that is evaluated."""
-        return (self.weight - 1) ** 2
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Tensor]:
         """What the callback reads; garbage during the sanity check if asked for."""
@@ -69,7 +80,3 @@ class ByHeart(LightningModule):
         return {"preds": scores, "target": target}
 
     test_step = validation_step
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Plain SGD."""
-        return torch.optim.SGD([self.weight], 0.1)

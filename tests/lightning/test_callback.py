@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import counted
 import pytest
 import torch
 from lightning_toy import NUM_LABELS, ByHeart, Data, scores_and_targets
@@ -63,11 +64,11 @@ def numbers_alone(**arguments: Any) -> HeadToTailReport:
     return HeadToTailReport(metrics(), files=False, table=False, **arguments)
 
 
-def trainer(folder: Path, callback: HeadToTailReport | None = None, **more: Any) -> Trainer:
-    """A Trainer that says nothing."""
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(folder), **more}
-    callbacks = [] if callback is None else [callback]
-    return Trainer(**{"accelerator": "cpu", "devices": 1, "max_epochs": 2, "callbacks": callbacks, **quiet})
+def trainer(folder: Path, *callbacks: HeadToTailReport, **more: Any) -> Trainer:
+    """A Trainer of two epochs that says nothing."""
+    return counted.trainer(
+        folder, *callbacks, **{"max_epochs": 2, "logger": CSVLogger(folder), "enable_checkpointing": True, **more}
+    )
 
 
 def same(found: dict[str, float | None], wanted: dict[str, float]) -> None:

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import ROWS, Given, Model, loader, trainer
+from counted import Given, Model, loader, report, trainer
 from pytorch_lightning.loggers import CSVLogger, Logger
-
-import tailmetrics
-from tailmetrics.lightning import HeadToTailReport
 
 pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
 
@@ -37,12 +34,6 @@ class Elsewhere(Logger):
 
     def log_hyperparams(self, params: Any) -> None:
         pass
-
-
-def report(**arguments: Any) -> HeadToTailReport:
-    """A callback with one number and one by bucket."""
-    metrics = [tailmetrics.RecallAtK(k=2), tailmetrics.RecallAtK(k=1, buckets="deciles")]
-    return HeadToTailReport(metrics, **{"label_counts": [1] * ROWS, "table": False, **arguments})
 
 
 def written(folder: Path) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from counted import trainer
 from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
-from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -49,8 +49,7 @@ def metrics(averages: bool = False) -> list[Any]:
 def after_test(folder: Path, model: ByHeart, data: Data, **arguments: Any) -> tuple[HeadToTailReport, Path]:
     """A callback after a test, and the folder of the run."""
     callback = HeadToTailReport(metrics("intervals" in arguments), table=False, **arguments)
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(folder)}
-    run = Trainer(accelerator="cpu", devices=1, callbacks=[callback], **quiet)
+    run = trainer(folder, callback, logger=CSVLogger(folder))
     run.test(model, datamodule=data, verbose=False)
     return callback, Path(run.log_dir)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 from counted import trainer
-from pytorch_lightning import LightningModule
+from lightning_toy import Trained
 from pytorch_lightning.loggers import CSVLogger
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 import tailmetrics
@@ -56,28 +56,24 @@ def expected(*seeds: int, prefix: str = "val/", number: int = ROWS) -> dict[str,
     return {key: float(value) for key, value in metrics.compute().items()}
 
 
-class Model(LightningModule):
+class Model(Trained):
     """Scores are its inputs; logs as every page of TorchMetrics shows it."""
 
     def __init__(self, **log: Any) -> None:
         super().__init__()
         self.metrics, self.log_more = collection(), log
         self.train_metrics = collection("train/")
-        self.weight = nn.Parameter(torch.zeros(()))
 
     def training_step(self, batch: Any) -> Tensor:
         self.train_metrics.update(*batch)
         self.log_dict(self.train_metrics, on_step=False, on_epoch=True)
-        return (self.weight - 1) ** 2
+        return super().training_step(batch)
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
         self.metrics.update(*batch)
         self.log_dict(self.metrics, on_step=False, on_epoch=True, **self.log_more)
 
     test_step = validation_step
-
-    def configure_optimizers(self) -> Any:
-        return torch.optim.SGD([self.weight], 0.1)
 
 
 def same(found: Any, wanted: dict[str, float]) -> None:

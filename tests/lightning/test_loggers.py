@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import ROWS, Model, loader, trainer
+from counted import ROWS, Model, loader, report, trainer
 from pytorch_lightning.loggers import CSVLogger
-
-import tailmetrics
-from tailmetrics.lightning import HeadToTailReport
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def report(**arguments: Any) -> HeadToTailReport:
-    """A callback with one number and one by bucket."""
-    metrics = [tailmetrics.RecallAtK(k=2), tailmetrics.RecallAtK(k=1, buckets="deciles")]
-    return HeadToTailReport(metrics, **{"num_labels": ROWS, "table": False, **arguments})
 
 
 def fitted(folder: Path, logger: Any, **arguments: Any) -> Any:
