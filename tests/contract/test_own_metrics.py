@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import tailmetrics
-from cases import Case, registered
+from cases import OF_EACH_BASE, Case, registered
 from tailmetrics import RatioMetric, RecallAtK, RowMeanMetric, TopKCollection
 from tailmetrics.metrics import COUNT, REAL, REGISTRY, divide
 from tailmetrics.ranking import Ranking, TargetRanks
@@ -213,9 +213,9 @@ def test_a_class_without_a_stem_has_its_name_as_key() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REGISTRY)
-def test_every_metric_of_the_library_is_lawful(name: str) -> None:
-    """With arguments that do for it."""
+@pytest.mark.parametrize("name", OF_EACH_BASE)
+def test_a_metric_of_each_base_is_lawful(name: str) -> None:
+    """Of the library, with arguments that do for it."""
     arguments = {"min_recall": 0.5} if name == "KForRecall" else {"k": [1, 4]} if name.endswith("AtK") else {}
     assert isinstance(registered(name), REGISTRY[name])
     check_metric(REGISTRY[name], **arguments)

@@ -22,12 +22,11 @@ from tailmetrics.ranking._device import force_plain
 
 @pytest.fixture(autouse=True)
 def gc_by_hand() -> Iterator[None]:
-    """Let Python look for circles only where a test says so, and only among what is made from now on."""
+    """Let Python look for circles only where a test says so, and never again among what is there already."""
     gc.collect()
     gc.freeze()
     gc.disable()
     yield
-    gc.unfreeze()
     gc.enable()
 
 

@@ -162,8 +162,9 @@ class TopKMetric(ConfiguredMetric):
         if not self.is_bound:
             return
         keep = getattr(self, "_keep_states", False)
-        for name, state in {**self._states(), **self._tie_states()}.items():
-            self._declared[name], self._names[name] = state, self._full_name(name, state)
+        self._declared = {**self._states(), **self._tie_states()}
+        self._names = self._full_names()
+        for name, state in self._declared.items():
             zero = torch.zeros((), dtype=state.dtype, device=self.device)
             self.add_state(self._names[name], zero, state.reduce, persistent=keep)
             shape = 1 + len(self.row_groups or ()), *state.shape
@@ -182,18 +183,20 @@ class TopKMetric(ConfiguredMetric):
         finally:
             self._expand_defaults()
 
-    def _full_name(self, name: str, state: State) -> str:
+    def _full_names(self) -> dict[str, str]:
         bases = type(self).__mro__
         owner, preparer = (next(one for one in bases if method in vars(one)) for method in ("_states", "_prepare"))
-        if not state.shared or owner is not preparer:
-            return f"{self._identity}_{name}{state.key}"
+        own, unusual = self._identity, self.unusual_settings()
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
         # which rows count, and where an id counts once: what one metric adds is not what another would
-        unusual = {
-            key: value for key, value in self.unusual_settings().items() if key in ("duplicates", "ignore_index")
+        unusual = {key: value for key, value in unusual.items() if key in ("duplicates", "ignore_index")}
+        told_apart = f"_of_{self.num_labels}{groups}" + (f"_{digest_of(unusual)}" if unusual else "")
+        return {
+            name: f"{owner.__name__}_{name}{state.key}{told_apart}"
+            if state.shared and owner is preparer
+            else f"{own}_{name}{state.key}"
+            for name, state in self._declared.items()
         }
-        told_apart = f"_{digest_of(unusual)}" if unusual else ""
-        return f"{owner.__name__}_{name}{state.key}_of_{self.num_labels}{groups}{told_apart}"
 
     @property
     def shares_states(self) -> bool:
