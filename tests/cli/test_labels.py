@@ -165,19 +165,6 @@ def test_a_catalogue_beside_names_is_its_size(tmp_path, given, config, evaluated
     assert found["metrics"]["catalog_coverage@2"] == 0.25
 
 
-def test_numbers_as_label_ids_where_the_number_of_labels_is_given(given, config, evaluated, tailmetrics):
-    """--num-labels L takes whole numbers for label ids and counts all L; an item that is none is named."""
-    files = given(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n")
-    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files]
-    for more, coverage in ((["--num-labels", 8], 0.25), ([], 1)):
-        assert evaluated(*words, *more, warns=())["metrics"]["catalog_coverage@2"] == coverage
-    given(target="query,item\na,x\n")
-    _, _, err = tailmetrics("evaluate", *words, "--num-labels", 8)
-    assert err.splitlines()[1] == (
-        "hint: leave --num-labels out, so that items are numbered as names, or say --string-ids true."
-    )
-
-
 def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):
     """Two runs that show different items count the same catalogue."""
     files = Logs(tmp_path).write("csv")
