@@ -19,6 +19,7 @@ def results(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "rows": report["rows"],
         "labels": sum(row["labels"] for row in report["buckets"]),
+        "labels_by_decile": {row["name"]: row["labels"] for row in report["buckets"]},
         "recall@10": round(report["metrics"]["recall@10"], 4),
         "by_decile": {name: round(value, 4) for name, value in found.items()},
         "within_decile": {name: round(value, 4) for name, value in report["by_bucket"]["recall@10"].items()},
@@ -39,14 +40,17 @@ def sentence(found: dict[str, Any]) -> str:
     Recalls are means over rows; within a bucket, over the rows that have a relevant label there.
 
     >>> deciles = {"decile_10": 0.964, "decile_1": 0.496, "unseen": 0.0}
-    >>> sentence({"recall@10": 0.601, "by_decile": deciles, "unseen_share_of_positives": 0.166})[:71]
-    'Its list of ten holds 60 % of the right codes of a name, on average: 96'
+    >>> found = {"recall@10": 0.601, "by_decile": deciles, "unseen_share_of_positives": 0.166}
+    >>> sentence({**found, "labels_by_decile": {"decile_10": 66, "decile_1": 2698}}).split(". ")[1][:55]
+    'It holds 96 % of those among the 66 most frequent codes'
     """
     by_decile = found["by_decile"]
     unseen = "none" if by_decile["unseen"] == 0 else f"{100 * by_decile['unseen']:.0f} %"
     percent = [f"{100 * value:.0f} %" for value in (found["recall@10"], by_decile["decile_10"], by_decile["decile_1"])]
+    most, rarest = (found["labels_by_decile"][name] for name in ("decile_10", "decile_1"))
     return (
-        f"Its list of ten holds {percent[0]} of the right codes of a name, on average: {percent[1]} of those in the "
-        f"most frequent tenth, {percent[2]} of those in the rarest, and {unseen} of those that training never shows, "
-        f"which are {100 * found['unseen_share_of_positives']:.1f} % of all right codes."
+        f"Its list of ten holds {percent[0]} of the right codes of a name, on average. It holds {percent[1]} of those "
+        f"among the {most} most frequent codes, {percent[2]} of those among the {rarest:,} rarest, and {unseen} of "
+        "those that training never shows, which are "
+        f"{100 * found['unseen_share_of_positives']:.1f} % of all right codes."
     )
