@@ -98,8 +98,8 @@ class Database:
                 return
         self._owner.close()
 
-    def run(self, statement: str, *values: Any, doing: str = "", **arrow: Any) -> None:
-        """Carry out a statement.
+    def run(self, statement: str, *values: Any, doing: str = "", **arrow: Any) -> int:
+        """Carry out a statement, and return how many rows it wrote.
 
         Args:
             statement: SQL.
@@ -111,7 +111,8 @@ class Database:
             for name, table in arrow.items():
                 self._sql.register(name, table)
             with self._watched(doing):
-                self._sql.execute(statement, list(values)).fetchall()
+                found = self._sql.execute(statement, list(values)).fetchall()
+        return int(found[0][0]) if found else 0
 
     def row(self, statement: str, *values: Any) -> Any:
         """Return the first row that a statement finds; None where there is none."""
@@ -237,10 +238,10 @@ def named(path: object) -> str:
 
 
 def trimmed(expression: str) -> str:
-    """Return a text without the blanks around it; other blanks of Unicode may be part of a name."""
+    """Return a text without the blanks around it, null where nothing is left; other blanks may be part of a name."""
     end = " OR ".join(f"ends_with({expression}, chr({code}))" for code in (32, 9, 13))
     # looking at both ends takes a tenth of what trimming takes, and few names have blanks there
-    return f"CASE WHEN {expression} < '!' OR {end} THEN trim({expression}, {WHITE}) ELSE {expression} END"
+    return f"CASE WHEN {expression} < '!' OR {end} THEN nullif(trim({expression}, {WHITE}), '') ELSE {expression} END"
 
 
 def quoted(name: str) -> str:

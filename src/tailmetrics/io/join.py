@@ -15,7 +15,7 @@ from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.files import FilePath
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
-from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Ints, Ragged, Source
 
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
@@ -133,7 +133,7 @@ def join(
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
     rows, found = range(start, stop), {}
     for name, file in files.items():
-        lines = _ordered(database, name, file, values[name].given, rows, len(row_names), labels.width)
+        lines = _ordered(database, name, file, values[name], rows, len(row_names), labels.width)
         found[name] = JoinedSource(file, lines, rows, row_names, labels, values[name].ranked)
     known = {
         "num_rows": len(row_names),
@@ -151,8 +151,10 @@ def join(
 
 def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
     """Return how many queries of the target have no predictions, and how many of the predictions no target."""
-    (missing,) = database.row("SELECT count(*) FROM target_queries ANTI JOIN preds_queries USING (query)")
-    (unmatched,) = database.row("SELECT count(*) FROM preds_queries ANTI JOIN target_queries USING (query)")
+    lacking = "(SELECT count(*) FROM {}_queries ANTI JOIN {}_queries USING (query))"
+    missing, unmatched = database.row(
+        f"SELECT {lacking.format('target', 'preds')}, {lacking.format('preds', 'target')}"
+    )
     if missing and unmatched:
         database.run(
             "CREATE TABLE queries AS SELECT query AS name, 0 AS file FROM preds_queries "
@@ -205,13 +207,14 @@ def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
 
 
 def _ordered(
-    database: Database, name: str, file: KeyedFile, valued: bool, rows: range, num_rows: int, width: int
+    database: Database, name: str, file: KeyedFile, values: Values, rows: range, num_rows: int, width: int
 ) -> Lines:
     """Make a table of the labels and values of the process's lines, which are sorted only where the file is not."""
     doing = f"joining {file.name.name}"
-    value = ", value" if valued else ""
+    value = ", value" if values.given else ""
     number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
     offsets, is_sorted = _offsets(database, name, num_rows)
+    is_sorted = is_sorted and values.lines == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]
     columns = f"t.rowid AS place, id::{number} AS label{value}" + ("" if is_sorted else ", query")
     labelled = f"SELECT {columns} FROM {name} t JOIN labels USING (item)"
@@ -234,9 +237,9 @@ def _ordered(
 
 
 def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:
-    """Return where the lines of each row begin and end when they are in order, and whether the file has that order.
+    """Return where the lines of each row begin and end when they are in order, and whether rows have that order.
 
-    It has where a row's first line has as many lines before it as all rows before it hold.
+    They have where a row's first line has as many lines before it as all rows before it hold.
     """
     offsets = np.zeros(num_rows + 1, np.int64)
     is_sorted = True
@@ -251,5 +254,4 @@ def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:
         offsets[start + 1 : stop + 1] = offsets[start] + np.cumsum(lengths)
         is_sorted = is_sorted and bool(((offsets[start:stop] == first) | (lengths == 0)).all())
     database.run(f"DROP TABLE {name}_queries")
-    (lines,) = database.row(f"SELECT count(*) FROM {name}")
-    return offsets, is_sorted and lines == offsets[-1]
+    return offsets, is_sorted

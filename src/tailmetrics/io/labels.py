@@ -64,25 +64,23 @@ def check_agreement(
     """
     if not as_written:
         _check_written_alike(database, met, word, paths, has_options)
-    lonely = database.row(
-        f"SELECT file FROM {met} WHERE file > 0 GROUP BY file HAVING file NOT IN "
-        f"(SELECT file FROM {met} SEMI JOIN (SELECT name FROM {met} GROUP BY name HAVING count(*) > 1) USING (name)) "
-        "ORDER BY file LIMIT 1"
+    found = database.arrays(
+        "SELECT file, max(files) > 1 AS shared, min(name) AS name FROM "
+        f"(SELECT name, file, count(*) OVER (PARTITION BY name) AS files FROM {met}) GROUP BY file ORDER BY file"
     )
-    others = None if lonely is None else database.row(f"SELECT file FROM {met} WHERE file <> ? LIMIT 1", lonely[0])
-    if lonely is None or others is None:
+    files, names = found["file"].tolist(), found["name"].tolist()
+    lonely = next((place for place, file in enumerate(files) if file > 0 and not found["shared"][place]), None)
+    if lonely is None or len(files) < 2:
         return
-    here, there = (
-        database.row(f"SELECT min(name) FROM {met} WHERE file = ?", file)[0] for file in (lonely[0], others[0])
-    )
-    problem = f"has no {word} in common with {paths[others[0]]}: {there!r} there, {here!r} here"
+    other = int(lonely == 0)
+    problem = f"has no {word} in common with {paths[files[other]]}: {names[other]!r} there, {names[lonely]!r} here"
     if may_differ:
-        note(paths[lonely[0]], problem)
+        note(paths[files[lonely]], problem)
         return
     hint = "check that the two files belong together."
     if word == "label" and has_options:
         hint += " If they do and no prediction is right, pass string_ids=False, which reads labels as whole numbers."
-    raise DataFileError(paths[lonely[0]], problem, hint=hint)
+    raise DataFileError(paths[files[lonely]], problem, hint=hint)
 
 
 def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath], has_options: bool) -> None:

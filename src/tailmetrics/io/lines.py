@@ -59,7 +59,7 @@ class SqlLines:
 
     Attributes:
         source: What stands behind FROM; empty where no statement reads the lines, but ``exact`` alone.
-        query: Expression of the query, VARCHAR; null where a line is not plainly right.
+        query: Expression of the query, VARCHAR; null where it is empty, or a line is not plainly right.
         item: Expression of the item, alike.
         value: Expression of the score or gain, alike; None when the file gives none.
         kind: Type of the values.
@@ -106,14 +106,14 @@ class KeyedFile:
             DataFileError: If a query, an item or a number is missing, or files have other values than the first one.
         """
         values: Values | None = None
-        is_clear = True
+        count, is_clear = 0, True
         said: set[str] = set()
         for path, opens in self.parts:
             with said_once(said):
                 lines = _as_lines(opens(), self.without_values)
             if lines is None:
                 continue
-            found = Values(lines.value is not None, bool(lines.ranks))
+            found = Values(lines.value is not None, bool(lines.ranks), 0)
             is_clear &= lines.ranks is not None
             if values is None:
                 values = found
@@ -125,13 +125,13 @@ class KeyedFile:
                 hint = "all parts need the same form: evaluate parts with ranks apart from parts with scores."
                 problem = "its numbers are ranks" if found.ranked else "its numbers are no ranks"
                 raise DataFileError(path, f"{problem}, unlike those of {self.parts[0][0]}", hint=hint)
-            if not lines.source or not self._takes(database, table, path, lines):
-                self._take_blocks(database, table, path, lines.exact(), found.given)
-        if values is None or not database.row(f"SELECT count(*) FROM {table}")[0]:
+            taken = self._take(database, table, path, lines) if lines.source else None
+            count += self._take_blocks(database, table, path, lines.exact(), found.given) if taken is None else taken
+        if values is None or not count:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
         if not is_clear:
             self._check_scores(database, table)
-        return values
+        return values._replace(lines=count)
 
     def _check_scores(self, database: Database, table: str) -> None:
         """Raise if what would be taken for scores may be ranks, of which less is better.
@@ -154,30 +154,22 @@ class KeyedFile:
             )
             raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
-    def _takes(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> bool:
-        """Write the lines of a file into a table, and return whether they are plainly right; else nothing is left."""
-        chosen = ", ".join(one for one in (lines.query, lines.item, lines.value) if one is not None)
-        wrong = "query IS NULL OR query = ''" + ("" if self.may_lack_items else " OR item IS NULL OR item = ''")
-        wrong += "" if lines.value is None else " OR value IS NULL"
-        (first,) = database.row(f"SELECT count(*) FROM {table}")
-        with database.in_order():
-            database.run("BEGIN")
-            right = False
-            try:
-                insert = f"INSERT INTO {table} SELECT {chosen} FROM {lines.source}"
-                database.run(insert, doing=f"reading {path.name}")
-                found = database.row(f"SELECT 1 FROM {table} WHERE rowid >= {first} AND ({wrong}) LIMIT 1")
-                right = found is None
-            except DatabaseError:
-                pass
-            finally:
-                database.run("COMMIT" if right else "ROLLBACK")
-        return right
+    def _take(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> int | None:
+        """Write the lines of a file into a table, and return how many; None, and nothing is left, if any is unusual."""
+        needed = [lines.query, lines.item, lines.value]
+        said = [f"coalesce({one}, error('unusual'))" for one in needed if one is not None]
+        said[1] = lines.item if self.may_lack_items else said[1]
+        try:
+            with database.in_order():
+                insert = f"INSERT INTO {table} SELECT {', '.join(said)} FROM {lines.source}"
+                return database.run(insert, doing=f"reading {path.name}")
+        except DatabaseError:
+            return None
 
     def _take_blocks(
         self, database: Database, table: str, path: FilePath, blocks: Iterable[Triples], valued: bool
-    ) -> None:
-        """Write blocks of lines into a table; whatever they raise is raised as it was."""
+    ) -> int:
+        """Write blocks of lines into a table, and return how many; whatever they raise is raised as it was."""
         import pyarrow as pa
 
         fields = [("query", pa.large_string()), ("item", pa.large_string())]
@@ -200,7 +192,8 @@ class KeyedFile:
         reader = pa.RecordBatchReader.from_batches(schema, batches())
         try:
             with database.in_order():
-                database.run(f"INSERT INTO {table} SELECT * FROM given", doing=f"reading {path.name}", given=reader)
+                insert = f"INSERT INTO {table} SELECT * FROM given"
+                return database.run(insert, doing=f"reading {path.name}", given=reader)
         except BaseException:
             if raised:
                 raise raised[0] from None
@@ -219,10 +212,12 @@ class Values(NamedTuple):
     Attributes:
         given: Whether there are any.
         ranked: Whether they are minus the ranks of a list.
+        lines: Number of lines.
     """
 
     given: bool
     ranked: bool
+    lines: int
 
 
 def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:

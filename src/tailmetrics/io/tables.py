@@ -461,7 +461,7 @@ def _long(
     if parquet is None or not isinstance(parquet.file, Path):
         return exact()
     query, item = (
-        f"{quoted(name)}::VARCHAR" if name in kinds else literal(partition[name])
+        f"nullif({quoted(name)}::VARCHAR, '')" if name in kinds else literal(partition[name])
         for name in (chosen.query, chosen.item)
     )
     return SqlLines(

@@ -450,16 +450,13 @@ def read_jsonl(asked: Opening) -> SqlLines:
         kinds[fields.value] = "JSON"
     said = ", ".join(f"{literal(name)}: '{kind}'" for name, kind in kinds.items())
     more = "".join(f" OR {quoted(name)} IS NOT NULL" for name in extra)
-    written = fields.value and f"{quoted(fields.value)}::VARCHAR"  # of JSON, only a number begins with - or a digit
-    value = written and (
-        f"CASE WHEN {written} >= '-' AND {written} < ':' THEN {'-' if fields.is_rank else ''}({written}::DOUBLE) END"
-    )
+    sign = "-" if fields.is_rank else ""  # of JSON written as text, only numbers can be cast
     return SqlLines(
         source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{said}}}, compression='none', "
         f"maximum_object_size={LONGEST})",
         query=_id(fields.query, more),
         item=_id(fields.item),
-        value=value,
+        value=fields.value and f"{sign}({quoted(fields.value)}::VARCHAR::DOUBLE)",
         ranks=fields.is_rank,
         exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
@@ -524,9 +521,12 @@ def _id(name: str, more: str = "") -> str:
     what looks like them is left to the parser. Comparisons take a third of what functions of text take.
     """
     one = quoted(name)
-    number = f"{one} < ':' AND ({' OR '.join(f'contains({one}, {literal(sign)})' for sign in '.eE')} OR {one} = '-0')"
-    nested = f"{one} >= '[' AND {one} < '\\' OR {one} >= '{{' AND {one} < '|'"
-    return f"CASE WHEN {number} OR {nested} OR {one} = 'true' OR {one} = 'false'{more} THEN NULL ELSE {one} END"
+    number = (
+        f"{one} < ':' AND ({' OR '.join(f'contains({one}, {literal(sign)})' for sign in '.eE')} OR {one} IN ('', '-0'))"
+    )
+    # most names begin with a capital or a small letter, of which the first two comparisons tell the former
+    other = f"({one} < '\\' OR {one} >= '{{' AND {one} < '|' OR {one} = 'true' OR {one} = 'false')"
+    return f"CASE WHEN {number} OR {one} >= '[' AND {other}{more} THEN NULL ELSE {one} END"
 
 
 # -- XMC --------------------------------------------------------------------------------------------------------------
