@@ -1,7 +1,5 @@
 """A headless Chromium, spoken to over the pipes of its DevTools protocol."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

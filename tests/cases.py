@@ -1,7 +1,5 @@
 """One table of metrics and their arguments, read by the oracle, law and contract tests; and the data they run on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache

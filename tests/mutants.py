@@ -4,8 +4,6 @@ A mutant is the package with one node of one file changed: another comparison, a
 turned around. It survives if every test passes.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import random

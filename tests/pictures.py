@@ -1,7 +1,5 @@
 """Pictures of reports that are left blank, where a test is about something else: drawing takes longer than all the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

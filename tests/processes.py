@@ -1,7 +1,5 @@
 """Processes of their own for tests: torch and TorchMetrics are loaded once, by a server that forks; nothing of ours is."""
 
-from __future__ import annotations
-
 import io
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Where formulas end: infinities, counts as large as data get, several threads, vectors of weights that change."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Each example runs end to end on one package, yields finite values, and computes what its docstrings say."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every preset opens with the command that uses it, loads by class path, and computes what its field calls for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

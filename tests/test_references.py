@@ -1,7 +1,5 @@
 """References: chance, popularity and what is attainable, without a run."""
 
-from __future__ import annotations
-
 import pickle
 from contextlib import nullcontext
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Equal scores: means, worst and best over all their orders, held to every order one by one."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext

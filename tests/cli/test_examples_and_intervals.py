@@ -1,7 +1,5 @@
 """``--examples`` and intervals: what the command line shows of single rows, and how sure a number is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two processes that import the library once and then serve as ranks, or as workers that know nothing of one another."""
 
-from __future__ import annotations
-
 import io
 import os
 from concurrent.futures import ProcessPoolExecutor

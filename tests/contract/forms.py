@@ -1,7 +1,5 @@
 """The same rows in every form that ``update`` accepts, for laws that hold whatever the form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """A batch is added to every state of every member, or to none, wherever it fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

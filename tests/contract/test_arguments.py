@@ -1,7 +1,5 @@
 """Arguments of constructors and functions: a wrong one is a clear error at once, never a wrong number later."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable

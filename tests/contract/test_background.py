@@ -1,7 +1,5 @@
 """Batches that a thread adds beside the program: the same bits, nothing lost, and no number of a batch that changed."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

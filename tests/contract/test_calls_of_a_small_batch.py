@@ -1,7 +1,5 @@
 """What a small batch costs is calls, so they are counted: into torch, and through ``torch.nn.Module``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Labels in pieces: ``rank_chunks`` and ``Ranking.from_shards`` give the bits of ``rank``; shards: test_processes.py."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics together: a member gives what it gives alone, grouped or not, whatever the first batch looks like."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

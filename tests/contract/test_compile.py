@@ -1,7 +1,5 @@
 """The formulas compile into one graph, from a ranking as from its part by bucket."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any

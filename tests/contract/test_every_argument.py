@@ -1,7 +1,5 @@
 """Each argument of each metric shows wherever two metrics must be told apart: states, repr, settings, processes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 Batches without a fault have the values of plain loops: exactness/test_forms.py, contract/test_odd_inputs.py.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable

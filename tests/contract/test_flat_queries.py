@@ -4,8 +4,6 @@ A query's documents may stand anywhere in the batch; ids of queries need no orde
 document that stands first comes first, or with ``ids=`` the lower label. Without ``ids=`` there are no labels.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Warnings and errors that say what to pass instead: whoever follows them literally gets the number of a reference."""
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

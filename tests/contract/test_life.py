@@ -1,7 +1,5 @@
 """TorchMetrics' own way of testing a metric, for every metric: per batch, over batches, copied, saved, reset, reused."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

@@ -1,7 +1,5 @@
 """Under every precision of a Trainer the metrics of a model are those of its scores, and epochs do not leak."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

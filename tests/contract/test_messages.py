@@ -1,7 +1,5 @@
 """What is said to whoever passes what does not fit: each message once, with what arrived and what to do."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

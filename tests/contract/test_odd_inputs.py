@@ -4,8 +4,6 @@ Each input stands beside the same rows written plainly. A class reads both alike
 its bounds; and the form for devices (``force_plain``) gives the same bits.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A metric of one's own, in a file of one's own: as safe as those of the library, or refused by name."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

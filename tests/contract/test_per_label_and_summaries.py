@@ -4,8 +4,6 @@ Gap and spread are over the buckets that have a value and were seen in training:
 standard deviation over the mean (PopREO, PopRSP).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Any

@@ -1,7 +1,5 @@
 """Neither the precision of a model nor that of its scores touches a state or a result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial

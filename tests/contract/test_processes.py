@@ -1,7 +1,5 @@
 """Three gloo processes with uneven batches, the last with none: the bits of one process; what differs raises everywhere."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Each public name by one quick call whose value can be redone by hand; formulas and metrics show theirs in their docstrings."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterator

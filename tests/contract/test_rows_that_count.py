@@ -4,8 +4,6 @@ The law: a metric that is told has, group by group, the value of a plain metric 
 often as it weighs, on the target that is left of the gains. The same bits, but for weights, which are exact to 1e-11.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -4,8 +4,6 @@ What is the bound of an area: scores in one bin count as equal, and may be in an
 out of macro and weighted means. A score of -inf (not retrieved) ties with other such scores.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import warnings

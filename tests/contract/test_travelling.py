@@ -1,7 +1,5 @@
 """States that travel: as bytes, to another metric, to a copy, to TorchScript, to memory; what differs is refused in words."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import zlib

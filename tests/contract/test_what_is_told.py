@@ -1,7 +1,5 @@
 """What would pass for a number of the model, and is one of the data: said once, and in reports."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from functools import partial
@@ -15,6 +13,7 @@ import tailmetrics as tm
 from tailmetrics import LabelBuckets, Ranking, evaluate
 from tailmetrics.cli import main
 from tailmetrics.evaluation.description import captions_of
+from tailmetrics.report import Report
 
 SCORES = torch.rand(10, 20, generator=torch.Generator().manual_seed(0))
 CLASSES = torch.arange(10)
@@ -144,7 +143,7 @@ def test_lists_that_are_longer_than_the_depth_are_said_to_be_cut_once() -> None:
     """In the report, too, whose value by bucket is that of the cut list; not where none is longer, or in scope global."""
     ids = SCORES.argsort(dim=1, descending=True)
 
-    def found(length: int, **given: int | str) -> tm.evaluation.Report:
+    def found(length: int, **given: int | str) -> Report:
         metrics = [make(k=3, buckets="thresholds:11", **given) for make in (tm.RecallAtK, tm.HitRateAtK)]
         lists = [dict(zip(row[:length], range(length, 0, -1), strict=True)) for row in ids.tolist()]
         targets = {f"q{row}": {f"d{label}": 1} for row, label in enumerate(CLASSES.tolist())}

@@ -1,7 +1,5 @@
 """The wrappers of TorchMetrics that make sense around a metric that reads tensors and returns one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What an update costs on a device: counted on torch's meta device, and held to the most it may be."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

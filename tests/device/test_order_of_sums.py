@@ -1,7 +1,5 @@
 """No bit depends on the order in which a device adds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Training labels counted on a device: the same counts as on the CPU, without an entry for every cell."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What CONTRIBUTING.md asks of a metric and of a formula that belong to the library, and what one of them still lacks."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import inspect

@@ -1,7 +1,5 @@
 """docs/inputs.md is the list of inputs that can be read in two ways; every row of it does what it says."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator

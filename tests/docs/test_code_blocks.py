@@ -1,7 +1,5 @@
 """README and documentation are true: their Python runs from top to bottom, and prints what they show."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

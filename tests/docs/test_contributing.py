@@ -1,7 +1,5 @@
 """CONTRIBUTING.md keeps its word: the diff it shows applies, and is all that a metric takes."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

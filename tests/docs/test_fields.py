@@ -1,7 +1,5 @@
 """The first hour in six fields: every block of docs/fields.md runs, and its numbers are those of the field's own tools."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

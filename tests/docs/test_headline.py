@@ -1,7 +1,5 @@
 """What README and documentation say of the demo is what the demo writes: one committed file of its results."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

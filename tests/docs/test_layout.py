@@ -1,7 +1,5 @@
 """The tree is what the architecture page says: layers, one place for everything, nothing undocumented or dangling."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

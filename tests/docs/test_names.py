@@ -1,7 +1,5 @@
 """docs/names.md tells the truth: what it writes can be made, and is what people call by that name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What stands outside of the code is one with it: addresses, links as a registry shows them, version, install commands."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

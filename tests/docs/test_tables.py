@@ -1,7 +1,5 @@
 """Pages show what a reader sees rendered: tables have headers, and no output stands there that no test compares."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What CONTRIBUTING.md asks for is there: a metric or a formula that lacks a part of it fails by name."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

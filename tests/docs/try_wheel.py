@@ -1,7 +1,5 @@
 """Install a wheel into an empty environment and use it there, far from the source tree: `make wheel`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Example rows: chosen by what they hold, told as a loop over the scores finds them, the same however rows come."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Intervals of averages over labels: of the value that the metric has, the same in any batches, shares and orders."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

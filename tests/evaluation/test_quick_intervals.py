@@ -1,7 +1,5 @@
 """Intervals from sums over rows: those of scipy on the values of all rows, the same bits for any batches, never in the way."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results compared to the last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

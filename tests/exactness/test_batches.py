@@ -1,7 +1,5 @@
 """The same rows give the same bits however they are cut into batches, ordered, dealt to ranks, stopped and resumed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Reals are added up as whole numbers: what is lost of a value is bounded, what is lost by adding is nothing."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

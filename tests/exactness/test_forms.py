@@ -1,7 +1,5 @@
 """A row gives the same bits in whatever form it comes in."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -4,8 +4,6 @@ What refers to itself stays until Python looks for such circles, which may be a 
 1024 × 131,072 would by then hold 13 GB. The tests look for circles themselves, and find none.
 """
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
 from collections.abc import Iterator

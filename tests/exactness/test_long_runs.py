@@ -1,7 +1,5 @@
 """Hundreds of millions of rows: nothing overflows, and the result is that of exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import isnan, nan
 from typing import Any

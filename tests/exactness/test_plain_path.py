@@ -4,8 +4,6 @@ There is no device here: ``force_plain`` runs the forms that a device would run,
 wait for it can be seen; and torch's meta device refuses to mix devices as any other does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Short steps run on one thread, so that an update beside a busy program does not wait for its own threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

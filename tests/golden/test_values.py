@@ -4,8 +4,6 @@ A value that has to change, because it was wrong, changes in the file of the nex
 by its key. `python tests/golden/test_values.py` writes the file of the version at hand, at a release.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

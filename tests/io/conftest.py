@@ -1,7 +1,5 @@
 """Batches as plain Python rows, so that expected values can be written down."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

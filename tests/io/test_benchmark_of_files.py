@@ -1,7 +1,5 @@
 """The benchmark of files compares like with like, and its table says what was measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files as other programs write them: each row of the table in docs/inputs.md, and no file is read as another kind."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Training data in which row i has label i, so that counts show which rows were counted, and how often."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model that has learnt its answers by heart, for tests of the callback."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The Lightning callback, run by a real Trainer."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json

@@ -1,7 +1,5 @@
 """A folder for every run, and the history of a fit in it."""
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Groups of rows, values of labels and summaries in the callback: the numbers are those of plain loops."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

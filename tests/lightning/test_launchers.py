@@ -3,8 +3,6 @@
 What processes that are there already do, as torchrun starts them, is in test_two_processes.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`self.metrics.update(…); self.log_dict(self.metrics)`: Lightning's own idiom, whatever k and buckets members have."""
 
-from __future__ import annotations
-
 import pickle
 from copy import deepcopy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures and tables are in TensorBoard's events, in an offline run of W&B and in the store of MLflow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Several callbacks, several loaders, in one Trainer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

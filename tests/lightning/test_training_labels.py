@@ -1,7 +1,5 @@
 """Training labels are counted over what the loaders show, by their workers, and without a trace in the run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

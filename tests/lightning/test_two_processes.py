@@ -1,7 +1,5 @@
 """What the callback counts and costs on two processes: one run of two_processes.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

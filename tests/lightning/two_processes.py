@@ -1,7 +1,5 @@
 """Run by test_two_processes.py: fits and validations on two processes, and what the first of them saw, as JSON."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

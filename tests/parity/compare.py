@@ -1,7 +1,5 @@
 """Random lists as the peers read them, and what it means to agree: on every row, then on the mean over two batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Scores of classes and one class per row: scikit-learn, TorchMetrics and torcheval give the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A bucket in scope "global" is what trec_eval says of the bucket's judgements alone."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

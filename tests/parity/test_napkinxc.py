@@ -1,7 +1,5 @@
 """napkinXC gives the same numbers to 1e-9; where it differs, a test says how."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

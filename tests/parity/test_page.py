@@ -1,7 +1,5 @@
 """Pages name tests that exist, and say nothing of a peer that no test holds."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ranx gives the same numbers, row by row, to 1e-9; where it differs, a test says how."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

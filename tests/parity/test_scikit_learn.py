@@ -1,7 +1,5 @@
 """scikit-learn gives the same numbers to 1e-9; where it differs, a test says how."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

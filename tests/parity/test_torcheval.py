@@ -1,7 +1,5 @@
 """torcheval gives the same numbers where it has the metric, as far as float32 goes; deviations have a test each."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """TorchMetrics gives the same numbers on positive scores, as far as float32 goes; where it differs, a test says how."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

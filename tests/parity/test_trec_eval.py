@@ -1,7 +1,5 @@
 """pytrec_eval gives the same numbers, row by row, to 1e-9; where trec_eval differs, a test says how."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The C file compiled for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scored candidates are ranked by score and id, and those that are ranked already are not sorted again."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

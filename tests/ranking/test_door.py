@@ -1,7 +1,5 @@
 """The door of an update: each argument becomes a tensor there, once, and rows have one axis behind it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

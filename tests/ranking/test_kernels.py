@@ -3,8 +3,6 @@
 And what the C file refuses, and whether it is used.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

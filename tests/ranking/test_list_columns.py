@@ -1,7 +1,5 @@
 """Columns of Arrow and pandas: lists of ids of any length, read as the padded arrays that they stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
