@@ -54,8 +54,8 @@ def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximu
     is_bool = isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
     number = None
     with suppress(TypeError):
-        number = index(value)  # NumPy's numbers are included
-    if number is None or is_bool:
+        number = None if is_bool else index(value)  # NumPy's numbers are included
+    if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
     if number < minimum:
         raise ValueError(f"{caller}: {argument}={number} is too small; pass an int of at least {minimum}.")
