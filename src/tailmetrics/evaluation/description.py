@@ -44,7 +44,10 @@ def captions_of(metric: TopKMetric) -> dict[str, str]:
     rows = "; rows with a relevant label there" if left_out else ""
     mean = f"; {mean_over(metric)} of the bucket" if mean_over(metric) else ""
     mean += ", those without a relevant row with 0" if mean and getattr(metric, "labels", "") == "all" else ""
-    return {metric._key(k): f"{_caption(metric, k)}{rows}{mean}" for k in metric.cutoffs}
+    said = [getattr(metric, name, "") for name in ("scope", "average", "denominator", "empty_target_action")]
+    is_part = isinstance(metric, PrecisionAtK) and said == ["global", "samples", "k", "neg"]
+    sums = "; over all buckets the values add up to precision over all labels" if is_part else ""
+    return {metric._key(k): f"{_caption(metric, k)}{rows}{mean}{sums}" for k in metric.cutoffs}
 
 
 OVER = {

@@ -323,7 +323,9 @@ def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[C
         taken = next((one for one in (structs, usual, listed) if len(one) == 1), [])
         if taken:
             ids = taken[0]
-            said = f"column {ids!r} holds the {names[0]}"
+            key = _key(table, columns)
+            said = f"column {key!r} is the query, " if key is not None else ""
+            said += f"column {ids!r} holds the {names[0]}"
             numbers = [name for name, kind in lists.items() if pa.types.is_floating(kind)]
             if values not in schema.names and not columns.is_given(names[1]) and len(numbers) == 1 and ids in listed:
                 values = numbers[0]
