@@ -91,6 +91,25 @@ def test_cut_off_free_metrics_do_not_depend_on_how_deep_scores_were_ranked() -> 
         assert compute_all(metrics, [tailmetrics.rank(batch.scores, batch.target, depth=40)]) == shallow
 
 
+@pytest.mark.parametrize("batch", [BINARY, GRADED], ids=["binary", "graded"])
+def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
+    batch: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where most lists miss, formulas read the others alone: a value without a hit is 0, and says so in its class."""
+    lists = batch.scores.topk(8).indices
+    listed = torch.zeros_like(batch.target, dtype=torch.bool).scatter_(1, lists, True) & KEPT[:, None]
+    rows = lists, torch.where(listed, torch.zeros_like(batch.target), batch.target)
+    cases = [case for case in CASES if is_enough(case, "ids")]
+    left_out = tailmetrics.rank(*rows, num_labels=40).where_found
+    assert 0 < len(left_out.n_relevant) == len(left_out.length) < 20
+    found = []
+    for least in (1, 2**62):
+        monkeypatch.setattr("tailmetrics.metrics._rows.MANY_ROWS", least)
+        ranking = tailmetrics.rank(*rows, num_labels=40)
+        found.append(compute_all([METRICS[str(case)] for case in cases], [ranking]))
+    assert [str(case) for case, one, other in zip(cases, *found, strict=True) if one != other] == []
+
+
 @pytest.mark.parametrize("row_mask", [KEPT, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"])
 def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     """A mask gives the bits of leaving the rows out, whatever nonsense stands in them."""

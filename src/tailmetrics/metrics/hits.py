@@ -481,6 +481,7 @@ class FallOutAtK(RowMeanMetric):
 
     higher_is_better = False
     reads_counts_alone = False  # also the size of the bucket
+    only_hits_count = False
     tie_rules = TieAwareMetric.tie_rules
     lacking = "no irrelevant label"
     empty_defaults = ("pos", "skip")

@@ -167,8 +167,9 @@ def ordered_sum(terms: Tensor) -> Tensor:
         Shape (...).
     """
     width = terms.shape[-1]
-    if width == 1:
-        return terms[..., 0]
+    if width <= 3:
+        first, *others = terms.unbind(-1)
+        return sum(others, start=first)
     sums = terms[..., 0::2] + terms[..., 1::2] if width % 2 == 0 else terms[..., 0::2].clone()
     if width % 2:
         sums[..., :-1].add_(terms[..., 1::2])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import looked_up, real_dtype, whole_numbers
+from tailmetrics.ranking._device import looked_up, once, real_dtype, whole_numbers
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
@@ -34,6 +34,29 @@ class Hits:
     ranks: Tensor
     ids: Tensor
     gains: Tensor | None
+
+
+class HitsOfRows(Hits):
+    """The hits of some rows; labels and gains are looked up when they are asked for.
+
+    Args:
+        whole: The hits of all rows.
+        rows: Shape (R,), int64: which rows.
+    """
+
+    def __init__(self, whole: Hits, rows: Tensor) -> None:
+        self.ranks = whole.ranks[rows]
+        self._whole, self._rows = whole, rows
+
+    @once
+    def ids(self) -> Tensor:
+        """The labels of the hits."""
+        return self._whole.ids[self._rows]
+
+    @once
+    def gains(self) -> Tensor | None:
+        """Their gains."""
+        return None if self._whole.gains is None else self._whole.gains[self._rows]
 
 
 class LabelWeights:

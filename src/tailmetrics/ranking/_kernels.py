@@ -542,6 +542,14 @@ class Kernels:
         padding = self.padding(entries.rows, (num_rows,), entries.width, ranks.argsort(stable=True))
         return padding.hits(ranks, entries.ids, entries.gains)
 
+    def few_rows(self, hits: Hits) -> Tensor | None:
+        """Return the rows that hold a hit, shape (R,), int64; None where they are more than half, or not looked at."""
+        if not self.reads:
+            return None
+        found = hits.ranks[..., 0].numpy() < NOT_RANKED
+        rows = np.flatnonzero(found if found.ndim == 1 else found.any(axis=1))
+        return torch.from_numpy(rows) if 2 * len(rows) <= len(found) else None
+
     # what stands above it
 
     def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:

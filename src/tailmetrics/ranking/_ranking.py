@@ -426,6 +426,11 @@ class ExactRanks(TargetRanks):
         assert self.num_labels is not None
         self.max_k, self.deepest = EVERYTHING, self.num_labels
 
+    @property
+    def where_found(self) -> TargetRanks:
+        """Itself: not all hits are looked for where the first ones are asked for."""
+        return self
+
     @once
     def hits(self) -> Hits:
         """All relevant labels that are retrieved, by rank."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import looked_up, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, HitsOfRows, LabelWeights
 from tailmetrics.ranking._kernels import Targets
 
 Cutoff: TypeAlias = int | tuple[int, ...]
@@ -42,7 +42,13 @@ class RelevantLabels:
     @once
     def most(self) -> int:
         """An upper bound of :attr:`n`, the least one where that does not make a device wait."""
-        return self._targets.kernels.most(self.n, self._targets.widest)
+        targets = self._targets
+        exact = targets.filled and self._buckets is None
+        return targets.widest if exact else targets.kernels.most(self.n, targets.widest)
+
+    def few_rows(self, hits: Hits) -> Tensor | None:
+        """Return the rows that hold one of the ``hits``, shape (R,); None where all of them are to be read."""
+        return self._targets.kernels.few_rows(hits)
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
         """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""
@@ -158,6 +164,12 @@ class TargetRanks:
         hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, None if gains is None else gains * inside)
         rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
         return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest))
+
+    @once
+    def where_found(self) -> TargetRanks:
+        """The same of the rows that hold a hit, where these are few: of the others most formulas return 0."""
+        rows = self.relevant.few_rows(self.hits)
+        return self if rows is None else RanksOfRows(self, rows)
 
     # for one cut-off, or for several along an axis in front
 
@@ -287,6 +299,32 @@ class TargetRanks:
         best = self.relevant.best(max(k), weights)
         place = whole_numbers(best.shape[-1], best.device)
         return best * (place < self._behind_targets(k))
+
+
+class RanksOfRows(TargetRanks):
+    """Target ranks of some of the rows.
+
+    Args:
+        whole: Those of all rows.
+        rows: Shape (R,), int64: which of them.
+    """
+
+    def __init__(self, whole: TargetRanks, rows: Tensor) -> None:
+        hits, documents = HitsOfRows(whole.hits, rows), None if whole.documents is None else whole.documents[rows]
+        rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
+        super().__init__(hits, *rest)
+        del self.length  # lists are not counted before somebody asks
+        self._whole, self._rows, self.n_relevant = whole, rows, whole.n_relevant[rows]
+
+    @once
+    def length(self) -> Tensor:
+        """Number of labels in each of their lists."""
+        return self._whole.length[self._rows]
+
+    def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
+        """Return the largest gains of their relevant labels."""
+        best = self._whole.best(k, weights)
+        return best.index_select(-1 - self._whole.n_relevant.ndim, self._rows)
 
 
 @made_once
