@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, Action, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from pathlib import Path
 from pydoc import locate
 from typing import Any, TypeVar, get_type_hints
@@ -81,6 +82,25 @@ def parse(argv: Sequence[str] | None) -> Request:
     Raises:
         ArgumentError: If an option or a config does not fit.
     """
+    parser = _parser()
+    parsed = parser.parse_args(argv)
+    _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
+    # the name since jsonargparse 4.49; the older one warns there
+    objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
+    options = objects[objects.command]
+    if not 0 < options.confidence < 1:
+        raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
+    if options.buckets is not None:
+        options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets)]
+    ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
+    options.ignore_index = next(ignored, None)  # that of a config, too
+    for metric in options.metrics or [] if options.ignore_index is not None else []:  # also those beside a preset
+        metric._complete("--ignore-index", {"ignore_index": options.ignore_index})
+    return Request(objects.command, options)
+
+
+@cache
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="tailmetrics",
         version=tailmetrics.__version__,
@@ -96,20 +116,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     text = "Tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
-    parsed = parser.parse_args(argv)
-    _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
-    # the name since jsonargparse 4.49; the older one warns there
-    objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
-    options = objects[objects.command]
-    if not 0 < options.confidence < 1:
-        raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
-    if options.buckets is not None:
-        options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets)]
-    ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
-    options.ignore_index = next(ignored, None)  # that of a config, too
-    for metric in options.metrics or [] if options.ignore_index is not None else []:  # also those beside a preset
-        metric._complete("--ignore-index", {"ignore_index": options.ignore_index})
-    return Request(objects.command, options)
+    return parser
 
 
 def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
