@@ -54,7 +54,10 @@ def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> Non
     """Whichever member of a collection it is; later batches are counted as if there had been no other."""
     many: dict[str, Any] = {"num_labels": NUM_LABELS}
     first = [NDCGAtK(k=4, name="first"), RecallAtK(k=2, average="macro", name="second", **many)]
-    member, last = registered(name), LabelAUC(name="last", **many)
+    member, last = (
+        registered(name, **({"bins": 16} if name.startswith("Label") else {})),
+        LabelAUC(name="last", bins=16, **many),
+    )
     collection = TopKCollection([*first, member, last])
     collection.update(BATCH.scores, BATCH.target)
     before = states(collection)
