@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.lightning import HeadToTailReport
-from tailmetrics.lightning.validation import Evaluations
+from tailmetrics.lightning.callback import Evaluations
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("en", "de")

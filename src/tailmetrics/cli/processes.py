@@ -21,6 +21,7 @@ from tailmetrics._arguments import check_count
 from tailmetrics.cli.messages import REPORTED, CommandError
 from tailmetrics.cli.options import DataOptions, EvaluateOptions
 from tailmetrics.engines.cluster import Work
+from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.io.files import find
 from tailmetrics.io.formats import format_of_parts
 
@@ -87,11 +88,7 @@ class Ranks:
 
     def all(self, value: Any) -> list[Any]:
         """Return the values of all ranks on each of them."""
-        if self.world_size == 1:
-            return [value]
-        found: list[Any] = [None] * self.world_size
-        distributed.all_gather_object(found, value)
-        return found
+        return [value] if self.world_size == 1 else from_all(value)
 
 
 def launched() -> tuple[int, int]:

@@ -354,13 +354,8 @@ class Plain:
                 shutil.copyfileobj(source, copy, 2**20)
 
 
-def folder_for(owner: Any, above: Path | None = None) -> Path:
-    """Return a new folder that goes with its owner, or with the process.
-
-    Args:
-        owner: When nobody knows it any more, the folder goes.
-        above: Where it lies; beneath ``TMPDIR`` if left out.
-    """
-    folder = Path(mkdtemp(prefix=f"{SCRATCH}files-", dir=above))
+def folder_for(owner: Any) -> Path:
+    """Return a new folder beneath ``TMPDIR`` that goes when nobody knows its owner any more, or with the process."""
+    folder = Path(mkdtemp(prefix=f"{SCRATCH}files-"))
     finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     return folder

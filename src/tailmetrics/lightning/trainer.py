@@ -61,6 +61,11 @@ def _class_of_lightning(owner: Any, method: str) -> type:
     return next(base for base in bases if method in dir(base))
 
 
+def outline(value: Any) -> str:
+    """Return what a batch or output is, for a message."""
+    return f"a {type(value).__name__}" + (f" with {', '.join(map(repr, value))}" if isinstance(value, dict) else "")
+
+
 # -- loaders ------------------------------------------------------------------------------------------------------
 
 

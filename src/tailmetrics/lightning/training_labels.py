@@ -21,8 +21,7 @@ from tailmetrics._arguments import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency, frequency_of
-from tailmetrics.lightning.trainer import SamplerPadding, installed, same_random_numbers, training_loaders
-from tailmetrics.lightning.validation import outline
+from tailmetrics.lightning.trainer import SamplerPadding, installed, outline, same_random_numbers, training_loaders
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 """Where the target is in a training batch."""
