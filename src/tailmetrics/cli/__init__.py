@@ -20,7 +20,7 @@ PROGRAM = """Evaluate models that rank labels, from their most frequent labels t
   tailmetrics evaluate   evaluates the predictions of one run
   tailmetrics compare    says which differences between runs are more than chance
 
-tailmetrics evaluate --help and tailmetrics compare --help list the options of each."""
+tailmetrics evaluate --help and tailmetrics compare --help list their options."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

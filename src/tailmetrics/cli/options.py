@@ -18,8 +18,8 @@ class DataOptions:
     Attributes:
         target: Targets: a file, a folder of parts, a pattern in quotes, or an address such as s3://.
         train_target: File of training targets. Their labels are counted.
-        label_counts: File of training counts: .npy, .pt, .txt, .csv or .tsv. Of two columns the one of whole numbers is
-            the count, whatever their names. A label that is left out has the count 0.
+        label_counts: File of training counts: .npy, .pt or .txt in the order of the label ids; or .csv or .tsv, where
+            the column of whole numbers is the count, whatever its name, and a label that is left out has the count 0.
         num_train: Number of training rows; it goes with --label-counts.
         num_labels: Number of labels, if no file says it.
         label_names: Text file with the name of each label, one per line. Targets may then hold names beside a matrix of
@@ -28,19 +28,23 @@ class DataOptions:
         missing: Leave queries without predictions out, or count them as 0.
         duplicates: A label that a row lists twice: refuse it, or count the second as a miss.
         min_gain: The least gain that counts as relevant, like -l of trec_eval. CG, DCG and nDCG still add all gains.
-        ignore_index: Rows with this label do not count, such as -100 or the 0 that pads. Each row then has one label.
+        ignore_index: Rows with this label do not count, such as -100 or the 0 that pads. Targets then hold one label
+            for each row.
         train_min_gain: The least gain of training targets that counts; by default any above 0.
         buckets: Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels in each, or
             thresholds:1,20,101 for ranges of the training count. Names go from the most frequent bucket to the rarest:
             thresholds:1,20,101:many,medium,few. Each metric is then reported by bucket too, for the one list that a row
             shows (scope global). A metric with buckets of its own keeps its scope.
-        probabilities: Scores are probabilities: CrossEntropy and the like read their logarithm.
-        row_groups: The group of each row, such as its language: a column of the targets, or a file.
+        probabilities: Scores are probabilities: CrossEntropy and CalibrationErrorAtK read their logarithm.
+        row_groups: The group of each row, such as its language: a column of the targets, or a file of lines
+            'query,group', or of one group per row.
         format: Format of all files; by default each file tells it. The formats are listed below.
         preds_format: Format of the predictions, where it is not that of the other files.
         columns: Names of columns.
-        preds_columns: Names of columns of the predictions alone.
-        string_ids: true: whole numbers are names, too; false: they are label ids.
+        preds_columns: Names of columns of the predictions alone, such as --preds-columns.query NAME, in the place of all of
+            --columns.
+        string_ids: true: whole numbers are names, too; false: they are label ids. By default they are names in files of
+            lines, unless --num-labels is given.
         batch_rows: Most rows of a batch.
         memory: Memory for lines that name their query, such as 2GB. The rest goes to TMPDIR.
     """
@@ -75,7 +79,7 @@ class ResamplingOptions:
 
     Attributes:
         confidence: Confidence of intervals; 1 - confidence is the level of tests.
-        resamples: Number of resamples and swaps. A strict level takes more.
+        resamples: Number of resamples and swaps. More are drawn where the level is strict.
         resample: What is drawn: rows, or rows,labels for averages over labels.
         seed: The same seed gives the same numbers.
     """
@@ -94,7 +98,7 @@ class EvaluateOptions:
         preds: Predictions: a file, a folder of parts, a pattern in quotes, or an address such as s3://.
         out: Folder for the report.
         per_row: Parquet file to write, for compare: the value of every metric in every row.
-        intervals: Compute confidence intervals by resampling, which takes longer than the usual ones.
+        intervals: Compute confidence intervals by resampling, which takes longer than the intervals of every report.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the targets,
             or a file as for --row-groups. Intervals then take clusters, not rows, for independent.
         no_intervals: Leave confidence intervals out, which is faster.
@@ -134,7 +138,8 @@ class CompareOptions:
         baseline: The run to compare the others with. By default all pairs are compared.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the tables,
             or of --target, or a file as for --row-groups. By default what evaluate --clusters wrote into the tables.
-        only: What to compare, such as recall@10, or recall@10/decile_1. The verdict is about the first one by bucket.
+        only: What to compare, such as recall@10, or recall@10/decile_1. The verdict begins with the
+            first one that is by bucket.
         correction: How p-values are corrected for the number of comparisons.
         title: Title of the comparison.
         out: Folder for the comparison as a page, a picture, JSON, Markdown and CSV.

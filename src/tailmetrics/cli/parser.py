@@ -38,8 +38,9 @@ Prints the metrics, overall and from the most frequent labels to the rarest, and
   tailmetrics evaluate --preset recsys --preds scores.csv --target test.csv --train-target train.csv --out report
 
 Row i of the predictions belongs to row i of the targets. Where lines name their query (TREC, JSON Lines, CSV), lines of
-one query belong together, in any order. A file may be compressed (.gz, .bz2, .zst), a folder of parts, a pattern in
-quotes, or an address (s3://). Under torchrun each process reads a share of the rows, and the numbers are the same."""
+one query belong together, in any order. Files may be compressed (.gz, .bz2, .zst). In the place of a file may stand a
+folder of parts, a pattern in quotes, or an address (s3://). Under torchrun each process reads a share of the rows, and
+the numbers are the same."""
 COMPARE = """Compare runs row by row.
 
   tailmetrics compare old.parquet new.parquet --out comparison
@@ -50,6 +51,12 @@ METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
 )
+
+HELPS_OF_JSONARGPARSE = {
+    "print_config": "Print all options as a config, and exit. --print_config=skip_default prints those that are given.",
+    "columns": "YAML file of these names.",
+}
+"""By the name of an option, plainer words than those that it has there."""
 
 Options = TypeVar("Options")
 
@@ -159,7 +166,8 @@ class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):
 
     def _get_help_string(self, action: Action) -> str:
         has_default = action.default not in (None, False, SUPPRESS) and action.option_strings
-        return (action.help or "") + (" (default: %(default)s)" if has_default else "")
+        said = HELPS_OF_JSONARGPARSE.get(action.dest, action.help or "").replace("``", "")
+        return said + (" (default: %(default)s)" if has_default else "")
 
 
 class _Config(ActionConfigFile):
