@@ -41,8 +41,8 @@ class DataOptions:
         format: Format of all files; by default each file tells it. The formats are listed below.
         preds_format: Format of the predictions, where it is not that of the other files.
         columns: Names of columns.
-        preds_columns: Names of columns of the predictions alone, such as --preds-columns.query NAME, in the place of all of
-            --columns.
+        preds_columns: Names of columns of the predictions alone, such as --preds-columns.query NAME, in the place
+            of all of --columns.
         string_ids: true: whole numbers are names, too; false: they are label ids. By default they are names in files of
             lines, unless --num-labels is given.
         batch_rows: Most rows of a batch.
