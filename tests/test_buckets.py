@@ -134,9 +134,9 @@ def test_copies_of_metrics_share_one_table() -> None:
         (lambda: LabelBuckets.from_assignment([0, 2], ["a", "b"]), "holds 2, but there are 2 names"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "a"]), "one distinct name per bucket"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "b"], counts=[1]), "one count per label"),
-        (lambda: LabelBuckets.deciles(LabelFrequency(3)), r"LabelBuckets.deciles: .* call frequency.deciles\(\)"),
-        (lambda: LabelBuckets.quantiles(LabelFrequency(3), 2), r"LabelBuckets.quantiles: .* frequency.quantiles\("),
-        (lambda: LabelBuckets.thresholds(LabelFrequency(3), [1]), r"LabelBuckets.thresholds: .* frequency.thresh"),
+        (lambda: LabelBuckets.deciles(LabelFrequency(3)), r"LabelBuckets.deciles: .* call its method deciles\(\)"),
+        (lambda: LabelBuckets.quantiles(LabelFrequency(3), 2), r"LabelBuckets.quantiles: .* method quantiles\("),
+        (lambda: LabelBuckets.thresholds(LabelFrequency(3), [1]), r"LabelBuckets.thresholds: .* method thresh"),
     ],
 )
 def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message: str) -> None:

@@ -107,7 +107,7 @@ def real_number(value: Any) -> float | None:
 
 
 def check_number(caller: str, argument: str, value: Any, low: float, high: float, inside: bool = False) -> float:
-    """Return ``value`` as float if low <= value <= high, or, if it must be ``inside``, low < value < high."""
+    """Return ``value`` as a float if it lies between ``low`` and ``high``; ``inside`` excludes both ends."""
     number = real_number(value)
     if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one between {low} and {high}.")

@@ -349,7 +349,7 @@ def _training_counts(method: str, counts: Any) -> Tensor:
     if hasattr(counts, "deciles") and not isinstance(counts, LabelBuckets):
         arguments = "" if method == "deciles" else "…"
         raise TypeError(
-            f"{caller}: counts is a {type(counts).__name__}; call frequency.{method}({arguments}) of it instead, or "
-            "pass frequency.compute()."
+            f"{caller}: counts is a {type(counts).__name__}; call its method {method}({arguments}), or pass the counts "
+            "that its compute() returns."
         )
     return check_counts(caller, "counts", counts)

@@ -115,7 +115,7 @@ CalibrationErrorAtK().update(torch.tensor([[torch.inf, 0.0]]), torch.tensor([0])
 TieRateAtK(k=2).update(rank((SCORES[:, :2], IDS), TARGET, depth=2, num_labels=4, complete=False))
     -> TieRateAtK: .*rank with depth=3
 rank(with_too_few_values(), TARGET) -> preds stores 8 columns but 7 values; rebuild it
-rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET) -> the CSR preds store .*; scores are floating
+rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET) -> the CSR preds store .*; pass floating scores as preds
 rank((SCORES, META.long()), TARGET) -> preds is a pair on cpu and meta; move both to one device
 rank(SCORES > 0, TARGET) -> preds is .*bool.*; pass floating scores or integer ids
 rank(SCORES, TARGET.to("meta")) -> target is on meta, preds on cpu; move both to one device

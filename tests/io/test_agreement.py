@@ -91,7 +91,7 @@ def test_ratings_with_a_time_are_no_qrels(tmp_path, csv):
         DataFileNote, match="column 0 is the query, column 1 is the item, column 2 is the gain, column 3"
     ):
         assert recall(read(run, target)) == 1
-    with pytest.raises(DataFileError, match="u.data, line 1: holds the time 881250949 as a grade"):
+    with pytest.raises(DataFileError, match="u.data, line 1: holds 881250949, a time, in the place"):
         read(run, target, format="trec")
 
 

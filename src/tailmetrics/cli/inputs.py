@@ -270,8 +270,8 @@ def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
 def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     """Return the options that the values of rows depend on, and that no metric has as an argument.
 
-    Two tables of values per row are about the same thing only where these agree. ``--missing`` is none of them: which
-    rows a table has tells it, and a run that answers all queries is the same under both.
+    Two tables of values per row are about the same thing only where these agree. ``--missing`` is left out: it changes
+    which rows a table has, and nothing in a run that answers all queries.
     """
     content = None
     if options.filter is not None:

@@ -9,7 +9,7 @@ from tailmetrics.engines.cluster import FAN_IN, Cluster, Work
 
 
 class SparkCluster(Cluster):
-    """The cluster of the session that is there, such as that of ``spark-submit``."""
+    """The cluster of the running Spark session, such as the one that ``spark-submit`` starts."""
 
     name = "spark"
 

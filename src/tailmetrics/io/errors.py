@@ -42,7 +42,7 @@ SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def said_once(said: set[str]) -> Iterator[None]:
-    """Say inside no decision that is said already, of another part of the same data."""
+    """Say each decision once within the block, also where several parts of the same data lead to it."""
     token = SAID.set(said)
     try:
         yield

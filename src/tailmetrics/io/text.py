@@ -413,7 +413,7 @@ def _words(path: FilePath, layout: Layout, line: int, text: str) -> Iterator[Ent
         value = -value
     elif layout is QRELS and value >= EARLIEST:
         hint = "lines 'user item rating time' are no qrels: name their format, tsv or csv."
-        raise DataFileError(path, f"holds the time {word} as a grade", f"line {line}", hint)
+        raise DataFileError(path, f"holds {word}, a time, in the place of a grade", f"line {line}", hint)
     yield words[0], words[layout.item], value if layout is not QRELS else max(value, 0)
 
 

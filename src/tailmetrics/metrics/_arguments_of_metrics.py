@@ -96,8 +96,8 @@ class Training:
         if self.counts is None:
             assert self.given_buckets is not None
             raise ValueError(
-                f"bind: the buckets {', '.join(self.given_buckets.names)} hold no training counts to make {kind!r} of; "
-                "bind a LabelFrequency."
+                f"bind: the buckets {', '.join(self.given_buckets.names)} hold no training counts, of which {kind!r} "
+                "are made; bind a LabelFrequency."
             )
         if kind not in self.made:
             self.made[kind] = buckets_of(kind, self.counts, self.order)

@@ -51,15 +51,15 @@ MANY_ROWS = 2**13
 
 
 def formula(function: Callable[..., Value], reads: Depth | None = None) -> Callable[..., Value]:
-    """Let a formula of a ranking take ``preds, target`` in its place, by position or keyword.
+    """Return a formula that takes a ranking, or ``preds, target`` in its place, by position or keyword.
 
     Args:
         function: Takes a ranking first, and may take a cut-off named ``k``.
-        reads: How much of arrays is ranked; None for the first k, or, where k is None or there is no k, for what
+        reads: How deep ``preds`` are ranked; None for the first k, and where there is no k for all that
             ``ranking.exact`` needs.
 
     Returns:
-        The function of a ranking or of arrays, which refuses by name what its arguments cannot be.
+        The function. Its errors name the argument that is wrong.
     """
     shape = signature(function)
     first, *others = shape.parameters.values()
@@ -364,7 +364,7 @@ class RelevanceMetric(TopKMetric):
         return counted
 
     def _check_answered(self, ranking: Ranking) -> None:
-        """Raise if a row that counts has nothing that a value is made of."""
+        """Raise if a row that counts has no value, such as one without a relevant label."""
         empty = ~self._answered(ranking, self._ranks_of(ranking))
         if ranking.row_mask is not None:
             empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]

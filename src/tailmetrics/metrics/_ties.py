@@ -114,8 +114,8 @@ class ExpectedRanks(TargetRanks):
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
         """Return the mean of a ``value`` of ranks, shape (K, ...), over the lengths that the lists of buckets may have.
 
-        Of a bucket's labels that are cut, those listed stand in any order: within a list of each length, each of them
-        has the same chance at each of the places that are left.
+        A list of ``depth`` labels may end among equal scores. How many labels of a bucket it then holds is by chance.
+        Given their number, each of them is equally likely at each of the last places.
         """
         if self.cut is None:
             return value(self)

@@ -246,7 +246,8 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     Higher is more popular, in [0, inf); NaN when nothing is shown.
 
     Args:
-        shown: Shape (L,), int64, how often each label is shown; float64, how much weight saw it.
+        shown: Shape (L,), int64, how often each label is shown; float64 where rows have weights, the sum of those that
+            show it.
         label_counts: Shape (L,), int64, how often each label occurs in training.
 
     >>> import torch

@@ -244,7 +244,8 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> List
     rows, ids, values = csr_entries(context, "preds", matrix)
     if not values.is_floating_point():
         raise TypeError(
-            f"{context.caller}: the CSR preds store {shape_of(values)}; scores are floating, and a target comes second."
+            f"{context.caller}: the CSR preds store {shape_of(values)}; pass floating scores as preds, and "
+            "the target behind them."
         )
     if context.validate:
         check_not_nan(context, values[:, None], rows)

@@ -217,7 +217,7 @@ class ComparisonReport(Shown):
 
 
 def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each kind of lists of unequal length, from keys with how many places they read."""
+    """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of each key in words."""
     kinds: dict[str, list[str]] = {}
     for key, places in lists.items():
         kinds.setdefault(places, []).append(key)
@@ -420,7 +420,7 @@ def _over_all_differences(report: ComparisonReport) -> Section:
 
 
 def _pairs(report: ComparisonReport) -> Iterator[Section]:
-    """Yield every comparison of each two runs, in numbers."""
+    """Yield a table for each pair of runs, with all their comparisons in numbers."""
     tested = report.corrected_for
     by_total = any(not math.isnan(one.p.total) for one in report.comparisons)
     together = "the rows of a cluster swapped together" if report.num_clusters else "rows swapped"

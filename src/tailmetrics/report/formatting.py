@@ -116,7 +116,7 @@ def brief(value: float, place: bool = False) -> str:
 
 
 def short_name(bucket: str) -> str:
-    """Return a bucket's name as there is room for it under a bar: ``10`` for ``decile_10``."""
+    """Return a bucket's name, shortened for the room under a bar: ``10`` for ``decile_10``."""
     return cut(bucket.removeprefix("decile_").removeprefix("quantile_"), 10)
 
 

@@ -133,7 +133,7 @@ class LabelRows:
     of_averages: bool = False
 
     def influence(self) -> Influence:
-        """Return what the value depends on."""
+        """Return the value, and how much each row changes it."""
         if self.of_averages:
             return self._influence_of_averages()
         flags = self.predicted & self.held, self.predicted, self.held
@@ -205,7 +205,7 @@ def share_of_singles(c: Ints) -> float:
 def influence_of(
     value: float, cells: Array, rows: Ints, labels: Ints, inside: Flags, of_each: Array, of_labels: Array, shares: Array
 ) -> Influence:
-    """Return what a value depends on, from what cells change of it.
+    """Return a value, and how much each row changes it, from what each cell changes.
 
     Args:
         value: The value.
@@ -257,7 +257,7 @@ class AreaRows:
     marks: NDArray[np.integer] | None = None
 
     def influence(self) -> Influence:
-        """Return what the value depends on."""
+        """Return the value, and how much each row changes it."""
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
         marks = np.zeros_like(bins) if self.marks is None else np.asarray(self.marks)[self.inside]
         places = np.broadcast_to(np.arange(bins.shape[1]), bins.shape)
@@ -333,7 +333,7 @@ class ShownRows:
     weights: Array
 
     def influence(self) -> Influence:
-        """Return what the value depends on."""
+        """Return the value, and how much each row changes it."""
         value, slopes = self._of(np.bincount(self.labels[self.shown], minlength=self.num_labels))
         cells = np.where(self.shown, slopes[self.labels], 0.0)
         if self.measure == "lift":

@@ -247,7 +247,7 @@ def covers(names: frozenset[str], key: str) -> bool:
 def check_names(
     caller: str, argument: str, names: Collection[str], keys: Iterable[str], whole: bool = False
 ) -> frozenset[str]:
-    """Return ``names`` if each covers a key; or, if ``whole``, is one."""
+    """Return ``names`` if each is a key, or a key without its bucket; ``whole`` allows keys alone."""
     if isinstance(names, str):
         raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
     keys = tuple(keys)
