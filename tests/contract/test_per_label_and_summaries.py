@@ -71,6 +71,21 @@ def test_several_cut_offs_give_a_row_each() -> None:
     assert float(values.mean()) == pytest.approx(float(collection.compute()["macro_f1_all@2"]), abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "make", [lambda **by: tm.RecallAtK(2, **by), lambda **by: tm.LabelAUC(**by)], ids=["@2", "auc"]
+)
+def test_values_of_labels_have_no_axis_of_buckets_and_no_summary(make: Any) -> None:
+    """They are those without buckets, also where a bucket has no label, or none that is relevant."""
+    scores, target = BATCH.scores[:, :3], BATCH.target[:, :3] & torch.tensor([True, True, False])
+    buckets = tm.LabelBuckets.from_assignment([0, 0, 1], ["head", "tail", "empty"])
+    scope = {} if isinstance(make(num_labels=3), tm.LabelAUC) else {"scope": "global"}
+    alone = fed(make(average="none", num_labels=3), scores, target)
+    collection = tm.TopKCollection([make(average="none", buckets=buckets, **scope), tm.RecallAtK(1, buckets=buckets)])
+    of_labels, _ = fed(collection, scores, target).members().values()
+    assert bits_of(of_labels.compute()) == bits_of(alone.compute())
+    assert list(collection.summaries()) == ["recall@1/gap", "recall@1/spread"]
+
+
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
 def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) -> None:
     """Merged with a copy of itself forty times, five rows are 5 * 2^40, of the same value."""
