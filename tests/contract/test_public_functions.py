@@ -56,6 +56,15 @@ def test_every_way_to_a_ranking(name: str) -> None:
     assert re.findall(r"(\w+)=", repr(ranking)) == ["ids", "complete", "distinct", "num_labels", "ignore_index"]
 
 
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("name", sorted(RANKINGS.keys() - {"from_ids"}))
+def test_no_way_to_a_ranking_takes_nan(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores are checked unless a call says otherwise."""
+    monkeypatch.setitem(globals(), "SCORES", SCORES.where(SCORES > 0.1, torch.nan))
+    with pytest.raises(ValueError, match="NaN"):
+        RANKINGS[name]()
+
+
 OTHERS: dict[str, Callable[[], bool]] = {
     "LabelBuckets": lambda: LabelBuckets.thresholds([5, 1], [2]).assignment.tolist() == [0, 1],
     "LabelFrequency": lambda: LabelFrequency.from_counts([5, 1], 6).compute().tolist() == [5, 1],

@@ -206,6 +206,15 @@ def test_rows_that_agree(relevant: int) -> None:
     assert math.isnan(found["dcg@1"].low)
 
 
+def test_gaps_of_rows_that_agree() -> None:
+    """50 hits at the head and 20 misses in the tail: the gap is 1, and says no more than 20 rows that agree."""
+    target = (torch.arange(70) >= 50).long()
+    recall = tm.RecallAtK(1, buckets=tm.LabelBuckets.from_assignment([0, 1], ["head", "tail"]), scope="global")
+    found = tm.evaluate(torch.tensor([[1.0, 0.0]]).expand(70, 2), target, metrics=[recall]).intervals
+    gap = found["global_recall@1/gap"]
+    assert (gap.low, gap.high) == pytest.approx((1 - 2 * (1 - 0.025 ** (1 / 20)), 1))
+
+
 def test_few_rows_and_no_rows() -> None:
     """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
     scores, mask, _ = data()

@@ -55,9 +55,11 @@ def test_a_formula_without_cut_off_reads_exact_ranks_however_deep_the_ranking(fo
 
 
 def test_complete_lists_answer_for_any_cut_off() -> None:
-    """Two ids of which one is relevant: 1 / 2 predicted, whatever k."""
+    """Two ids of which one is relevant: 1 / 2 predicted, whatever k; by bucket of the whole list, too."""
     ranking = rank(torch.tensor([[0, 1], [3, 2]]), TARGET, num_labels=4)
     assert functional.precision_at_k(ranking, 100).tolist() == [1 / 2, 1 / 2]
+    by_bucket = ranking.by_bucket(LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"]), "global")
+    assert functional.recall_at_k(by_bucket, 100).tolist() == [[1, 0], [0, 1]]
 
 
 def test_buckets_are_not_read_deeper_than_the_list() -> None:

@@ -141,6 +141,13 @@ def test_one_or_two_rows_that_differ_have_no_interval_up_to_the_bounds(differing
         assert by_key[key].p.randomisation == 0.5**differing
 
 
+@pytest.mark.parametrize("confidence", [0.4, 1, 1.5])
+def test_a_confidence_that_no_interval_has_is_refused(confidence):
+    """Below a half, and from 1 on."""
+    with pytest.raises(ValueError, match=f"intervals: confidence={confidence}"):
+        intervals({"hit_rate@5": np.ones(20)}, confidence=confidence)
+
+
 def test_nine_rows_have_no_bootstrap():
     """Ten rows have an interval, nine have none, and the method says why."""
     values = np.random.default_rng(6).random((2, 10))

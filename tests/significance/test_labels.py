@@ -128,6 +128,14 @@ def test_drawn_labels_add_what_their_rows_do_not():
     assert found.of_drawn_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
 
 
+def test_the_cells_of_two_buckets_stay_apart():
+    """Rows and labels of one value and of the other: a place of its own for each."""
+    head, tail = as_cells(*rows(3)).influence(), as_cells(*rows(4)).influence()
+    places, changes = head.beside(tail).cells
+    assert len(set(places.tolist())) == len(places) == len(head.cells[0]) + len(tail.cells[0])
+    assert changes.tolist() == [*head.cells[1].tolist(), *(-tail.cells[1]).tolist()]
+
+
 def test_clusters_runs_and_labels_widen_the_interval():
     """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
     held, predicted = rows(3)
