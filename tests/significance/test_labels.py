@@ -69,7 +69,7 @@ def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
 def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(area, average):
     """The mean area of five labels; the standard error within a tenth of that of 200 resampled sets of rows.
 
-    A sixth label that every row holds has no area, and changes nothing.
+    A sixth label that every row holds has no ROC area, and changes nothing; its average precision is 1, as the metric's.
     """
     rng = np.random.default_rng(2)
     relevant = rng.random((150, 5)) < (0.4 if average == "macro" else np.linspace(0.1, 0.9, 5))
@@ -79,6 +79,7 @@ def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(are
     score = roc_auc_score if area == "roc" else average_precision_score
     given = np.hstack([bins, bins[:, :1]]), np.hstack([relevant, np.full((150, 1), True)])
     found = AreaRows(*given, np.ones(150, bool), area, average).influence()
+    bins, relevant = (bins, relevant) if area == "roc" else given
     assert found.value == pytest.approx(score(relevant, bins, average=average))
     drawn = [rng.integers(150, size=150) for _ in range(200)]
     resampled = np.std([score(relevant[one], bins[one], average=average) for one in drawn])
@@ -339,6 +340,21 @@ def test_what_is_shown_changes_by_what_a_row_shows(measure):
     # leaving a row out leaves one list less, of which the overlap takes no notice to the first order
     factor = (shown.size - 2) / shown.size if measure == "personalization" else 1
     assert found.rows == pytest.approx(expected * factor, abs=1e-12)
+
+
+def test_popularity_lift_changes_by_what_a_row_shows_and_holds():
+    """Of 300 rows of four labels, shown or held, each is worth what the ratio loses without it, to the first order."""
+    rng = np.random.default_rng(1)
+    rows, shown = np.repeat(np.arange(300), 4), rng.random(1200) < 0.5
+    labels = np.minimum(rng.geometric(np.where(shown, 0.4, 0.2)) - 1, L - 1)
+    found = ShownRows(rows, labels, shown, ~shown, np.ones(300, bool), L, "lift", L, WEIGHTS).influence()
+
+    def lift(kept):
+        return WEIGHTS[labels[kept & shown]].mean() / WEIGHTS[labels[kept & ~shown]].mean()
+
+    assert found.value == pytest.approx(lift(shown | ~shown))
+    lost = found.value - np.array([lift(rows != row) for row in range(300)])
+    assert found.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
 
 
 @pytest.mark.parametrize("measure", ["entropy", "gini", "mean"])
