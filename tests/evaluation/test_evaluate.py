@@ -148,6 +148,20 @@ def test_buckets_look_at_the_one_list():
     assert compared.values["global_accuracy@1/tail"] == {"one": 0.0, "other": 0.0}
 
 
+def test_training_targets_tell_the_number_of_rows_beside_buckets():
+    """Propensities need it: of buckets by name, too, they are those of the bound metric."""
+    scores, target = torch.eye(4), torch.tensor([0, 1, 2, 3])
+    trained = torch.tensor([0, 0, 1, 2, 3])
+    frequency = tm.LabelFrequency(4)
+    frequency.update(trained)
+    metric = tm.PropensityScoredRecallAtK(1)
+    expected = computed([tm.PropensityScoredRecallAtK(1).bind(frequency)], scores, target)
+    for known in ({"train_target": trained}, {"label_counts": frequency}):
+        for buckets in (None, "quantiles:2", frequency.deciles()):
+            report = tm.evaluate(scores, target, metrics=[metric], buckets=buckets, **known)
+            assert report.scalars["psr@1"] == expected["psr@1"]
+
+
 def test_buckets_and_counts_together():
     """The buckets are those given; the counts are for the frequency curve."""
     scores, mask = data()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import check_count, check_counts, shape_of, writable_array
-from tailmetrics.buckets import LabelBuckets, buckets_of
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
@@ -311,13 +311,12 @@ def prepared(
         if metric._missing() == ["num_labels"]:
             metric._settle({"num_labels": num_labels})
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
-        found = training if isinstance(training, LabelBuckets) else _deciles(training.compute(), label_order)
-        members += by_bucket(members, found)
+        members += by_bucket(members, training.buckets("deciles"))
     collection = collection._with_members(members, row_groups=groups, ignore_index=ignore_index)
     if labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
-        collection._bind(replace(Training.of(CALLER, training), order=label_order))
+        collection._bind(training)
     return Evaluation(
         collection,
         labels=labels,
@@ -386,14 +385,8 @@ def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
             )
 
 
-def _deciles(counts: Any, order: Tensor | None) -> LabelBuckets:
-    return buckets_of("deciles", counts, order)
-
-
-def _training(
-    buckets: LabelBuckets | str | None, label_counts: Any, order: Tensor | None
-) -> LabelFrequency | LabelBuckets | None:
-    """Return what completes metrics: buckets, with counts where they are known, or the counts."""
+def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tensor | None) -> Training | None:
+    """Return what completes metrics: counts and number of rows where they are known, and buckets that are given."""
     if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(
             f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
@@ -403,13 +396,15 @@ def _training(
             raise ValueError(
                 f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
             )
-        return buckets
-    if buckets is None:
-        return label_counts if isinstance(label_counts, LabelFrequency) else _deciles(label_counts, order)
-    counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
-    if isinstance(buckets, str):
-        return buckets_of(buckets, counts, order)
-    return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
+        return None if buckets is None else Training.of(CALLER, buckets)
+    if isinstance(label_counts, LabelFrequency):
+        training = replace(Training.of(CALLER, label_counts), order=order)
+    else:
+        counts = check_counts(CALLER, "label_counts", label_counts)
+        training = Training(len(counts), counts, None, order=order)
+    if isinstance(buckets, LabelBuckets):
+        buckets = LabelBuckets.from_assignment(buckets.assignment, buckets.names, training.counts)
+    return replace(training, given_buckets=training.buckets(buckets) if isinstance(buckets, str) else buckets)
 
 
 def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
