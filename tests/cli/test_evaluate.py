@@ -122,11 +122,26 @@ def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(m
 
 
 def test_filtered_pairs_do_not_count(made, config, evaluated, tmp_path):
-    """A filter that names every relevant label that is ranked leaves no hit."""
+    """A filter that names every relevant label that is ranked leaves no hit, and the report says what it left out."""
     pairs = [(row, label) for row, relevant in enumerate(made.relevant) for label in relevant]
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
     report = evaluated("--config", config(METRICS[0]), *made.evaluated, "--filter", tmp_path / "filter.txt")
     assert report["metrics"] == {"precision@1": 0, "precision@3": 0}
+    found = f"--filter filter.txt leaves {len(pairs):,} pairs out, among them {len(pairs):,} of the {len(pairs):,}"
+    found += f" positives of target.parquet: {sum(map(bool, made.relevant)):,} rows keep no positive."
+    assert found in report["warnings"]
+
+
+@pytest.mark.parametrize(("pairs", "positives"), [("a x\nb x\n", "none of them a positive."), ("a y\nb x\n", None)])
+def test_the_report_says_what_was_filtered(given, evaluated, tmp_path, pairs, positives):
+    """A gain of 0 is no positive; a pair of a query without predictions is in no row; a row keeps another positive."""
+    words = given(
+        preds="query,item,score\na,x,2\na,y,1\nb,y,1\n", target="query,item,gain\na,x,0\na,y,1\na,z,1\nb,y,1\nc,y,1\n"
+    )
+    (tmp_path / "seen.txt").write_text(pairs + "c y\n")
+    words += ["--filter", tmp_path / "seen.txt", "--metrics", "[{class_path: MRR}]"]
+    expected = positives or "among them 1 of the 3 positives of target.csv: 0 rows keep no positive."
+    assert f"--filter seen.txt leaves 2 pairs out, {expected}" in evaluated(*words)["warnings"]
 
 
 def test_intervals_hold_the_value_they_are_of(made, config, evaluated):

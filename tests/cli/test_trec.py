@@ -74,7 +74,7 @@ def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
         assert report["metrics"][key] == pytest.approx(sum(values) / len(values), abs=1e-12)
     notes = " ".join(report["warnings"])
     outcome = "left out" if missing == "skip" else "counted as empty lists"
-    assert f"4 queries of a.qrels have no predictions and are {outcome}" in notes
+    assert f"4 queries of a.qrels have no predictions in a.run and are {outcome}" in notes
     assert "5 queries of a.run have no targets and are left out" in notes
 
 
@@ -85,9 +85,7 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
     for name in ("run", "qrels"):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
-    left_out = (
-        "4 queries of qrels have no predictions and are left out."  # what is not in a number is said all the same
-    )
+    left_out = "4 queries of qrels have no predictions in run and are left out."  # what is not in a number is said all the same
     found = evaluated(*words, warns=[left_out, ""])["metrics"]
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)

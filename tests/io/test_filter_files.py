@@ -13,13 +13,16 @@ EXPECTED = {0: ({0: 0.5}, {0: 1}), 1: ({1: 1.0, 4: 2.0}, {4: 1}), 2: ({}, {})}
 @pytest.mark.parametrize("batch_rows", [1, 2, 10])
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_rows, world_size):
-    """The label of a pair leaves the row's predictions and its targets, in any batch and on any rank."""
+    """The label of a pair leaves the row's predictions and its targets, in any batch and on any rank; it is counted."""
     pairs = write("filter.txt", "2 2\n0 3\n1 0\n")
     paths = write("p.txt", SCORES), write("y.txt", LABELS)
-    found = {}
+    found, counted = {}, []
     for rank in range(world_size):
-        found |= rows_of(read(*paths, filter=pairs, batch_rows=batch_rows, rank=rank, world_size=world_size))
+        data = read(*paths, filter=pairs, batch_rows=batch_rows, rank=rank, world_size=world_size)
+        found |= rows_of(data)
+        counted.append(data.filtered())
     assert found == EXPECTED
+    assert [*map(sum, zip(*counted, strict=True))] == [4, 2, 1]
 
 
 def test_an_empty_file_of_pairs(write, rows_of):
@@ -40,7 +43,9 @@ def test_ranked_ids_move_up_and_dense_scores_become_minus_infinity(tmp_path, row
     scores = np.arange(8.0).reshape(2, 4)
     np.save(tmp_path / "scores.npy", scores)
     np.save(tmp_path / "hot.npy", scores > 2)
-    found = rows_of(read(tmp_path / "scores.npy", tmp_path / "hot.npy", filter=pairs))
+    data = read(tmp_path / "scores.npy", tmp_path / "hot.npy", filter=pairs)
+    assert data.filtered() == (5, 2, 1)
+    found = rows_of(data)
     assert found[0] == ({0: 0, 1: 1, 2: 2, 3: -np.inf}, dict.fromkeys(range(4), False))
     assert found[1] == ({0: 4, 1: -np.inf, 2: 6, 3: 7}, {0: True, 1: False, 2: True, 3: True})
     assert np.load(tmp_path / "scores.npy").tolist() == scores.tolist()

@@ -40,6 +40,7 @@ from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import as_valued
+from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
 from tailmetrics.io.labels import order_of_names
@@ -177,6 +178,14 @@ def report_of(
     notes = [in_options(note) for note in report.notes]
     for said in notes_on_queries(dataset, data.missing, preds, target):
         warnings.warn(said, CommandWarning, stacklevel=2)  # the report has warnings too, and --quiet hides none
+    if dataset.ignored is not None:
+        positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
+        said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
+        if removed:  # they may be what was held out
+            lost = f"{removed:,} of the {positives:,} positives of {target}: {bare:,} rows keep no positive"
+            warnings.warn(f"{said}, among them {lost}.", CommandWarning, stacklevel=2)
+        else:
+            notes.append(f"{said}, none of them a positive.")
     if dataset.label_names is not None and data.num_labels is None:
         named, hint = f"these files name, {preds} included", "--string-ids true --num-labels L"
         notes += note_on_catalogue(evaluation.members, len(dataset.label_names), named, hint)

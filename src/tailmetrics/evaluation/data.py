@@ -318,7 +318,7 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
     """Return what becomes of queries that predictions and targets do not share."""
     outcome = "left out" if missing == "skip" else "counted as empty lists"
     said = (
-        (dataset.missing_queries, f"queries of {target} have no predictions and are {outcome}."),
+        (dataset.missing_queries, f"queries of {target} have no predictions in {preds} and are {outcome}."),
         (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
     )
     return tuple(f"{number:,} {text}" for number, text in said if number)

@@ -147,6 +147,20 @@ class Dataset(Files):
             scored = preds_tensors(preds, None if repeats else self.columns)
             yield Batch(scored, self._target_tensor(self.target, target), rows)
 
+    def filtered(self) -> tuple[int, int, int]:
+        """Return how many labels of this share are relevant, how many of them the filter removes, and rows left bare.
+
+        The targets are read once more.
+        """
+        assert self.ignored is not None
+        found = np.zeros(3, np.int64)
+        for target, rows in self._checked(self.target, "target", lowest=-LARGEST):
+            before = _relevant(target)  # the filter writes into dense rows
+            after = _relevant(self.ignored.apply(target, int(rows[0]), 0))
+            found += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
+        relevant, removed, bare = found.tolist()
+        return relevant, removed, bare
+
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -230,6 +244,13 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 # -- filters --------------------------------------------------------------------------------------------------------
 
 
+def _relevant(rows: Rows) -> Ints:
+    """Return how many labels of each row are relevant, shape (n,)."""
+    if not isinstance(rows, Ragged):
+        return np.count_nonzero(rows, axis=1)
+    return rows.select((rows.ids >= 0) & (True if rows.values is None else rows.values > 0)).lengths
+
+
 FILTER_HINT = (
     "write a row and a label on each line, with a blank between them; names with blanks stand in a CSV file with the "
     "header query,item."
@@ -247,6 +268,9 @@ class Filter:
     def __init__(self, rows: Ints, labels: Ints) -> None:
         order = np.argsort(rows, kind="stable")
         self._rows, self._labels = rows[order], labels[order]
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def apply(self, batch: Rows, first: int, blank: float) -> Rows:
         """Return the rows that start at row ``first`` without the filtered labels; ``blank`` overwrites dense cells."""
