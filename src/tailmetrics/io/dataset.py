@@ -247,7 +247,7 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 def _relevant(rows: Rows) -> Ints:
     """Return how many labels of each row are relevant, shape (n,)."""
     if not isinstance(rows, Ragged):
-        return np.count_nonzero(rows, axis=1)
+        return np.asarray(np.count_nonzero(rows, axis=1))
     return rows.select((rows.ids >= 0) & (True if rows.values is None else rows.values > 0)).lengths
 
 
