@@ -9,12 +9,22 @@ from typing import Any, Literal, final
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_count, check_counts, shape_of
+from tailmetrics._arguments import INTEGERS, check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget
-from tailmetrics.ranking._reading import read_training_target
+from tailmetrics.ranking._inputs import (
+    Batch,
+    Context,
+    ExplicitTarget,
+    as_tensor,
+    per_row,
+    target_as_tensor,
+    without_ignored,
+)
+from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._reading import read_target
 
 ADDING = Lock()
 """Held while counts are added: torch's own steps run beside one another in several threads, in-place ones too."""
@@ -99,7 +109,7 @@ class LabelFrequency(ExactMetric):
                 raise TypeError(f"LabelFrequency: got {got}; pass one of them.")
             given = target if target_ids is None else ExplicitTarget(ids=target_ids)
             context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
-            targets = read_training_target(context, Batch(None, given, row_mask), self.num_labels)
+            targets = _read_target(context, Batch(None, given, row_mask), self.num_labels)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
@@ -142,3 +152,44 @@ def frequency_of(counts: Tensor, num_rows: int, **kwargs: Any) -> LabelFrequency
     frequency.counts, frequency.rows = counts, torch.tensor([num_rows])
     frequency._update_count = 1
     return frequency
+
+
+def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
+    """Read a target that comes without ``preds``, and its row mask; integers of width ``num_labels`` are a matrix.
+
+    With an ``ignore_index`` each label is a row, so that integers of any shape are ids, but for a matrix of 0 and 1.
+
+    Raises:
+        ValueError: If integers of width ``num_labels`` may be ids as well as gains.
+    """
+    caller, ignored = context.caller, context.ignore_index
+    batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
+    target = batch.target
+    mask = None if batch.row_mask is None else as_tensor(caller, "row_mask", batch.row_mask)
+    are_ids = batch.form in ("target", "target_ids") and target.dtype in INTEGERS and not target.is_sparse_csr
+    as_wide = batch.form == "target" and target.shape[1:] == (num_labels,) and target.numel() > 0
+    if are_ids and as_wide and (context.validate or ignored is not None):
+        are_ids = not _is_multi_hot(context, target)
+    if ignored is not None and are_ids:
+        batch.target, batch.row_mask = target.reshape(-1), None if mask is None else mask.reshape(-1)
+        without_ignored(caller, batch, ignored)
+        mask = batch.row_mask
+    num_rows, device = batch.target.shape[0] if batch.target.ndim else 0, batch.target.device
+    context.row_mask = per_row(caller, "row_mask", mask, num_rows, device)
+    context.num_labels, context.kernels, context.counts_repeats = num_labels, kernels_for(device), True
+    return read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), device)
+
+
+def _is_multi_hot(context: Context, target: Tensor) -> bool:
+    """Whether integers (N, L) are 0 and 1 alone; others may be ids or gains, unless there is an ``ignore_index``."""
+    low, high = (int(end) for end in torch.aminmax(target))
+    if low >= 0 and high <= 1:
+        return True
+    if context.ignore_index is None:
+        rest = f" ignore_index={low} leaves out the label {low}." if low < -1 else ""
+        raise ValueError(
+            f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds "
+            f"{low if low < 0 else high}: these may be label ids or gains. Pass tokens flattened, so that each is a "
+            f"row, target.reshape(-1); lists of ids as target_ids=; a matrix as target > 0.{rest}"
+        )
+    return False

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics._arguments import shape_of
+from tailmetrics._arguments import check_ids_in_range, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._states import (
@@ -366,7 +366,7 @@ class TopKMetric(ConfiguredMetric):
                 "make both for the same labels."
             )
         if num_labels is not None and ranking.num_labels is None and ranking.documents is None and self.validate_args:
-            ranking.check_ids_below(self._caller, num_labels)
+            ranking.remembered(("ids below", num_labels), lambda: self._check_ids_below(ranking, num_labels))
         if self.row_groups is not None or self.weighted:
             self._check_rows(ranking.rows)
         if self._device != ranking.ids.device:
@@ -380,6 +380,11 @@ class TopKMetric(ConfiguredMetric):
             self._warns = False
             if self.validate_args:
                 self._warn_of(ranking)
+
+    def _check_ids_below(self, ranking: Ranking, num_labels: int) -> None:
+        """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
+        check_ids_in_range(self._caller, "preds", ranking.ids, num_labels, None)
+        check_ids_in_range(self._caller, "target", ranking.targets.entries.ids, num_labels, None)
 
     def _check_rows(self, rows: BatchRows) -> None:
         """Raise unless a batch has the row groups and weights that the metric asks for."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,27 +37,27 @@ class Hits:
     gains: Tensor | None
 
 
-class HitsOfRows(Hits):
-    """The hits of some rows; labels and gains are looked up when they are asked for.
+class HitsReadLater(Hits):
+    """Hits whose labels and gains are read when they are asked for: most formulas read ranks alone.
 
     Args:
-        whole: The hits of all rows.
-        rows: Shape (R,), int64: which rows.
+        ranks: Shape (..., W), int64.
+        whole: What holds the labels and gains, as ``ids`` and ``gains``.
+        read: Returns those of the hits, shape (..., W), given either of them and what stands where there is no hit.
     """
 
-    def __init__(self, whole: Hits, rows: Tensor) -> None:
-        self.ranks = whole.ranks[rows]
-        self._whole, self._rows = whole, rows
+    def __init__(self, ranks: Tensor, whole: Any, read: Callable[[Tensor, float], Tensor]) -> None:
+        self.ranks, self._whole, self._read = ranks, whole, read
 
     @once
     def ids(self) -> Tensor:
         """The labels of the hits."""
-        return self._whole.ids[self._rows]
+        return self._read(self._whole.ids, -1)
 
     @once
     def gains(self) -> Tensor | None:
         """Their gains."""
-        return None if self._whole.gains is None else self._whole.gains[self._rows]
+        return None if self._whole.gains is None else self._read(self._whole.gains, 0.0)
 
 
 class LabelWeights:

@@ -29,7 +29,16 @@ from tailmetrics.ranking._device import (
     real_dtype,
     whole_numbers,
 )
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, ListCheck, Padding, entries_of_ids
+from tailmetrics.ranking._hits import (
+    NOT_RANKED,
+    Entries,
+    Hits,
+    HitsReadLater,
+    LabelWeights,
+    ListCheck,
+    Padding,
+    entries_of_ids,
+)
 from tailmetrics.ranking._matrices import (
     CHUNK,
     ColumnChunks,
@@ -209,34 +218,6 @@ class Places:
     hits: Tensor
     gains: Tensor | None
     most: int
-
-
-class PlacedHits(Hits):
-    """Hits whose labels and gains are read when they are asked for, from a table by rank.
-
-    Args:
-        ranks: Shape (..., W), int64.
-        order: Shape (..., W), int64: the column of the table that each hit stands in.
-        table: Returns values of places (N, K) as a table, by rank.
-        found: The hits among the places of lists.
-    """
-
-    def __init__(self, ranks: Tensor, order: Tensor, table: Callable[[Tensor, float], Tensor], found: Places) -> None:
-        self.ranks = ranks
-        self._order = order
-        self._table = table
-        self._found = found
-
-    @once
-    def ids(self) -> Tensor:
-        """The labels of the hits."""
-        return self._table(self._found.ids, -1).gather(-1, self._order)
-
-    @once
-    def gains(self) -> Tensor | None:
-        """Their gains."""
-        gains = self._found.gains
-        return None if gains is None else self._table(gains, 0.0).gather(-1, self._order)
 
 
 class Kernels:
@@ -493,7 +474,7 @@ class Kernels:
         hits = found.hits[:, :deepest]
         places = whole_numbers(deepest, hits.device, first=1)
         ranks = torch.where(hits, places, constant(NOT_RANKED, hits.device))
-        return PlacedHits(*_narrowed(found, *ranks.sort(dim=1)), lambda values, _: values[:, :deepest], found)
+        return _side_by_side(found, ranks, lambda values, _: values[:, :deepest])
 
     def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
         """Return the bucket of each place of lists (N, D), its rank within it, and the length of each (N, G), int64.
@@ -694,15 +675,24 @@ def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: in
         whole.scatter_(0, cells, values[:, :num_places].reshape(-1))
         return whole[1:].view(num_rows, num_buckets, deepest)
 
-    return PlacedHits(*_narrowed(found, *table(ranks, NOT_RANKED).sort(dim=-1)), table, found)
+    return _side_by_side(found, table(ranks, NOT_RANKED), table)
 
 
-def _narrowed(found: Places, ranks: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-    """Return as many of the sorted ranks, and of their order, as there may be hits."""
+def _side_by_side(found: Places, ranks: Tensor, table: Callable[[Tensor, float], Tensor]) -> Hits:
+    """Return hits by rank, as many columns of them as there may be hits.
+
+    Args:
+        found: The hits among the places of lists.
+        ranks: Shape (..., D), int64, in any order, ``NOT_RANKED`` where there is no hit.
+        table: Returns values of the places in the same order.
+    """
+    ranks, order = ranks.sort(dim=-1)
     most = found.most + found.most % 2  # an even number of terms adds up in fewer steps
     width = max(1, min(most, ranks.shape[-1]))
     ranks, order = ranks[..., :width], order[..., :width]
-    return (ranks.clone(), order.clone()) if ranks.numel() > LARGE else (ranks, order)
+    if ranks.numel() > LARGE:
+        ranks, order = ranks.clone(), order.clone()
+    return HitsReadLater(ranks, found, lambda values, fill: table(values, fill).gather(-1, order))
 
 
 def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
+from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_number, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
@@ -393,16 +393,6 @@ class Ranking(TargetRanks):
     def context(self, caller: str) -> Context:
         """Return what holds for whoever looks at the values of the batch."""
         return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
-
-    def check_ids_below(self, caller: str, num_labels: int) -> None:
-        """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
-
-        def check() -> bool:
-            check_ids_in_range(caller, "preds", self.ids, num_labels, None)
-            check_ids_in_range(caller, "target", self.targets.entries.ids, num_labels, None)
-            return True
-
-        self.remembered(("ids below", num_labels), check)
 
     def tied_at(self, k: int) -> Tensor:
         """Whether the first label left out of the top ``k`` scores the same as the last one in it, shape (N,), bool.

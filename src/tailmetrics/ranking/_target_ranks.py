@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import looked_up, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, HitsOfRows, LabelWeights
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, HitsReadLater, LabelWeights
 from tailmetrics.ranking._kernels import Targets
 
 Cutoff: TypeAlias = int | tuple[int, ...]
@@ -310,7 +310,8 @@ class RanksOfRows(TargetRanks):
     """
 
     def __init__(self, whole: TargetRanks, rows: Tensor) -> None:
-        hits, documents = HitsOfRows(whole.hits, rows), None if whole.documents is None else whole.documents[rows]
+        hits = HitsReadLater(whole.hits.ranks[rows], whole.hits, lambda values, _: values[rows])
+        documents = None if whole.documents is None else whole.documents[rows]
         rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
         super().__init__(hits, *rest)
         del self.length  # lists are not counted before somebody asks
