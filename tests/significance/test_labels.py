@@ -258,7 +258,7 @@ def test_a_verdict_names_the_values_that_are_better():
 
 
 def test_a_verdict_says_where_rows_are_too_few():
-    """A bucket of one row, and one of nine clusters, are no buckets where no difference was shown."""
+    """A bucket of one row, and one of nine clusters, are no buckets where no difference was shown; one of ten is."""
     rng = np.random.default_rng(0)
     old = {f"r/{name}": rng.random(40) for name in ("head", "tail", "unseen")}
     new = {"r/head": old["r/head"] / 2, "r/tail": old["r/tail"] + 0.0, "r/unseen": old["r/unseen"] / 2}
@@ -268,8 +268,12 @@ def test_a_verdict_says_where_rows_are_too_few():
     assert verdict(found, buckets) == (
         "new against old: r: no difference shown in tail, worse in head, too few rows in unseen."
     )
-    of_nine = compare({"old": old, "new": {**new, "r/head": old["r/head"]}}, clusters=np.arange(40) % 9, resamples=999)
+    runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
+    of_nine, of_ten = (compare(runs, clusters=np.arange(40) % number, resamples=999) for number in (9, 10))
     assert verdict(of_nine, buckets) == "new against old: r: too few rows in head, tail and unseen."
+    assert (
+        verdict(of_ten, buckets) == "new against old: r: no difference shown in head and tail, too few rows in unseen."
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
