@@ -192,15 +192,19 @@ def test_rows_as_a_tool_writes_them(tmp_path, tool):
     assert (status, found) == (0, 0.5)
 
 
+@pytest.fixture(scope="module")
+def truths(tmp_path_factory):
+    """Every file of targets, and every file of predictions as targets."""
+    files = [*TARGETS.items(), *((tool, pair[1]) for tool, pair in ROWS.items()), *PREDS.items()]
+    return [(tool, written(tmp_path_factory.mktemp("y"), file)) for tool, file in files]
+
+
 @pytest.mark.parametrize("preds", [*PREDS, *ROWS])
 @pytest.mark.slow
-def test_all_pairs(tmp_path, preds):
+def test_all_pairs(tmp_path, preds, truths):
     """Each file of predictions against each target is right, or refused in a sentence."""
-    (tmp_path / "y").mkdir()
     run = written(tmp_path, PREDS[preds] if preds in PREDS else ROWS[preds][0])
-    for target in [*TARGETS, *ROWS, *PREDS]:
-        file = TARGETS.get(target) or (ROWS[target][1] if target in ROWS else PREDS[target])
-        truth = written(tmp_path / "y", file)
+    for target, truth in truths:
         metric = RecallAtK(k=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
