@@ -222,7 +222,7 @@ def test_a_column_of_ratings_in_a_target_is_its_gain(write, named):
     assert named(read(preds, target))["u1"][1] == {"a": 5.0, "b": 2.0}
     with pytest.raises(DataFileError, match=r"y\.csv, query 'u1': holds the gain -1") as caught:
         list(read(preds, write("y.csv", "user_id,item_id,rating\nu1,a,5\nu1,c,-1\n")))
-    assert "write 0 for what is not relevant" in caught.value.hint
+    assert "write 0 for what is not relevant. Scores belong to the predictions" in caught.value.hint
 
 
 def test_a_column_that_was_named_has_to_be_there(write, tmp_path):

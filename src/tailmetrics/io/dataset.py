@@ -368,7 +368,10 @@ BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matr
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
 VALUE_HINTS = {
     "preds": "write -inf for what was not retrieved, or leave it out.",
-    "target": f"gains are 0 or from {1 / LARGEST_GAIN:g} to {LARGEST_GAIN:g}: write 0 for what is not relevant.",
+    "target": (
+        f"gains are 0 or from {1 / LARGEST_GAIN:g} to {LARGEST_GAIN:g}: write 0 for what is not relevant. Scores "
+        "belong to the predictions."
+    ),
 }
 
 
