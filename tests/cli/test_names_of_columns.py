@@ -61,9 +61,17 @@ def call(tmp_path, capsys, monkeypatch):
 )
 def test_text_beside_a_matrix(call, options):
     """The columns are in the order of the file of names."""
-    status, said = call(*options, "--label-names", "vocab.txt")
+    over_all = (
+        "--metrics+=F1AtThreshold",
+        "--metrics.threshold=0.5",
+        "--metrics.average=macro",
+        "--metrics.labels=all",
+    )
+    status, said = call(*options, *over_all, "--metrics.macro=of_averages", "--label-names", "vocab.txt")
     assert status == 0
     assert "0.6667" in said
+    assert "the F-score of precision and recall, each the mean over all labels" in " ".join(said.split())
+    assert "The catalogue is" not in said  # it is that of --label-names
     assert "row i belongs to list i of y.csv" in said
 
 

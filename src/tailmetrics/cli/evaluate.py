@@ -186,7 +186,7 @@ def report_of(
             warnings.warn(f"{said}, among them {lost}.", CommandWarning, stacklevel=2)
         else:
             notes.append(f"{said}, none of them a positive.")
-    if dataset.label_names is not None and data.num_labels is None:
+    if dataset.label_names is not None and data.num_labels is None and data.label_names is None:
         named, hint = f"these files name, {preds} included", "--string-ids true --num-labels L"
         notes += note_on_catalogue(evaluation.members, len(dataset.label_names), named, hint)
     lacking = 0 if groups is None else int((groups.numbers < 0).sum())

@@ -59,7 +59,10 @@ OVER = {
 
 def mean_over(metric: TopKMetric) -> str:
     """Return in words over which labels a macro average is the mean; an empty text for other metrics."""
-    return OVER[metric.labels] if isinstance(metric, LabelAveragedMetric) and metric.average == "macro" else ""
+    if not isinstance(metric, LabelAveragedMetric) or metric.average != "macro":
+        return ""
+    said = OVER[metric.labels]
+    return said if getattr(metric, "macro", None) is None else f"the F-score of precision and recall, each {said}"
 
 
 def _caption(metric: TopKMetric, k: object) -> str:

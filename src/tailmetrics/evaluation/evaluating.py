@@ -410,7 +410,7 @@ def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tens
 def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
     """Return a note on the size of the catalogue, if a metric depends on it."""
     catalogue = any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics)
-    means = any(mean_over(metric) == OVER["all"] for metric in metrics)
+    means = any(mean_over(metric).endswith(OVER["all"]) for metric in metrics)
     values = " and ".join([*["coverage and Gini"] * catalogue, *["means over all labels"] * means])
     if not values:
         return ()
