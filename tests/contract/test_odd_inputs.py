@@ -1,4 +1,4 @@
-"""One table of odd inputs that every class passes: alone, in a collection, and in both forms.
+"""One table of odd inputs that every second class passes by turns: alone, in a collection, and in both forms.
 
 Each input stands beside the same rows written plainly. A class reads both alike, or refuses both; its value lies within
 its bounds; and the form for devices (``force_plain``) gives the same bits.
@@ -118,9 +118,9 @@ READ_AS_NUMBERS = ("CrossEntropy", "CalibrationErrorAtK", "LabelAUC")
 
 
 def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
-    """Every class, where the input leaves it what it needs: by turns overall, by bucket and in scope global."""
+    """Every second class by turns, where the input leaves it what it needs: overall, by bucket and in scope global."""
     made = {}
-    for number, name in enumerate(REGISTRY):
+    for number, name in enumerate([*REGISTRY][turn % 2 :: 2]):
         by = ((None, "bucket", "global") if odd.with_labels else (None,))[
             (number + turn) % (3 if odd.with_labels else 1)
         ]
@@ -165,7 +165,7 @@ FORMS: list[Callable[[], AbstractContextManager[None]]] = [nullcontext, force_pl
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.slow
-def test_every_class_reads_an_odd_input_as_the_plain_one(name: str) -> None:
+def test_classes_read_an_odd_input_as_the_plain_one(name: str) -> None:
     """Alone and in a collection in both forms, behind an ordinary batch, within the bounds of the class."""
     odd = TABLE[name]
     before = [FIRST] if odd.with_labels else []
@@ -184,7 +184,7 @@ def test_every_class_reads_an_odd_input_as_the_plain_one(name: str) -> None:
             known = value[~value.isnan()]
             assert bool(((known >= low) & (known <= high)).all()), (key, value)
             accepted[key] = metric, value
-    assert len(accepted) > 10
+    assert len(accepted) > 4
     collection = TopKCollection({key: metric for key, (metric, _) in accepted.items()})
     for form in FORMS:
         collection.reset()
