@@ -107,8 +107,8 @@ def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said)
     assert said in err
 
 
-def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compared, tmp_path):
-    """Intervals and comparisons have the keys of groups, of the rows of the group alone."""
+def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compared, tailmetrics, tmp_path):
+    """Intervals and comparisons have the keys of groups, of the rows of the group alone; other groups are refused."""
     words = [*grouped[1], "--config", config(*METRICS), "--row-groups", "lang", "--resamples", 200, "--intervals"]
     table = tmp_path / "rows.parquet"
     found = evaluated(*words, "--per-row", table)["intervals"]
@@ -117,6 +117,11 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compar
     one = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
     assert one["value"] == pytest.approx(precision(made, rows_of("de")))
     assert one["difference"] == 0
+    (tmp_path / "moved.txt").write_text("\n".join(["en", *["de"] * (NUM_ROWS - 1)]))
+    words[words.index("lang")] = tmp_path / "moved.txt"
+    evaluated(*words[:-1], "--per-row", tmp_path / "moved.parquet")
+    failed = tailmetrics("compare", table, tmp_path / "moved.parquet")
+    assert (failed[0], "moved has other groups of rows than rows" in failed[2]) == (2, True)
 
 
 @pytest.mark.slow

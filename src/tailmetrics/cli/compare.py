@@ -113,7 +113,7 @@ def _compared(
     names = next(iter(models.values()))[0].names
     models = {name: [one.joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
-    facts, clusters = first.facts, None
+    facts, groups, clusters = first.facts, first.groups(), None
     if options.clusters is not None and (names_a_file(options.clusters) or data.target is not None):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
         clusters = groups_of_rows("--clusters", options.clusters, data, queries, len(names), first.tokens)
@@ -131,7 +131,11 @@ def _compared(
     keys += [key for of in parts for key in of]
     for name, some in models.items():
         for table in some:
-            _check_same_rows(next(iter(models)), first, name, table)
+            if not first.names.equals(table.names):
+                _check_same_names(next(iter(models)), first.names.to_pylist(), name, table.names.to_pylist())
+            if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
+                problem = f"{name} has other groups of rows than {next(iter(models))}"
+                raise CommandError(problem, "evaluate both with the same --row-groups.")
             missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
             if missing:
                 hint = "evaluate both with the same config and training labels, or choose others with --only."
@@ -170,19 +174,6 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
             raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
     # in the order of the names: the verdict is about the first by bucket
     return list(dict.fromkeys(key for name in only for key in keys if key == name or key.startswith(f"{name}/")))
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return one is not None and other is not None and one.to_pylist() != other.to_pylist()
-
-
-def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
-    """Raise unless both tables hold the same rows in the same order."""
-    if not first.names.equals(other.names):
-        _check_same_names(first_name, first.names.to_pylist(), name, other.names.to_pylist())
-    if _differ(first.groups(), other.groups()):
-        problem = f"{name} has other groups of rows than {first_name}"
-        raise CommandError(problem, "evaluate both with the same --row-groups.")
 
 
 def _check_same_names(first_name: str, first: Sequence[Any], name: str, other: Sequence[Any]) -> None:

@@ -123,11 +123,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
         alike = notes_on_sequences(dataset) if clusters is None else []
-        if not options.no_intervals:
-            report = replace(report, notes=(*report.notes, *alike))
-        report = replace(report, title=options.title or report.title)
-        more = [one for one, of_file in said.items() if not of_file and one not in report.notes]
-        report = replace(report, notes=(*report.notes, *more))
+        notes = [*report.notes, *([] if options.no_intervals else alike)]
+        notes += [one for one, of_file in said.items() if not of_file and one not in notes]
+        report = replace(report, title=options.title or report.title, notes=tuple(notes))
         with ranks.agreement():
             if writer is not None:
                 writer.scalars = report.scalars
