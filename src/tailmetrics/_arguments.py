@@ -39,14 +39,14 @@ def shape_of(value: Any) -> str:
     return type(value).__name__
 
 
-def check_choice(caller: str, argument: str, value: Any, choices: Any) -> Any:
-    """Return ``value`` if it is one of ``choices``: a sequence of texts, or a ``Literal`` of them."""
+def check_choice(caller: str, argument: str, value: Any, choices: Any, to: str = "") -> Any:
+    """Return ``value`` if it is one of ``choices``, texts or a ``Literal`` of them; ``to`` says who knows no others."""
     choices = get_args(choices) or choices
     for choice in choices:
         if value == choice and isinstance(value, str):
             return choice
     listed = ", ".join(map(repr, choices))
-    raise ValueError(f"{caller}: {argument}={value!r} is not known; choose one of {listed}.")
+    raise ValueError(f"{caller}: {argument}={value!r} is not known{to}; choose one of {listed}.")
 
 
 def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:

@@ -30,7 +30,7 @@ def with_too_few_values() -> sp.csr_matrix:
 
 MESSAGES = r"""
 rank([[0.5, 0.1]], TARGET) -> rank: preds is a list; pass a tensor, such as torch.tensor
-AccuracyAtK(1, average="macro") -> Accuracy by class is RecallAtK\(k=1, average='macro'\)
+AccuracyAtK(1, average="macro") -> accuracy by class is RecallAtK\(k=1, average='macro'\)
 KForRecall(0.8, "mean") -> KForRecall: too many positional arguments; .*, most of them by name only
 rank(SCORES, [[1], [0, 3]]) -> rank: target is a list; .*pad_sequence\(tensors, .*padding_value=-1\)
 rank(SCORES, np.array([[1], [0, 3]], dtype=object))

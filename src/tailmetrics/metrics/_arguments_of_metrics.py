@@ -403,7 +403,7 @@ def _check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> di
     """Return arguments that say how the rows of a batch are read, those that are given."""
     checks: dict[str, Callable[[Any], Any]] = {
         "row_groups": lambda value: _check_row_groups(caller, value, bucket_names),
-        "duplicates": lambda value: check_choice(caller, "duplicates", value, ("error", "first")),
+        "duplicates": lambda value: check_choice(caller, "duplicates", value, Duplicates),
         "ignore_index": lambda value: value if value is None else check_count(caller, "ignore_index", value, -(2**62)),
     }
     return {name: checks[name](value) for name, value in given.items()}

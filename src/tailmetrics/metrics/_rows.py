@@ -159,29 +159,15 @@ class RelevanceMetric(TopKMetric):
         **kwargs: Unpack[TopKArguments],
     ) -> None:
         caller = self._caller
-        self.ties: Ties = check_choice(caller, "ties", ties, Ties)
         rules = self.tie_rules if average == "samples" else ("id",)
-        if ties not in rules:
-            raise ValueError(
-                f"{caller}: ties={ties!r} is not known of average={average!r} of this metric; choose one of "
-                f"{', '.join(map(repr, rules))}."
-            )
+        self.ties: Ties = check_choice(caller, "ties", ties, rules, f" to this metric with average={average!r}")
         if ties == "expected":  # what is 0 or 1 of an order is a share of all orders
             vars(self).update({"fixed_point": UNIT} if vars(type(self)).get("fixed_point") is COUNT else {})
         if empty_target_action is not None:
-            check_choice(caller, "empty_target_action", empty_target_action, ("neg", "pos", "skip", "error"))
-            if empty_target_action not in self.empty_actions:
-                raise ValueError(
-                    f"{caller}: empty_target_action={empty_target_action!r} means nothing for a ratio of sums; choose "
-                    f"one of {', '.join(map(repr, self.empty_actions))}."
-                )
+            check_choice(caller, "empty_target_action", empty_target_action, self.empty_actions, " to this metric")
         self.scope: Scope = check_choice(caller, "scope", scope, Scope)
-        self.average: Average = check_choice(caller, "average", average, Average)
-        if average not in self.averages:
-            by_class = " Accuracy by class is RecallAtK(k=1, average='macro')." if caller == "AccuracyAtK" else ""
-            raise ValueError(
-                f"{caller}: average={average!r} means nothing here; only average='samples' does.{by_class}"
-            )
+        by_class = " (accuracy by class is RecallAtK(k=1, average='macro'))" if caller == "AccuracyAtK" else ""
+        self.average: Average = check_choice(caller, "average", average, self.averages, f" to this metric{by_class}")
         self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
         # a ratio of counts over labels without the rows that have no relevant label of a bucket would be without most
         # of their false positives: the rarer the labels of a bucket, the better it would look

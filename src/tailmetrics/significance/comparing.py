@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
-from tailmetrics.significance.estimating import FEW, RESAMPLE, Estimate, Interval, Resample, enough
+from tailmetrics.significance.estimating import FEW, Estimate, Interval, Resample, enough
 from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
 from tailmetrics.significance.rows import (
     Array,
@@ -37,7 +37,6 @@ EXACT_UNITS = 12
 """With this many differing rows or clusters or fewer, all ways to swap them, at most 4,096, are gone through."""
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
-CORRECTIONS: tuple[Correction, ...] = ("holm", "bonferroni", "bh", "none")
 
 
 @dataclass(frozen=True)
@@ -283,8 +282,8 @@ def compare(
     Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
     ratios; Smucker, Allan and Carterette, CIKM 2007, for the randomisation test beside others.
     """
-    check_choice(CALLER, "correction", correction, CORRECTIONS)
-    check_choice(CALLER, "resample", resample, RESAMPLE)
+    check_choice(CALLER, "correction", correction, Correction)
+    check_choice(CALLER, "resample", resample, Resample)
     check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
     check_count(CALLER, "seed", seed, minimum=0)
     pairs, gaps = _pairs(tuple(runs), baseline), gaps or {}
@@ -344,7 +343,7 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979); Benjamini and Hochberg, JRSS B 57 (1995).
     """
-    check_choice("correct", "correction", correction, CORRECTIONS)
+    check_choice("correct", "correction", correction, Correction)
     try:
         corrected = np.array(p_values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -38,7 +38,6 @@ FEW = 10
 """With fewer rows or clusters nothing is resampled: of 3 skewed rows 95 % intervals held the truth in 74 %."""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
-RESAMPLE: tuple[Resample, ...] = ("rows", "rows,labels")
 Ends: TypeAlias = tuple[float, float, str]
 
 
@@ -445,7 +444,7 @@ def intervals(
     check_count(caller, "resamples", resamples, minimum=0)
     check_count(caller, "seed", seed, minimum=0)
     check_number(caller, "confidence", confidence, 0.5, 0.9999)
-    check_choice(caller, "resample", resample, RESAMPLE)
+    check_choice(caller, "resample", resample, Resample)
     models, together, num_rows = read_models(caller, {"rows": rows}, clusters, medians, unbounded, gaps or {}, parts)
     keys, found = models["rows"], list[Interval]()
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
