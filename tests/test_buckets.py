@@ -134,9 +134,10 @@ def test_copies_of_metrics_share_one_table() -> None:
         (lambda: LabelBuckets.from_assignment([0, 2], ["a", "b"]), "holds 2, but there are 2 names"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "a"]), "one distinct name per bucket"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "b"], counts=[1]), "one count per label"),
-        (lambda: LabelBuckets.deciles(LabelFrequency(3)), r"LabelBuckets.deciles: .* call its method deciles\(\)"),
-        (lambda: LabelBuckets.quantiles(LabelFrequency(3), 2), r"LabelBuckets.quantiles: .* method quantiles\("),
-        (lambda: LabelBuckets.thresholds(LabelFrequency(3), [1]), r"LabelBuckets.thresholds: .* method thresh"),
+        (
+            lambda: LabelBuckets.deciles(PrecisionAtK(k=1)),
+            r"LabelBuckets.deciles: counts is float64 .* LabelFrequency.compute",
+        ),
     ],
 )
 def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message: str) -> None:
@@ -155,7 +156,7 @@ def test_repr_says_how_many_labels_in_how_many_buckets() -> None:
 
 
 def test_frequency_counts_every_form_of_target_alike() -> None:
-    """Ids, multi-hot, integers of width L, gains, CSR and a ranking: counts 2, 0, 1, 1, and 3 rows each."""
+    """Ids, multi-hot, integers of width L, gains, CSR and a ranking: counts 2, 0, 1, 1, and 3 rows; buckets are of them."""
     hot = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]])
     ids = torch.tensor([[0, 2], [3, 0], [-1, -1]])
     ranking = Ranking.from_scores(torch.rand(3, 4), target_mask=hot.bool())
@@ -164,6 +165,7 @@ def test_frequency_counts_every_form_of_target_alike() -> None:
         frequency.update(target)
         assert frequency.compute().tolist() == [2, 0, 1, 1]
         assert frequency.num_rows == 3
+        assert LabelBuckets.deciles(frequency) == LabelBuckets.deciles([2, 0, 1, 1])
 
 
 def test_tokens_of_width_l_are_ids_where_a_label_is_ignored() -> None:

@@ -123,7 +123,8 @@ def writable_array(value: Any) -> Any:
 
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
-    """Return training counts per label as an int64 vector of shape [L] on the CPU."""
+    """Return training counts per label as an int64 vector of shape [L] on the CPU; of a metric what it has counted."""
+    counts = counts.compute() if isinstance(counts, Metric) else counts
     try:
         device = counts.device if isinstance(counts, Tensor) else "cpu"  # whatever device is the default one
         given: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()

@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from tailmetrics._arguments import check_choice, check_count, check_counts, shape_of
+
+QuantileBy: TypeAlias = Literal["mass", "labels"]
+EqualCounts: TypeAlias = Literal["split", "together"]
 
 
 class LabelBuckets:
@@ -58,18 +61,12 @@ class LabelBuckets:
         ``decile_10`` holds the most frequent labels, ``decile_1`` the rarest.
 
         Args:
-            counts: Shape (L,), whole numbers: how often each label occurs in training.
+            counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
         """
-        return cls.quantiles(_training_counts("deciles", counts), 10)
+        return cls.quantiles(check_counts("LabelBuckets.deciles", "counts", counts), 10)
 
     @classmethod
-    def quantiles(
-        cls,
-        counts: Any,
-        n: int,
-        by: Literal["mass", "labels"] = "mass",
-        ties: Literal["split", "together"] = "split",
-    ) -> LabelBuckets:
+    def quantiles(cls, counts: Any, n: int, by: QuantileBy = "mass", ties: EqualCounts = "split") -> LabelBuckets:
         """Return ``n`` buckets of about equal size, and ``unseen`` for labels that never occur.
 
         Labels are walked from most to least frequent (equal counts: lower id first). When a bucket opens, let R be
@@ -77,17 +74,17 @@ class LabelBuckets:
         no bucket is empty while labels last, even where one label alone holds more than its share.
 
         Args:
-            counts: Shape (L,), whole numbers: how often each label occurs in training.
+            counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
             n: Number of buckets.
             by: ``"mass"``, a label weighs its count; ``"labels"``, every seen label weighs 1.
             ties: ``"split"`` lets a boundary fall between labels of equal count, so that :meth:`labels_by_id` of them
                 are where their ids put them; ``"together"`` moves it behind them.
         """
         caller = "LabelBuckets.quantiles"
-        counts = _training_counts("quantiles", counts)
+        counts = check_counts(caller, "counts", counts)
         n = check_count(caller, "n", n)
-        check_choice(caller, "by", by, ("mass", "labels"))
-        check_choice(caller, "ties", ties, ("split", "together"))
+        check_choice(caller, "by", by, QuantileBy)
+        check_choice(caller, "ties", ties, EqualCounts)
         ordered, order = torch.sort(counts, descending=True, stable=True)
         seen = int((counts > 0).sum())
         mass = (ordered if by == "mass" else torch.ones_like(ordered))[:seen].cumsum(0)
@@ -113,14 +110,14 @@ class LabelBuckets:
         Seen labels that reach no edge share a bucket below the first one; labels never seen are ``unseen``.
 
         Args:
-            counts: Shape (L,), whole numbers: how often each label occurs in training.
+            counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
             edges: Ascending counts of at least 1; ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``.
                 An edge is the least count of its bucket: "more than 100" is the edge 101.
             names: What to call the buckets of seen labels, such as ``("many", "medium", "few")``. Edges ascend, names
                 go from the most frequent to the rarest.
         """
         caller = "LabelBuckets.thresholds"
-        counts = _training_counts("thresholds", counts)
+        counts = check_counts(caller, "counts", counts)
         if not isinstance(edges, Sequence) or isinstance(edges, str):
             raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
         ascending = [check_count(caller, "edges", edge) for edge in edges]
@@ -341,15 +338,3 @@ def _contradiction(names: Sequence[str], lows: Sequence[int]) -> int | None:
         if most and (abs(int(most) - above + 1) > 1 if above < inf or not least else int(most) < low):
             return place
     return None
-
-
-def _training_counts(method: str, counts: Any) -> Tensor:
-    """Return training counts; what has ``deciles`` of its own is the metric that counts, not what it counted."""
-    caller = f"LabelBuckets.{method}"
-    if hasattr(counts, "deciles") and not isinstance(counts, LabelBuckets):
-        arguments = "" if method == "deciles" else "…"
-        raise TypeError(
-            f"{caller}: counts is a {type(counts).__name__}; call its method {method}({arguments}), or pass the counts "
-            "that its compute() returns."
-        )
-    return check_counts(caller, "counts", counts)

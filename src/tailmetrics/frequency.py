@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any, Literal, final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
-from tailmetrics.buckets import LabelBuckets
+from tailmetrics.buckets import EqualCounts, LabelBuckets, QuantileBy
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
     Batch,
@@ -135,9 +135,7 @@ class LabelFrequency(ExactMetric):
         """Return :meth:`LabelBuckets.deciles` of the counts over all ranks."""
         return LabelBuckets.deciles(self.compute())
 
-    def quantiles(
-        self, n: int, by: Literal["mass", "labels"] = "mass", ties: Literal["split", "together"] = "split"
-    ) -> LabelBuckets:
+    def quantiles(self, n: int, by: QuantileBy = "mass", ties: EqualCounts = "split") -> LabelBuckets:
         """Return :meth:`LabelBuckets.quantiles` of the counts over all ranks."""
         return LabelBuckets.quantiles(self.compute(), n, by=by, ties=ties)
 
