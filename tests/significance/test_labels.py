@@ -234,8 +234,8 @@ def test_a_verdict_names_the_values_that_are_worse():
     )
     deciles = ["decile_3", "decile_2", "decile_1"]
     assert [one.difference < 0 for one in found if one.significant and one.key == "first/gap"] == [True]
-    first = "new against old: first is better in deciles 1 to 3. Other values that are worse: first; lost; metric; "
-    assert verdict(found, deciles, ["loss"]) == f"{first}2 more are worse."
+    first = "new against old: first is better in deciles 1 to 3. Other values that are worse: first, lost, metric over "
+    assert verdict(found, deciles, ["loss"]) == f"{first}all labels; 2 more are worse."
     by_decile = [one for one in found if "/" in one.key]
     assert verdict(by_decile, deciles, ["loss"]) == (
         "new against old: first is better in deciles 1 to 3. Other values that are worse: lost in deciles 1 to 2; "
@@ -251,8 +251,8 @@ def test_a_verdict_names_the_values_that_are_better():
     old = dict.fromkeys(new, rows)
     found = compare({"old": old, "new": new}, unbounded=[*new], resamples=999)
     assert verdict(found, ["tail"]) == (
-        "new against old: first is worse in tail. Other values that are worse: lost. "
-        "Other values that are better: won; won in tail."
+        "new against old: first is worse in tail. Other values that are worse: lost over all labels. "
+        "Other values that are better: won over all labels; won in tail."
     )
     assert verdict(found) == "new against old: better in won/tail and won, worse in first/tail and lost."
 

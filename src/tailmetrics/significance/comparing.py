@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import copysign, inf, isfinite, isnan, nan
-from operator import itemgetter
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -423,11 +422,12 @@ def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozense
 
 def _of_others(outcome: str, keys: Mapping[tuple[bool, str], Sequence[str]]) -> str:
     """Return which other keys have an outcome; keys by bucket, with their buckets, stand behind those without."""
-    found = [
-        f"{key} in {_in_words(keys[by, key], False)}" if by else key for by, key in sorted(keys, key=itemgetter(0))
-    ]
-    more = [f"{len(found) - SAID} more are {outcome}"] if len(found) > SAID else []
-    return f"Other values that are {outcome}: {'; '.join(found[:SAID] + more)}"
+    of_all = [key for by_bucket, key in keys if not by_bucket]
+    found = [f"{key} in {_in_words(buckets, False)}" for (by_bucket, key), buckets in keys.items() if by_bucket]
+    parts = [f"{', '.join(of_all[:SAID])} over all labels"] if of_all else []
+    parts += found[: max(0, SAID - len(of_all))]
+    more = len(keys) - SAID
+    return f"Other values that are {outcome}: {'; '.join([*parts, *[f'{more} more are {outcome}'] * (more > 0)])}"
 
 
 def _outcome(one: Comparison, less: frozenset[str]) -> str:
