@@ -132,6 +132,22 @@ def test_filtered_pairs_do_not_count(made, config, evaluated, tmp_path):
     assert found in report["warnings"]
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "qrels"])
+def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, given, form):
+    """A rating of 0 may say that nobody rated: a note counts such lines, of training too. TREC judges with it."""
+    lines = {
+        "csv": "user,item,rating\na,x,0\na,y,3\n",
+        "jsonl": '{"query": "a", "item": "x", "gain": 0}\n{"query": "a", "item": "y", "gain": 3}\n',
+        "qrels": "a 0 x 0\na 0 y 3\n",
+    }
+    (tmp_path / f"y.{form}").write_text(lines[form])
+    words = [*given(preds="query,item,score\na,x,1\n"), "--target", tmp_path / f"y.{form}"]
+    words += ["--train-target", tmp_path / f"y.{form}", "--metrics", "[{class_path: MRR}]"]
+    told = f"y.{form}: 1 of 2 lines have the gain 0 and do not count; --columns.gain none counts each line."
+    assert (told in tailmetrics("evaluate", *words)[2]) is (form != "qrels")
+    assert told not in tailmetrics("evaluate", *words, "--columns.gain", "none")[2]
+
+
 @pytest.mark.parametrize(("pairs", "positives"), [("a x\nb x\n", "none of them a positive."), ("a y\nb x\n", None)])
 def test_the_report_says_what_was_filtered(given, evaluated, tmp_path, pairs, positives):
     """A gain of 0 is no positive; a pair of a query without predictions is in no row; a row keeps another positive."""

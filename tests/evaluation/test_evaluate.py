@@ -332,6 +332,24 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
     assert not any("min_gain" in one for one in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
 
 
+@pytest.mark.parametrize(("empty", "is_said"), [(0, False), (1, False), (2, True)])
+def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> None:
+    """Of 100 rows one without a relevant label moves no mean by more than a hundredth of it; two do, in every metric."""
+    target = torch.zeros(100, 1, dtype=torch.int64)
+    target[:empty] = -1
+    metrics = [tm.NDCGAtK(k=1, empty_target_action="skip"), tm.MRR(k=1)]
+    report = tm.evaluate(torch.eye(3)[torch.zeros(100, dtype=torch.int64)], target, metrics=metrics)
+    said = [one for one in report.warnings if "rows have no relevant label" in one]
+    assert (
+        said
+        == [
+            "2 of 100 rows have no relevant label, and are left out of ndcg_skip@1.",
+            "2 of 100 rows have no relevant label, and count as 0 in mrr@1; empty_target_action='skip' leaves them out.",
+        ]
+        * is_said
+    )
+
+
 def test_rows_positives_and_groups_of_ids_are_counted() -> None:
     """Also where nobody says how many labels there are: 3 rows with 4 labels, 2 of them French, 1 of no language."""
     metrics = [tm.HitRateAtK(k=1, row_groups=["en", "fr"])]

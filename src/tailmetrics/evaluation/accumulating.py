@@ -57,6 +57,8 @@ SHOWN = 10
 """Labels of a list that an example shows: as many as a user sees."""
 SHOWN_DIGIT = 1e-4
 """The last digit of a value that reports show."""
+MANY_EMPTY = 0.01
+"""The share of rows without a relevant label that a report tells: fewer move a mean by less than a hundredth of it."""
 SHOWN_SHARE = 5e-4
 """The least share of rows that a percentage with one digit shows as more than 0.0%."""
 
@@ -295,7 +297,7 @@ class Evaluation:
                 *self._notes_on_bins(),
                 *self._notes_on_misses(),
                 *self._notes_on_classes(num_rows, positives),
-                *self._notes_on_min_gain(),
+                *self._notes_on_empty_rows(),
                 *self._notes_on_buckets(),
                 *self._notes_on_chance(scalars, width, references.get("chance", {}), intervals),
                 *self._notes_on_ignored(num_rows, sum(left_out)),
@@ -407,22 +409,21 @@ class Evaluation:
                 "visits of a user, make each case a row."
             )
 
-    def _notes_on_min_gain(self) -> Iterator[str]:
-        """Yield how many rows have no label of ``min_gain``, and what they count in which values over all labels."""
+    def _notes_on_empty_rows(self) -> Iterator[str]:
+        """Yield how many rows have no relevant label, where this moves a mean, and what they count in which values."""
         keys: dict[str, list[str]] = {}
         for metric in self.members:
-            if not isinstance(metric, RowMeanMetric) or metric.reads_gains or metric.min_gain is None:
+            if not isinstance(metric, RowMeanMetric) or metric.buckets is not None or metric.weighted:
                 continue
-            if (
-                "rows" in metric._names and metric.buckets is None and not metric.weighted
-            ):  # ratios of sums have no rows
+            if "rows" in metric._names:  # ratios of sums have no rows
                 with metric._over_all_processes():
                     totals = metric._counts.totals(metric._state("rows")[0])
                 rows, answered = (int(total) // metric._counts.unit for total in totals)
-                said = f"{rows - answered:,} of {rows:,} rows have {metric.lacking} at min_gain={metric.min_gain:g}"
+                level = "" if metric.min_gain is None or metric.reads_gains else f" at min_gain={metric.min_gain:g}"
+                said = f"{rows - answered:,} of {rows:,} rows have {metric.lacking}{level}"
                 counted = {"skip": "are left out of", "pos": "count as 1 in"}
                 said += f", and {counted.get(metric.empty_target_action, 'count as 0 in')} "
-                if answered < rows:
+                if rows - answered > (0 if level else MANY_EMPTY * rows):
                     keys.setdefault(said, []).extend(map(self.collection._set_name, metric.row_keys()))
         for said, of in keys.items():
             hint = "; empty_target_action='skip' leaves them out." if "count as" in said else "."

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmetrics.io.database import Database, DatabaseError
-from tailmetrics.io.errors import DataFileError, said_once
+from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import EMPTY_HINT, FilePath
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]
@@ -90,12 +90,14 @@ class KeyedFile:
         parts: Each file, and what opens it.
         may_lack_items: Whether an item can be empty.
         without_values: Whether values are not looked at, as those of targets all of whose lines are relevant.
+        tells_zeros: Whether a note says how many lines have the value 0, because a column may not be of gains.
     """
 
     name: FilePath
     parts: Sequence[tuple[FilePath, Callable[[], Opened]]]
     may_lack_items: bool = False
     without_values: bool = False
+    tells_zeros: bool = False
 
     def load(self, database: Database, table: str) -> Values:
         """Write query, item and value of every line into a new table, and return what the values are.
@@ -131,6 +133,11 @@ class KeyedFile:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
         if not is_clear:
             self._check_scores(database, table)
+        if self.tells_zeros and values.given:
+            (zeros,) = database.row(f"SELECT count(*) FROM {table} WHERE value = 0")
+            hint = "columns=Columns(gain='none') counts each line."
+            if zeros:
+                note(self.name, f"{zeros:,} of {count:,} lines have the gain 0 and do not count; {hint}")
         return values._replace(lines=count)
 
     def _check_scores(self, database: Database, table: str) -> None:

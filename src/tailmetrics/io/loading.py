@@ -303,8 +303,9 @@ class _Input(NamedTuple):
     def keyed_file(self) -> KeyedFile:
         """Return the files whose lines name their query, each to be opened when it is read."""
         without = self.role == "target" and self.columns.without_gain
+        tells_zeros = self.role == "target" and self.form.ties != "last name"  # TREC judges what is not relevant, too
         parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
-        return KeyedFile(self.found.name, parts, without_values=without)
+        return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
 
     def _open(self, part: Part) -> Any:
         return self.form.open(part.path, self.role, self.columns, part.partition)
