@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
@@ -105,6 +105,13 @@ class Document:
     def charts(self) -> list[Chart]:
         """What the picture shows."""
         return [chart for section in self.sections for chart in section.charts if chart.in_picture]
+
+
+class Documented(Protocol):
+    """What renderers take: a report or a comparison."""
+
+    def document(self, brief: bool = False, references: bool = False) -> Document:
+        """Return what every renderer shows."""
 
 
 def today() -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tailmetrics.report.pages import Shown
+    from tailmetrics.report.document import Documented
 
 HEIGHT, WIDTH = 3.4, 7.5
 """Inches of a panel."""
@@ -28,7 +28,7 @@ OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3,
 """Points right of and above its place, and what of a text lies there."""
 
 
-def picture(shown: Shown) -> Figure:
+def picture(shown: Documented) -> Figure:
     """Return the drawings of a report or a comparison, two in a line: for a report bars from head to tail."""
     # Figure without pyplot: no window system, and no figure kept alive
     from matplotlib.figure import Figure

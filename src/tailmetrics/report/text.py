@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Records, Section
-    from tailmetrics.report.pages import Shown
+    from tailmetrics.report.document import Documented, Records, Section
 
 EDGES = 3
 """Columns of a terminal that a cell takes beside its text."""
 
 
-def markdown(shown: Shown, picture: str | None = None, references: bool = False) -> str:
+def markdown(shown: Documented, picture: str | None = None, references: bool = False) -> str:
     """Return a report or a comparison as Markdown.
 
     Args:
@@ -53,7 +52,7 @@ def _lines(section: Section, escape: Callable[[str], str], bold: str) -> Iterato
         yield [bold.format(one) if one and (line, at) in section.bold else one for at, one in enumerate(escaped)]
 
 
-def latex(shown: Shown, references: bool = False) -> str:
+def latex(shown: Documented, references: bool = False) -> str:
     r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
     document = shown.document(references=references)
     found = [r"% needs \usepackage{booktabs}" + "\n"]
@@ -99,7 +98,7 @@ def csv_text(records: Records) -> str:
     return text.getvalue()
 
 
-def print_report(shown: Shown, console: Console | None = None, references: bool = False) -> None:
+def print_report(shown: Documented, console: Console | None = None, references: bool = False) -> None:
     """Print the values, from head to tail, and what to know before believing them."""
     from rich.console import Console, Group
     from rich.text import Text
