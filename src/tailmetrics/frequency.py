@@ -77,7 +77,9 @@ class LabelFrequency(ExactMetric):
         """
         known = check_counts("LabelFrequency.from_counts", "counts", counts)
         num_rows = check_count("LabelFrequency.from_counts", "num_rows", num_rows, minimum=0)
-        return frequency_of(known, num_rows, **kwargs)
+        frequency = cls(len(known), **{"sync_on_compute": False, **kwargs})
+        frequency.counts, frequency.rows, frequency._update_count = known, torch.tensor([num_rows]), 1
+        return frequency
 
     def extra_repr(self) -> str:
         """Return the number of labels, for ``repr``."""
@@ -142,14 +144,6 @@ class LabelFrequency(ExactMetric):
     def thresholds(self, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
         return LabelBuckets.thresholds(self.compute(), edges, names)
-
-
-def frequency_of(counts: Tensor, num_rows: int, **kwargs: Any) -> LabelFrequency:
-    """Return a frequency that holds counts of all ranks, int64 [L], unchecked, and does not add them up again."""
-    frequency = LabelFrequency(len(counts), **{"sync_on_compute": False, **kwargs})
-    frequency.counts, frequency.rows = counts, torch.tensor([num_rows])
-    frequency._update_count = 1
-    return frequency
 
 
 def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:

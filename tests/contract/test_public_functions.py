@@ -14,7 +14,6 @@ from cases import BUCKETS, FEW, NUM_LABELS, data, fed
 from tailmetrics import LabelBuckets, LabelFrequency, Ranking, RecallAtK, TopKCollection, functional, rank
 from tailmetrics._arguments import KEYWORDS, arguments
 from tailmetrics.buckets import names_of
-from tailmetrics.frequency import frequency_of
 from tailmetrics.metrics import REGISTRY
 
 SCORES = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
@@ -190,7 +189,7 @@ def test_tables_of_buckets_and_counts_that_are_known() -> None:
     few = LabelBuckets.from_assignment([1, 0, 1], ["head", "tail"])
     assert few.table_on(torch.device("cpu")).tolist() == [1, 0, 1, 2]
     assert names_of("thresholds:5") == ("5+", "1-4", "unseen")
-    frequency = frequency_of(torch.tensor([2, 1]), 3)
+    frequency = LabelFrequency.from_counts([2, 1], 3)
     assert (frequency.compute().tolist(), frequency.num_rows, frequency.extra_repr()) == ([2, 1], 3, "num_labels=2")
 
 

@@ -20,7 +20,7 @@ from torch.utils import data
 from tailmetrics._arguments import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.frequency import LabelFrequency, frequency_of
+from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.trainer import SamplerPadding, installed, outline, same_random_numbers, training_loaders
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
@@ -110,7 +110,7 @@ class TrainingLabels:
         return True
 
     def _adopt(self, counts: Tensor, num_rows: int | None, again: bool = False) -> None:
-        self.frequency = frequency = frequency_of(counts.to(torch.int64).reshape(-1), num_rows or 0)
+        self.frequency = frequency = LabelFrequency.from_counts(counts, num_rows or 0)
         if again or not self.collection.is_bound:
             # counts that were given without num_train: buckets know no number of rows, rather than none
             only_counts = not int(frequency.rows) and bool(frequency.counts.any())

@@ -244,9 +244,7 @@ class KForRecall(RelevanceMetric):
         **kwargs: Unpack[RelevanceArguments],
     ) -> None:
         caller = self._caller
-        self.min_recall = check_number(caller, "min_recall", min_recall, 0.0, 1.0)
-        if not self.min_recall:
-            raise ValueError(f"{caller}: min_recall=0 is reached without a prediction; pass one above 0.")
+        self.min_recall = check_number(caller, "min_recall", min_recall, 1e-30, 1.0)  # 0 takes no prediction
         self.statistic: RowStatistic = check_choice(caller, "statistic", statistic, RowStatistic)
         self.miss_value = None if miss_value is None else check_count(caller, "miss_value", miss_value, minimum=0)
         super().__init__(None, **kwargs)
