@@ -75,15 +75,18 @@ def test_gains_of_one_leave_counts_whole_numbers() -> None:
 
 @pytest.mark.parametrize("validate", [True, False])
 @pytest.mark.parametrize("form", ["ids", "scores", "candidates"])
-@pytest.mark.parametrize("gap", [None, "an end", "a row mask"])
+@pytest.mark.parametrize("gap", [None, "an end", "a score", "a row mask"])
 def test_the_length_of_a_list_is_the_number_of_its_labels(form: str, gap: str | None, validate: bool) -> None:
     """Full lists are known to be full; those that end before, and those of rows that do not count, are counted."""
-    scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.8, -torch.inf if gap == "an end" else 0.1]])
+    scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.8, -torch.inf if gap in ("an end", "a score") else 0.1]])
     ids = torch.tensor([[0, 1, 2], [1, 0, -1 if gap == "an end" else 2]])
     preds: Any = {"ids": ids, "scores": scores, "candidates": (scores, ids)}[form]
     mask = torch.tensor([True, False]) if gap == "a row mask" else None
     ranking = rank(preds, torch.tensor([0, 1]), row_mask=mask, validate_args=validate)
-    assert ranking.length.tolist() == [3, {None: 3, "an end": 2, "a row mask": 0}[gap]]
+    assert ranking.length.tolist() == [
+        3,
+        {None: 3, "an end": 2, "a score": 3 if form == "ids" else 2, "a row mask": 0}[gap],
+    ]
 
 
 @pytest.mark.parametrize("end", [0, 1, 256, 257, 512, 513, 1025])

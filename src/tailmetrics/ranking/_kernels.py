@@ -302,8 +302,8 @@ class Kernels:
             falling, some = scores[:, :-1] > scores[:, 1:], scores.shape[1] > 0
             if some and falling.numpy().all() and bool((scores[:, 0] > -torch.inf).all()):  # a hundredth of torch
                 return scores, ids, True
-            in_order = (falling | (scores[:, 1:] == -torch.inf)).all(dim=1)
-            rows = in_order.logical_not().nonzero().squeeze(1)
+            in_order = (falling | (scores[:, 1:] == -torch.inf)).numpy().all(axis=1)
+            rows = torch.from_numpy(np.flatnonzero(~in_order))
             if not len(rows):
                 return scores, ids, some and bool((scores[:, 0] > -torch.inf).all())
             if len(rows) < len(scores):
