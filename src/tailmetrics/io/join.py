@@ -7,7 +7,7 @@ a sort: two of them in one statement need twice the memory, and DuckDB refuses r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.files import FilePath
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
 from tailmetrics.io.lines import KeyedFile, Values
-from tailmetrics.io.rows import UNKNOWN_HINT, Array, Ints, Ragged, Source
+from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source
 
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
 RANGE_HINT = "label ids are the columns of the matrix, from 0."
@@ -24,44 +24,39 @@ COUNTED_ROWS = 2**20
 """Rows whose lines are counted at a time: some 50 MB."""
 
 
-class Joined(NamedTuple):
-    """Both files, the process's rows of them, and what was found on the way.
-
-    Attributes:
-        preds: Predictions; None for a target alone.
-        target: Targets.
-        database: Where all of it lies: tables ``kept`` (query), whose ``rowid`` is the row, and ``labels`` (item, id).
-        known: What :class:`tailmetrics.io.dataset.Files` says of them.
-    """
-
-    preds: JoinedSource | None
-    target: JoinedSource
-    database: Database
-    known: dict[str, Any]
-
-
 class JoinedSource(Source):
     """A process's rows of joined files.
 
+    Lines are numbered, by their places, in the order of the rows and, within a row, of the file.
+
     Args:
+        database: Where the lines lie, in any order.
+        name: The table of the lines (query, item and perhaps value), and how others begin that are made of it.
         file: The files.
-        lines: Their lines.
+        values: What their values are.
         rows: The process's rows.
         row_names: Queries of all rows, of every process.
         labels: The label ids.
-        ranked: Whether values are minus the ranks of a list.
     """
 
     def __init__(
-        self, file: KeyedFile, lines: Lines, rows: range, row_names: Sequence[str], labels: Labels, ranked: bool
+        self,
+        database: Database,
+        name: str,
+        file: KeyedFile,
+        values: Values,
+        rows: range,
+        row_names: Sequence[str],
+        labels: Labels,
     ) -> None:
         self.path = file.name
         self.num_rows = len(row_names)
         self.num_labels = labels.width
         self._first = rows.start
-        self._ranked = ranked
-        self._lines = lines
-        self.cells_per_row = int(np.diff(lines.offsets).max(initial=0))
+        self._ranked = values.ranked
+        self._database = database
+        self._offsets, self._lines = _ordered(database, name, file, values, rows, len(row_names), labels.width)
+        self.cells_per_row = int(np.diff(self._offsets).max(initial=0))
         self._row_names = row_names
         self._label_names = labels.names
 
@@ -69,8 +64,11 @@ class JoinedSource(Source):
         """Yield the rows, each in the order of its lines."""
         for first in range(start, stop, size):
             rows = slice(first - self._first, min(first + size, stop) - self._first + 1)
-            offsets = self._lines.offsets[rows]
-            found = self._lines.between(int(offsets[0]), int(offsets[-1]))
+            offsets = self._offsets[rows]
+            own = f"SELECT * FROM ({self._lines}) WHERE place >= ? AND place < ?"
+            found = self._database.arrays(own, int(offsets[0]), int(offsets[-1]))
+            order = np.argsort(found.pop("place"), kind="stable")  # in order nearly: a fiftieth of reading them
+            found = {name: column[order] for name, column in found.items()}
             if self._ranked:
                 self.check_ranks(-found["value"], np.diff(offsets), first)
             yield Ragged(offsets - offsets[0], found["label"], found.get("value"))
@@ -84,26 +82,6 @@ class JoinedSource(Source):
         return str(label_id) if self._label_names is None else repr(self._label_names[label_id])
 
 
-class Lines(NamedTuple):
-    """The lines of a process's rows, numbered in the order of the rows and, within a row, of the file.
-
-    Attributes:
-        database: Where they lie, in any order.
-        source: SQL of their columns: place, label and perhaps value.
-        offsets: Shape (rows + 1,): row i of the process holds the places from ``offsets[i]`` up to ``offsets[i + 1]``.
-    """
-
-    database: Database
-    source: str
-    offsets: Ints
-
-    def between(self, start: int, stop: int) -> dict[str, Array]:
-        """Return labels and values of some places, in order."""
-        found = self.database.arrays(f"SELECT * FROM ({self.source}) WHERE place >= ? AND place < ?", start, stop)
-        order = np.argsort(found.pop("place"), kind="stable")  # they nearly are, which takes a fiftieth of reading them
-        return {name: column[order] for name, column in found.items()}
-
-
 def join(
     preds: KeyedFile | None,
     target: KeyedFile,
@@ -112,8 +90,13 @@ def join(
     rank: int,
     world_size: int,
     memory: str,
-) -> Joined:
-    """Read both files and keep the process's queries: a share of the rows that follow one another."""
+) -> tuple[JoinedSource | None, JoinedSource, Database, dict[str, Any]]:
+    """Read both files and keep the process's queries: a share of the rows that follow one another.
+
+    Returns:
+        Predictions, None for a target alone; targets; where all of it lies, with the tables ``kept`` (query), whose
+        ``rowid`` is the row, and ``labels`` (item, id); and what :class:`tailmetrics.io.dataset.Files` says of them.
+    """
     database = Database(memory)
     files = {"target": target} if preds is None else {"target": target, "preds": preds}
     values = {name: file.load(database, name) for name, file in files.items()}
@@ -131,10 +114,10 @@ def join(
     labels = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
-    rows, found = range(start, stop), {}
-    for name, file in files.items():
-        lines = _ordered(database, name, file, values[name], rows, len(row_names), labels.width)
-        found[name] = JoinedSource(file, lines, rows, row_names, labels, values[name].ranked)
+    found = {
+        name: JoinedSource(database, name, file, values[name], range(start, stop), row_names, labels)
+        for name, file in files.items()
+    }
     known = {
         "num_rows": len(row_names),
         "num_labels": labels.declared,
@@ -146,7 +129,7 @@ def join(
         "stop": stop,
         "columns": labels.width,
     }
-    return Joined(found.get("preds"), found["target"], database, known)
+    return found.get("preds"), found["target"], database, known
 
 
 def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
@@ -208,8 +191,13 @@ def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
 
 def _ordered(
     database: Database, name: str, file: KeyedFile, values: Values, rows: range, num_rows: int, width: int
-) -> Lines:
-    """Make a table of the labels and values of the process's lines, which are sorted only where the file is not."""
+) -> tuple[Ints, str]:
+    """Make a table of the labels and values of the process's lines, which are sorted only where the file is not.
+
+    Returns:
+        Shape (rows + 1,): row i of the process holds the places from ``[i]`` up to ``[i + 1]``; and the SQL of its
+        columns: place, label and perhaps value.
+    """
     doing = f"joining {file.name.name}"
     value = ", value" if values.given else ""
     number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
@@ -222,7 +210,7 @@ def _ordered(
     database.run(f"CREATE TABLE {name}_rows AS {labelled}", doing=doing)
     database.run(f"DROP TABLE {name}")
     if is_sorted:
-        return Lines(database, f"FROM {name}_rows", offsets)
+        return offsets, f"FROM {name}_rows"
     own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
     joined = (
         f"SELECT kept.rowid::{number} AS row, place, label{value} FROM {name}_rows JOIN kept USING (query) WHERE {own}"
@@ -233,7 +221,7 @@ def _ordered(
         sorted_lines = f"SELECT label{value} FROM joined ORDER BY row, place"
         database.run(f"CREATE TABLE {name}_rows AS {sorted_lines}", doing=doing)
     database.run("DROP TABLE joined")
-    return Lines(database, f"SELECT rowid AS place, label{value} FROM {name}_rows", offsets - offsets[0])
+    return offsets - offsets[0], f"SELECT rowid AS place, label{value} FROM {name}_rows"
 
 
 def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:

@@ -102,8 +102,7 @@ def read(
             first.read_as_names()
         _common_labels([first], num_labels, label_names)
         rule = LabelRule(label_names, False, first.num_labels, False, first.path)
-        joined = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
-        target_rows, known = joined.target, joined.known
+        _, target_rows, _, known = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
         _check_rows(first, found, known["num_rows"])
         note(first.path, f"names no query, so that row i belongs to list i of {found}.")
         if filter is not None:
@@ -118,10 +117,10 @@ def read(
         if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
             string_ids = False  # lists of whole numbers are label ids
         rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins(inputs, num_labels))
-        joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
-        preds_rows, target_rows, known = joined.preds, joined.target, joined.known
+        skip = missing == "skip"
+        preds_rows, target_rows, database, known = join(files[0], files[1], rule, skip, rank, world_size, memory)
         if filter is not None:
-            ignored = read_keyed_filter(filter, joined.database, named[1] or Columns())
+            ignored = read_keyed_filter(filter, database, named[1] or Columns())
     else:
         sources = [source for source in opened if source is not None]
         names = number_strings(sources, label_names, bool(string_ids), memory)
@@ -179,8 +178,7 @@ def read_target(
     source: Source
     if given.form.has_queries:
         rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins([given], num_labels))
-        joined = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
-        source, known = joined.target, joined.known
+        _, source, _, known = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
     else:
         source = given.rows()
         source.read_beside(num_labels, (-1,) if one_label else ())
