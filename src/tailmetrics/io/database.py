@@ -82,7 +82,6 @@ class Database:
         self._sql.execute(
             f"SET memory_limit = '{self.limit}B'; SET threads = {threads}; "
             f"SET temp_directory = {literal(str(folder / 'spilled'))}; "
-            "SET preserve_insertion_order = false; "  # where the order of rows matters, it is asked for
             "PRAGMA force_compression = 'dictionary'; "  # on disk; others take longer than writing does
             f"ATTACH {literal(place)} AS lines; USE lines"
         )
@@ -98,20 +97,21 @@ class Database:
                 return
         self._owner.close()
 
-    def run(self, statement: str, *values: Any, doing: str = "", **arrow: Any) -> int:
+    def run(self, statement: str, doing: str = "", in_order: bool = False, **arrow: Any) -> int:
         """Carry out a statement, and return how many rows it wrote.
 
         Args:
             statement: SQL.
-            values: For its question marks.
             doing: What a watcher is told.
+            in_order: Whether a table keeps the order in which its rows are read, so that ``rowid`` counts them.
             arrow: Tables and readers of Arrow, by the names that the statement has for them.
         """
         with self._failing():
             for name, table in arrow.items():
                 self._sql.register(name, table)
             with self._watched(doing):
-                found = self._sql.execute(statement, list(values)).fetchall()
+                order = f"SET preserve_insertion_order = {in_order}"  # it takes more memory
+                found = self._sql.execute(f"{order}; {statement}").fetchall()
         return int(found[0][0]) if found else 0
 
     def row(self, statement: str, *values: Any) -> Any:
@@ -129,15 +129,6 @@ class Database:
         """Return the only column that a statement finds, of names."""
         with self._failing():
             return Names(self._sql.sql(statement).to_arrow_table().column(0), descending)
-
-    @contextmanager
-    def in_order(self) -> Iterator[None]:
-        """Let tables keep the order in which their rows are read, so that ``rowid`` counts them."""
-        self._sql.execute("SET preserve_insertion_order = true")
-        try:
-            yield
-        finally:
-            self._sql.execute("SET preserve_insertion_order = false")
 
     @contextmanager
     def _watched(self, doing: str) -> Iterator[None]:

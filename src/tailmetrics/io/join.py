@@ -109,8 +109,7 @@ def join(
         asked = "common"
         answered = "SELECT query, first FROM target_queries SEMI JOIN preds_queries USING (query)"
         database.run(f"CREATE TABLE common AS {answered}")
-    with database.in_order():
-        database.run(f"CREATE TABLE kept AS SELECT query FROM {asked} ORDER BY first", doing="numbering queries")
+    database.run(f"CREATE TABLE kept AS SELECT query FROM {asked} ORDER BY first", "numbering queries", in_order=True)
     labels = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
@@ -217,9 +216,8 @@ def _ordered(
     )
     database.run(f"CREATE TABLE joined AS {joined}", doing=doing)
     database.run(f"DROP TABLE {name}_rows")
-    with database.in_order():
-        sorted_lines = f"SELECT label{value} FROM joined ORDER BY row, place"
-        database.run(f"CREATE TABLE {name}_rows AS {sorted_lines}", doing=doing)
+    sorted_lines = f"SELECT label{value} FROM joined ORDER BY row, place"
+    database.run(f"CREATE TABLE {name}_rows AS {sorted_lines}", doing, in_order=True)
     database.run("DROP TABLE joined")
     return offsets - offsets[0], f"SELECT rowid AS place, label{value} FROM {name}_rows"
 

@@ -152,8 +152,7 @@ class LabelRule:
             database.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
             return Labels(None, self.num_labels, max(self.num_labels or 0, (-1 if last is None else last) + 1))
         order = "item DESC" if self.descending else "length(item), item" if whole else "item"
-        with database.in_order():
-            database.run(f"CREATE TABLE named AS SELECT item FROM met ORDER BY {order}", doing="numbering labels")
+        database.run(f"CREATE TABLE named AS SELECT item FROM met ORDER BY {order}", "numbering labels", in_order=True)
         database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
         if self.strings is None and not self.descending and whole and count and last != count - 1:
             what = f"the items of all files are {count:,} whole numbers from {least} to {last}"

@@ -166,10 +166,9 @@ class KeyedFile:
         needed = [lines.query, lines.item, lines.value]
         said = [f"coalesce({one}, error('unusual'))" for one in needed if one is not None]
         said[1] = lines.item if self.may_lack_items else said[1]
+        insert = f"INSERT INTO {table} SELECT {', '.join(said)} FROM {lines.source}"
         try:
-            with database.in_order():
-                insert = f"INSERT INTO {table} SELECT {', '.join(said)} FROM {lines.source}"
-                return database.run(insert, doing=f"reading {path.name}")
+            return database.run(insert, f"reading {path.name}", in_order=True)
         except DatabaseError:
             return None
 
@@ -198,9 +197,8 @@ class KeyedFile:
 
         reader = pa.RecordBatchReader.from_batches(schema, batches())
         try:
-            with database.in_order():
-                insert = f"INSERT INTO {table} SELECT * FROM given"
-                return database.run(insert, doing=f"reading {path.name}", given=reader)
+            insert = f"INSERT INTO {table} SELECT * FROM given"
+            return database.run(insert, f"reading {path.name}", in_order=True, given=reader)
         except BaseException:
             if raised:
                 raise raised[0] from None
