@@ -5,6 +5,8 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cli.made import write_lists
@@ -183,3 +185,15 @@ def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch)
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", ModuleType("broken"))
     with pytest.raises(ImportError, match="cannot import name 'compare_runs'"):  # a defect keeps its traceback
         tailmetrics("evaluate")
+
+
+def test_the_number_of_labels_of_lists_with_gaps(tailmetrics, tmp_path):
+    """Coverage of lists of ids needs L: the hint has the option for ids with gaps too, and it works."""
+    words = ["--metrics+=CatalogCoverageAtK", "--metrics.k=1", "--no-intervals"]
+    for side, name, lists in (("preds", "ids", [[7, 90], [7, 12]]), ("target", "labels", [[90], [12]])):
+        pq.write_table(pa.table({name: lists}), tmp_path / f"{side}.parquet")
+        words += [f"--{side}", tmp_path / f"{side}.parquet"]
+    status, _, err = tailmetrics("evaluate", *words)
+    assert (status, "--num-labels; or, where ids have gaps, --string-ids true" in err) == (2, True)
+    status, out, _ = tailmetrics("evaluate", *words, "--string-ids", "true")
+    assert (status, "0.3333" in out) == (0, True)  # 7 of the labels 7, 12, 90

@@ -329,7 +329,8 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
         collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
-        raise CommandError(f"{unbound[0]}: the number of labels is unknown: no file tells it", "add --num-labels.")
+        hint = "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met."
+        raise CommandError(f"{unbound[0]}: the number of labels is not known: no file tells it", hint)
 
 
 def _note_unread(collection: TopKCollection, option: str) -> None:
