@@ -70,13 +70,13 @@ BACKENDS = {"recall_at_k": "aot_eager", "ndcg_at_k": "aot_eager", "average_preci
 def test_formulas_compile_without_a_graph_break(name: str) -> None:
     """Some alone on a ranking nobody has read yet, all others in one function; and by bucket: the bits of eager execution.
 
-    Those alone with relevance and gains, both overall and by bucket; the others with gains overall, else by bucket.
+    Each with gains overall and without them by bucket; nDCG, which reads the most, also the other way round.
     """
     names = [name] if name in BACKENDS else sorted(FORMULAS.keys() - BACKENDS.keys())
     compiled = torch.compile(
         lambda ranking: [FORMULAS[one](ranking) for one in names], fullgraph=True, backend=BACKENDS.get(name, "eager")
     )
-    for graded, bucketed in [(True, False), (False, True)] + [(True, True), (False, False)] * (name in BACKENDS):
+    for graded, bucketed in [(True, False), (False, True)] + [(True, True), (False, False)] * (name == "ndcg_at_k"):
         found, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
         if bucketed:
             found, wanted = found.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
@@ -116,5 +116,4 @@ def test_a_training_step_with_a_metric_compiles_and_counts_right() -> None:
     for _ in range(2):
         compiled(BATCH.scores)
         eager.update(BATCH.scores * 2, BATCH.target)
-    for key, value in eager.compute().items():
-        assert_same_bits(collection.compute()[key], value)
+    torch.testing.assert_close(collection.compute(), eager.compute(), rtol=0, atol=0, equal_nan=True)
