@@ -416,10 +416,10 @@ class TopKCollection(Mergeable, LoggedCollection):
             elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
                 continue  # nobody knows what ties with the end of the list
             for key, metric in metrics.items():
-                if name in self._orders and metric.has_one_order(ranking):
+                if name in self._orders and metric._has_one_order(ranking):
                     if key not in usual:
                         usual[key] = members[key]._prepare(ranking)
-                    metric._note_in(addition, Prepared(metric.of_one_order(members[key], usual[key]), ranking.rows))
+                    metric._note_in(addition, Prepared(metric._of_one_order(members[key], usual[key]), ranking.rows))
                 else:
                     metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)

@@ -232,7 +232,7 @@ class RelevanceMetric(TopKMetric):
         tied = memo[name]
         return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
 
-    def of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
+    def _of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
         """Return what a batch adds whose scores have one order.
 
         Args:
@@ -283,7 +283,7 @@ class RelevanceMetric(TopKMetric):
         """Whether ranks below the list are read, too."""
         return None in self.cutoffs and not self._uses_depth
 
-    def has_one_order(self, ranking: Ranking) -> bool:
+    def _has_one_order(self, ranking: Ranking) -> bool:
         """Whether it is known that no equal scores of a batch change a value."""
         cut = self.depth if self._uses_depth else ranking.depth
         return has_one_order(ranking, cut, self._reads_everything)
@@ -436,8 +436,8 @@ class RowMeanMetric(RelevanceMetric):
         values = self._row_values(ranking, read)
         return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
 
-    def of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
-        kept = super().of_one_order(usual, increments)
+    def _of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
+        kept = super()._of_one_order(usual, increments)
         total = kept.get("sum")
         if not isinstance(total, PerRow) or total.fixed_point == self.fixed_point:
             return kept
