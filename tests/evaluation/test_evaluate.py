@@ -459,13 +459,14 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
         column = table.header.index("labels with rows")
         assert [line[column] for line in table.lines] == [str(len(relevant)), *map(str, with_rows)]
     assert [max(report.overall.values()) for report in found.values()] == pytest.approx([len(relevant) / 40, 1.0])
+    of_two = "the F-score of precision and recall, each " if macro else ""
     (said,) = found["all"].means.values()
     assert said == (
-        f"the mean over all labels, of which {40 - len(relevant)} of 40 have no relevant row and count 0, so that it can "
+        f"{of_two}the mean over all labels, of which {40 - len(relevant)} of 40 have no relevant row and count 0, so that it can "
         f"reach {len(relevant) / 40:.4f}"
     )
     (said,) = found["present"].means.values()
-    assert said == "the mean over the labels that are relevant in some row"
+    assert said == f"{of_two}the mean over the labels that are relevant in some row"
 
 
 def test_calibration_says_how_sure_predictions_are_and_how_often_right():
