@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tailmetrics.io import DataFileError, read
-from tailmetrics.io.database import WATCHER, Database, bytes_of
+from tailmetrics.io.database import _IDLE, WATCHER, Database, bytes_of
 from tailmetrics.io.lines import KeyedFile, Triples
 
 
@@ -121,18 +121,22 @@ def test_what_the_database_refuses_is_an_error_of_ours():
 
 
 def test_a_database_begins_empty_whoever_used_duckdb_before(scratch):
-    """Two that are open at a time share nothing; a later one finds no table, be it after spilling or in a child."""
+    """Two that are open at a time share nothing; a later one finds no table, be it after spilling or in a child; large ones end."""
+    _IDLE.clear()
     one, other = Database(), Database("100MB")
     one.run("CREATE TABLE a AS SELECT 1 AS b")
     other.run("CREATE TABLE a AS SELECT hash(range)::VARCHAR AS b FROM range(2_000_000) ORDER BY b")
     assert one.row("SELECT count(*) FROM a") == (1,)
+    one.run("INSERT INTO a FROM range(100_000)")
     assert list(scratch.rglob("spilled"))
     del one, other
+    assert not _IDLE
     for _ in range(3):
         database = Database()
         assert database.row("SELECT count(*) FROM duckdb_tables()") == (0,)
         assert database.row("SELECT current_setting('memory_limit')") == ("953.6 MiB",)
         del database
+        assert _IDLE
     if hasattr(os, "fork"):
         child = os.fork()
         if not child:
