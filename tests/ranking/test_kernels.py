@@ -385,6 +385,7 @@ def test_without_a_compiler_one_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whether there is none or it fails; a library that stood there does not stay behind."""
+    monkeypatch.delenv("TAILMETRICS_NATIVE", raising=False)
     for compiler, reason in (("no-such-compiler", "No such file"), ("false", "failed")):
         (tmp_path / "_native.so").write_bytes(b"old")
         monkeypatch.setenv("CC", compiler)
