@@ -220,7 +220,7 @@ def test_the_least_p_that_random_swaps_can_give_says_so(rows):
     report = compare_runs({"wrong": -right, "right": right}, target, metrics=[PrecisionAtK(k=[1])], resamples=999)
     (found,), text = report.comparisons, markdown(report)
     assert found.p.randomisation == pytest.approx(1 / 1000 if rows == 40 else 1 / 2**8)
-    assert ("**≤0.0010** | **≤0.0010**" in text) is (rows == 40)
+    assert ("**≤0.0010** | **≤0.0010**" in text, "≤" in text) == (rows == 40, rows == 40)
     assert ("≤: none of 999 random swaps differs as much" in text) is (rows == 40)
 
 
