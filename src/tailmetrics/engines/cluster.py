@@ -58,7 +58,7 @@ class Work:
         return COUNTED + bytes(counter.state_bytes())
 
     def merged(self, results: Iterable[bytes]) -> bytes:
-        """Add results up, of any number of tasks and in any order; the first error is the result where there is one."""
+        """Add up the results of any number of tasks, in any order. Where tasks failed, return the first error."""
         total, part = deepcopy(self.counter), deepcopy(self.counter)
         for result in results:
             if result[:1] == REFUSED:
@@ -77,7 +77,7 @@ class Work:
 
 
 class Cluster(ABC):
-    """An engine with the machines that it has; how it is reached, and what it does when one fails, is its own affair.
+    """An engine and its machines. The engine decides how it is reached, and what happens when a machine fails.
 
     Attributes:
         name: How the command line calls it.

@@ -100,7 +100,7 @@ class ArraySource(Source):
             self.dense, self.num_labels = True, num_labels
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether each row, as ids, would be all labels or hold one twice; most files of ids say no in a block."""
+        """Whether whole numbers may be multi-hot rows as well as ids: each lies between 0 and the number of columns."""
         if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
             return False
         array = self._array()

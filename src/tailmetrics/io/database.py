@@ -171,7 +171,7 @@ class Database:
 
 
 class DatabaseError(OSError):
-    """What DuckDB refuses, such as a file that is no text, or for want of space."""
+    """An error of DuckDB, such as of a file that is no text, or of a full disk."""
 
 
 class Names(Sequence[str]):

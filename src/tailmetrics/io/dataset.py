@@ -426,7 +426,7 @@ def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tup
 
 
 def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
-    """Return the same of a score or gain; of scores only the smallest is read, in one pass, and is NaN if one is."""
+    """Return the same of a score or gain. Of scores only the smallest is read: it is NaN if any of them is."""
     if not values.size or values.dtype.kind in "bu":
         return None
     if role == "preds":

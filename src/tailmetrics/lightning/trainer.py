@@ -130,7 +130,7 @@ class SamplerPadding:
         self._before = 0
 
     def first_seen(self, rows: int, step: str, masked: bool) -> Tensor | None:
-        """Return a mask of the rows of the next batch that are no repeats, None where that is all of them.
+        """Return a mask of the rows of the next batch that are not repeated; None where no row is.
 
         Args:
             rows: Number of rows that the step returned.

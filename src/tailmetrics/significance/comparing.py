@@ -328,7 +328,7 @@ def _corrected(
 
 
 def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
-    """Return p-values that may be held against one level together.
+    """Return corrected p-values, all of which can be compared with one level.
 
     In [0, 1], never below the p-value itself; NaN stays NaN and is not counted as a comparison.
 

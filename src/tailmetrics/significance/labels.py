@@ -32,7 +32,7 @@ BLOCK = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """What an average over labels depends on.
+    """An average over labels, and how much each row and each label changes it.
 
     Attributes:
         value: The average.
@@ -57,7 +57,7 @@ class Influence:
     off: float = 0.0
 
     def plus(self, other: Influence, mine: float = 1.0, its: float = 1.0) -> Influence:
-        """Return what ``mine`` times this value plus ``its`` times another one depends on."""
+        """Return the same of a sum: ``mine`` times this value plus ``its`` times another one."""
         numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
         cells = np.zeros(numbers.size)
         np.add.at(cells, places, np.concatenate([mine * self.cells[1], its * other.cells[1]]))
@@ -70,7 +70,7 @@ class Influence:
         )
 
     def beside(self, other: Influence) -> Influence:
-        """Return what the difference of two values of different labels depends on, such as of two buckets."""
+        """Return the same of the difference of two values of different labels, such as those of two buckets."""
         numbers, added = (one.cells[0] // max(one.labels.size, 1) for one in (self, other))
         mine, its = (one.cells[0] % max(one.labels.size, 1) for one in (self, other))
         size = self.labels.size + other.labels.size
@@ -306,7 +306,7 @@ Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "pe
 
 @dataclass(frozen=True, eq=False)
 class ShownRows:
-    """Labels that rows show: of what is a function F of how often each label is shown, c.
+    """Labels that rows show, for values that are a function F of how often each label is shown, c.
 
     A row adds for each of its labels what the value loses where that is shown once less, F(c) - F(c - 1).
 

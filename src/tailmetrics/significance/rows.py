@@ -38,7 +38,7 @@ MEANT: Final = {
 
 @dataclass(frozen=True, eq=False)
 class KeyRows:
-    """One key of one model.
+    """What the rows of one model hold for one key.
 
     Attributes:
         kind: Which statistic is computed from the rows.
