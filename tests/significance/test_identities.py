@@ -62,7 +62,7 @@ def test_every_pair_is_looked_at():
 
 def test_a_run_without_entries_is_refused():
     """Forgetting one run is not the same as knowing nothing of it."""
-    with pytest.raises(ValueError, match="compare: identities holds nothing of 'new'; pass the entries of every run"):
+    with pytest.raises(ValueError, match="compare: identities has no entries of 'new'; pass the entries of every run"):
         compare(RUNS, identities={"old": SAME})
 
 

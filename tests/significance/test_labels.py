@@ -118,7 +118,7 @@ def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, o
     score = roc_auc_score if area == "roc" else average_precision_score
     ends = [score(relevant, bins + relevant / 2), score(relevant, bins - relevant * (marks + 1) / 100)]
     assert found.value == pytest.approx(score(relevant, bins))
-    assert found.off == pytest.approx(max(abs(end - found.value) for end in ends))
+    assert found.bin_error == pytest.approx(max(abs(end - found.value) for end in ends))
 
 
 def test_drawn_labels_add_what_their_rows_do_not():
@@ -126,13 +126,13 @@ def test_drawn_labels_add_what_their_rows_do_not():
     held = np.repeat(np.eye(2, dtype=bool), 4, axis=0)
     found = as_cells(held, held & (np.arange(8) < 5)[:, None] & (np.arange(8) != 3)[:, None]).influence()
     assert found.value == 1 / 2
-    assert found.of_drawn_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
+    assert found.variance_between_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
 
 
 def test_the_cells_of_two_buckets_stay_apart():
     """Rows and labels of one value and of the other: a place of its own for each."""
     head, tail = as_cells(*rows(3)).influence(), as_cells(*rows(4)).influence()
-    places, changes = head.beside(tail).cells
+    places, changes = head.minus(tail).cells
     assert len(set(places.tolist())) == len(places) == len(head.cells[0]) + len(tail.cells[0])
     assert changes.tolist() == [*head.cells[1].tolist(), *(-tail.cells[1]).tolist()]
 

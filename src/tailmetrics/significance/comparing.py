@@ -176,7 +176,8 @@ class Contrast(Estimate):
         relative = self.value / baseline_value if baseline_value else nan
         of_runs = self.key, run, baseline, self.kind, value, baseline_value
         swaps = 0 if self.exact else null.size
-        return Comparison(*of_runs, interval, p, p, *self._wins(), effect, relative, bin_error=self.off, swaps=swaps)
+        wins, error = self._wins(), self.bin_error
+        return Comparison(*of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps)
 
     def least_difference(self, level: float) -> float:
         """Return the true difference that a test at a level finds with a power of ``POWER``."""
@@ -185,7 +186,7 @@ class Contrast(Estimate):
         error, degrees = self.found_error
         if isnan(error) or error == 0:
             return nan
-        return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error + self.off
+        return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error + self.bin_error
 
     def _wins(self) -> tuple[int, int, int]:
         if self.kind == "gap":

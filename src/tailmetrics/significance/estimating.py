@@ -270,7 +270,7 @@ class Estimate:
         self.value, smooth = total(statistic), None
         if isinstance(statistic, Ratios) and isfinite(self.value):
             smooth = Studentised(statistic)
-        self.off = sum(side.off for side in sides)
+        self.bin_error = sum(side.bin_error for side in sides)
         self.smooth, self._labels_too = smooth, resample == "rows,labels"
         self._drawn_are = "rows" if clusters is None else "clusters"
         shares = sides[0].shares and all(
@@ -288,9 +288,10 @@ class Estimate:
         held = None if clusters is None else int(np.unique(clusters.codes[self.rows]).size)
         # rows, or clusters, of those that are drawn which say anything; 0 to 0 says nothing of a ratio
         whole = smooth.units if smooth is not None else self.n if held is None else held
-        units, agrees = min([whole, *(one.touched for one in self.influences)]), smooth is not None and smooth.agrees
+        units = min([whole, *(one.contributing_rows for one in self.influences)])
+        agrees = smooth is not None and smooth.agrees
         effective = smooth.effective_units if smooth is not None and agrees else 0.0
-        effective = min([effective, *(one.units for one in self.influences)])
+        effective = min([effective, *(one.effective_rows for one in self.influences)])
         alone = len(sides) == 1 and self._is_mean_of_shares
         ones = round(float(self.row_values.sum())) if alone and np.isin(self.row_values, (0, 1)).all() else None
         self.facts = Facts(self.value, units, reach if shares else None, ones, agrees, effective, self.n, held)
@@ -312,7 +313,7 @@ class Estimate:
         found = [(float(np.var(runs, ddof=1)) / len(runs), float(len(runs) - 1)) for runs in several]
         if self._labels_too and self.influences:
             first, *second = self.influences
-            found.append((first.plus(second[0], its=-1.0) if second else first).of_drawn_labels())
+            found.append((first.plus(second[0], other_factor=-1.0) if second else first).variance_between_labels())
         return found
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
@@ -339,7 +340,7 @@ class Estimate:
                 return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
             return self._resampled(draws, confidence)
 
-        found, off = choose(self.facts, confidence, spread), self.off
+        found, off = choose(self.facts, confidence, spread), self.bin_error
         if not off or isnan(found.low):
             return found
         low, high = max(found.low - off, self.bounds[0]), min(found.high + off, self.bounds[1])

@@ -1,10 +1,11 @@
-"""Averages over labels: what each row, and each label, changes of them.
+"""Averages over labels, and the influence of each row and each label on them.
 
-An average over labels is a smooth function of counts of labels, which are sums over rows. So it has an error by the
-delta method: with phi_i what the value changes by where row i is left out, var = sum of phi_i^2. A row changes the
-labels that it predicts or holds, and no other, so that all rows cost one pass over their labels. A label of m rows adds
-(m - 1) / m of that to the variance, which makes the variance of a recall r(1 - r) / (m - 1), as it should be; a label
-of one row leaves the average together with that row, and so adds how far it is from the other labels.
+An average over labels is a smooth function of counts of labels, and these are sums over rows. So the delta method
+gives its variance: the sum of phi_i^2, where the influence phi_i is the change of the value when row i is left out. A
+row changes only the labels that it predicts or holds, so one pass over the labels of all rows is enough. Where m rows
+hold a label, its part of the variance is multiplied by (m - 1) / m; the variance of a recall r becomes
+r(1 - r) / (m - 1), which is unbiased. A label that only one row holds leaves the average together with this row; its
+influence is its distance from the mean of the other labels.
 
 Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981); MacKinnon and White, Journal
 of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), for areas.
@@ -27,23 +28,26 @@ Flags: TypeAlias = NDArray[np.bool_]
 LabelSet: TypeAlias = Literal["present", "union", "all"]
 
 BLOCK = 2**22
-"""Cells of labels and bins that are held at a time, 32 MB."""
+"""How many cells of labels and bins are in memory at a time: 32 MB."""
 
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """An average over labels, and how much each row and each label changes it.
+    """An average over labels, and the influence of rows, labels and cells on it.
+
+    A cell is one label of one row. The influence is the change of the average when the row, label or cell is left out,
+    with the opposite sign.
 
     Attributes:
         value: The average.
-        rows: Shape (N,): what each row adds to it beyond its share, 0 in the sum; 0 for rows that do not count.
-        inside: Shape (N,), the rows that count.
-        labels: Shape (L,): what each label adds beyond its share, 0 for labels that are left out.
-        cells: Numbers of cells, ascending, and what each adds: a label within a row.
-        touched: Rows that change the value at all.
-        units: How many rows of equal weight say as much.
-        of_labels: Shape (L,), the value of each label; NaN for labels that are left out.
-        off: How far the value may be from the exact one.
+        rows: Shape (N,): the influence of each row, less the mean influence of rows; 0 for rows that do not count.
+        inside: Shape (N,), bool: which rows count.
+        labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
+        cells: The number of each cell, ascending, and its influence. Label l of row n has the number n * L + l.
+        contributing_rows: How many rows change the value.
+        effective_rows: The effective number of rows, (sum w)^2 / (sum w^2) of their weights w (Kish).
+        of_labels: Shape (L,), the value of each label; NaN for labels that are left out of the average.
+        bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
     """
 
     value: float
@@ -51,26 +55,26 @@ class Influence:
     inside: Flags
     labels: Array
     cells: tuple[Ints, Array]
-    touched: int
-    units: float
+    contributing_rows: int
+    effective_rows: float
     of_labels: Array
-    off: float = 0.0
+    bin_error: float = 0.0
 
-    def plus(self, other: Influence, mine: float = 1.0, its: float = 1.0) -> Influence:
-        """Return the same of a sum: ``mine`` times this value plus ``its`` times another one."""
+    def plus(self, other: Influence, factor: float = 1.0, other_factor: float = 1.0) -> Influence:
+        """Return the influences on ``factor`` * this value + ``other_factor`` * the other value."""
         numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
         cells = np.zeros(numbers.size)
-        np.add.at(cells, places, np.concatenate([mine * self.cells[1], its * other.cells[1]]))
+        np.add.at(cells, places, np.concatenate([factor * self.cells[1], other_factor * other.cells[1]]))
         return replace(
             self,
-            value=mine * self.value + its * other.value,
-            rows=mine * self.rows + its * other.rows,
-            labels=mine * self.labels + its * other.labels,
+            value=factor * self.value + other_factor * other.value,
+            rows=factor * self.rows + other_factor * other.rows,
+            labels=factor * self.labels + other_factor * other.labels,
             cells=(numbers, cells),
         )
 
-    def beside(self, other: Influence) -> Influence:
-        """Return the same of the difference of two values of different labels, such as those of two buckets."""
+    def minus(self, other: Influence) -> Influence:
+        """Return the influences on the difference of two averages over different labels, such as of two buckets."""
         numbers, added = (one.cells[0] // max(one.labels.size, 1) for one in (self, other))
         mine, its = (one.cells[0] % max(one.labels.size, 1) for one in (self, other))
         size = self.labels.size + other.labels.size
@@ -81,14 +85,14 @@ class Influence:
             rows=self.rows - other.rows,
             labels=np.concatenate([self.labels, -other.labels]),
             cells=(cells, np.concatenate([self.cells[1], -other.cells[1]])),
-            touched=min(self.touched, other.touched),
-            units=min(self.units, other.units),
+            contributing_rows=min(self.contributing_rows, other.contributing_rows),
+            effective_rows=min(self.effective_rows, other.effective_rows),
         )
 
-    def of_drawn_labels(self) -> tuple[float, int]:
-        """Return what drawn labels add to the variance, and its degrees of freedom.
+    def variance_between_labels(self) -> tuple[float, int]:
+        """Return what sampling labels, beside rows, adds to the variance, and its degrees of freedom.
 
-        The variance between labels, less what cells have added to it, which the variance between rows has already.
+        It is the variance between labels less the variance between cells, which the variance between rows includes.
 
         Source: Cameron, Gelbach and Miller, Robust inference with multiway clustering, JBES 29 (2011).
         """
@@ -99,10 +103,10 @@ class Influence:
 
 @dataclass(frozen=True, eq=False)
 class LabelRows:
-    """Labels that rows predict and hold: of macro and weighted precision, recall and F1, and of coverage.
+    """The labels that rows predict and hold, for macro and weighted precision, recall and F1, and for coverage.
 
-    The value of a label is top * hits / (below[0] * predictions + below[1] * support), 0 where that is 0 / 0, or
-    whether it was hit at all.
+    The value of a label is top * hits / (below[0] * predictions + below[1] * support), and 0 where that is 0 / 0. For
+    coverage it is 1 where the label has a hit, and 0 elsewhere.
 
     Args:
         rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
@@ -111,11 +115,12 @@ class LabelRows:
         held: Shape (C,), whether it is relevant there; both make a hit.
         inside: Shape (N,), the rows that count.
         num_labels: L.
-        top: What a hit counts above the line; 0 asks whether there was one.
-        below: What a prediction and a relevant label count below it.
-        over: The labels of the average: those that are relevant somewhere, or predicted too, or all.
+        top: The factor of hits in the numerator; 0 for coverage.
+        below: The factors of predictions and of support in the denominator.
+        over: Which labels are averaged: ``"present"`` those that are relevant in some row, ``"union"`` those that are
+            relevant or predicted in some row, ``"all"`` every label.
         weighted: Whether labels are weighted by their support.
-        size: How many labels the average is over, where that is all; None for L.
+        size: The number of labels that ``over="all"`` averages; None for L.
         of_averages: Whether this is the F-score of the mean precision and the mean recall, not the mean of F-scores.
     """
 
@@ -133,7 +138,7 @@ class LabelRows:
     of_averages: bool = False
 
     def influence(self) -> Influence:
-        """Return the value, and how much each row changes it."""
+        """Return the average and the influences on it."""
         if self.of_averages:
             return self._influence_of_averages()
         flags = self.predicted & self.held, self.predicted, self.held
@@ -143,7 +148,7 @@ class LabelRows:
         if self.over == "all" and not self.weighted:
             total = float(self.num_labels if self.size is None else self.size)
         value = float((weights * values).sum() / total) if total else float("nan")
-        # without the row of a cell: its label alone changes
+        # leaving out the row of a cell changes the counts of the cell's label; less: those counts
         less = [count[self.labels] - some for count, some in zip(counts, flags, strict=True)]
         values_less, weights_less = self._of(*less)
         above = (weights * values)[self.labels] - weights_less * values_less
@@ -165,10 +170,13 @@ class LabelRows:
         )
 
     def _influence_of_averages(self) -> Influence:
-        """Return what F = t / (a/p + b/r) of mean precision p and mean recall r depends on; dF/dp = a F^2 / (t p^2)."""
+        """Return the influences on F = t / (a/p + b/r) of mean precision p and mean recall r.
+
+        dF/dp = a F^2 / (t p^2), and dF/dr = b F^2 / (t r^2).
+        """
         parts = [replace(self, of_averages=False, top=1.0, below=below) for below in ((1.0, 0.0), (0.0, 1.0))]
         precision, recall = (part.influence() for part in parts)
-        both = precision.value * recall.value  # 0, or NaN without a row: then nothing changes the value
+        both = precision.value * recall.value  # 0, or NaN without rows: then no row has an influence
         if not both > 0:
             return replace(precision.plus(recall, 0.0, 0.0), value=both)
         value = self.top / (self.below[0] / precision.value + self.below[1] / recall.value)
@@ -177,7 +185,7 @@ class LabelRows:
         return replace(changed, value=value, of_labels=replace(self, of_averages=False).influence().of_labels)
 
     def _of(self, hits: Ints, predicted: Ints, support: Ints) -> tuple[Array, Array]:
-        """Return the value of labels and their weights, of any shape."""
+        """Return the value and the weight of each label, from counts of any one shape."""
         if self.top:
             below = self.below[0] * predicted + self.below[1] * support
             values = np.divide(self.top * hits, below, out=np.zeros(hits.shape), where=below > 0)
@@ -190,44 +198,58 @@ class LabelRows:
 
 
 def share_of_singles(c: Ints) -> float:
-    """Return what the labels that are seen once tell of the variance of how many labels are seen.
+    """Return the factor that corrects the variance of coverage, which labels seen once alone would make too large.
 
-    Where c is Poisson of mean x, seen or not has the variance e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ...; what
-    single labels change has x e^-x = P(c=1), which is more.
+    Let the count c of a label be Poisson with mean x. Whether the label is seen has the variance
+    e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ... The labels seen once give x e^-x = P(c=1), which is larger. The
+    factor is the ratio of both.
+
+    Args:
+        c: Shape (L,), how often each label is seen.
+
+    Returns:
+        Between 0.25 and 1.
 
     Source: Good and Toulmin, Biometrika 43 (1956), for the series.
     """
     singles, parity = int((c == 1).sum()), np.where(c % 2 == 1, 1, -1)[c > 0]
-    # the series is noisy where few labels are seen once; a quarter is what x = 4 leaves
+    # the series is noisy where few labels are seen once; at x = 4 the ratio is about a quarter
     return float(np.clip(parity.sum() / max(singles, 1), 0.25, 1.0))
 
 
 def influence_of(
-    value: float, cells: Array, rows: Ints, labels: Ints, inside: Flags, of_each: Array, of_labels: Array, shares: Array
+    value: float,
+    cells: Array,
+    rows: Ints,
+    labels: Ints,
+    inside: Flags,
+    label_influences: Array,
+    of_labels: Array,
+    shares: Array,
 ) -> Influence:
-    """Return a value, and how much each row changes it, from what each cell changes.
+    """Return an average with the influences on it, those of rows as sums over their cells.
 
     Args:
-        value: The value.
-        cells: Shape (C,), what each cell changes.
-        rows: Shape (C,).
-        labels: Shape (C,).
-        inside: Shape (N,).
-        of_each: Shape (L,), what each label adds.
-        of_labels: Shape (L,), their values.
-        shares: Shape (C,), how much of its label a cell is.
+        value: The average.
+        cells: Shape (C,), the influence of each cell.
+        rows: Shape (C,), the row of each cell.
+        labels: Shape (C,), the label of each cell.
+        inside: Shape (N,), bool: which rows count.
+        label_influences: Shape (L,), the influence of each label.
+        of_labels: Shape (L,), the value of each label.
+        shares: Shape (C,), the weight of each cell; the effective number of rows follows from it.
     """
     size = inside.size
     of_rows = np.bincount(rows, weights=cells, minlength=size)
     middle = of_rows[inside].mean() if inside.any() else 0.0
     weight = np.bincount(rows, weights=shares, minlength=size)
-    numbers = rows * len(of_each) + labels
+    numbers = rows * len(label_influences) + labels
     order = np.argsort(numbers, kind="stable")
     return Influence(
         value,
         np.where(inside, of_rows - middle, 0.0),
         inside,
-        of_each,
+        label_influences,
         (numbers[order], cells[order]),
         int((weight > 0).sum()),
         float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0,
@@ -244,9 +266,9 @@ class AreaRows:
         relevant: Shape (N, L).
         inside: Shape (N,), the rows that count.
         area: ``"roc"``, or ``"precision"`` for average precision.
-        average: Over labels.
-        marks: Shape (N, L), a number of each score; the area is known within bounds alone where scores of one bin of a
-            label have several. None where scores of one bin are equal.
+        average: How labels are averaged.
+        marks: Shape (N, L), a number for each score; equal scores have equal numbers. Where a bin of a label holds
+            different numbers, only bounds of the area are known. None where all scores of a bin are equal.
     """
 
     bins: NDArray[np.integer]
@@ -257,7 +279,7 @@ class AreaRows:
     marks: NDArray[np.integer] | None = None
 
     def influence(self) -> Influence:
-        """Return the value, and how much each row changes it."""
+        """Return the average and the influences on it."""
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
         marks = np.zeros_like(bins) if self.marks is None else np.asarray(self.marks)[self.inside]
         places = np.broadcast_to(np.arange(bins.shape[1]), bins.shape)
@@ -281,7 +303,8 @@ class AreaRows:
             least, found, most = AREAS[self.area](*map(torch.from_numpy, (above, below, alike))).numpy()
             areas[start : start + step] = found
             off[start : start + step] = np.maximum(most - found, found - least)
-            of_relevant, of_others = (_roc if self.area == "roc" else _precision)(above, below, found[:, None])
+            influences = _roc_influences if self.area == "roc" else _precision_influences
+            of_relevant, of_others = influences(above, below, found[:, None])
             slopes[some] = np.where(relevant[some], of_relevant.reshape(-1)[cell], of_others.reshape(-1)[cell])
         known = ~np.isnan(areas)
         weights = np.where(known, support if self.average == "weighted" else 1.0, 0.0)
@@ -298,7 +321,7 @@ class AreaRows:
             value, cells.ravel(), rows.ravel(), places.ravel().astype(np.int64), self.inside,
             weights * beyond / max(total, 1), areas, shares.ravel(),
         )  # fmt: skip
-        return replace(influence, off=float((weights * np.where(known, off, 0)).sum() / max(total, 1)))
+        return replace(influence, bin_error=float((weights * np.where(known, off, 0)).sum() / max(total, 1)))
 
 
 Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]
@@ -306,20 +329,21 @@ Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "pe
 
 @dataclass(frozen=True, eq=False)
 class ShownRows:
-    """Labels that rows show, for values that are a function F of how often each label is shown, c.
+    """The labels that rows show, for a function F of the counts c, how often each label is shown.
 
-    A row adds for each of its labels what the value loses where that is shown once less, F(c) - F(c - 1).
+    The influence of a cell is F(c) - F(c - 1): the loss when its label is shown once less.
 
     Args:
         rows: Shape (C,), the row of each cell: a label that a row shows or holds.
         labels: Shape (C,), its label.
         shown: Shape (C,), whether the row shows it.
-        held: Shape (C,), whether it is relevant there; for the lift alone, the mean over what is shown over that.
+        held: Shape (C,), whether it is relevant there. Only the lift reads it: the mean weight of the labels shown,
+            divided by the mean weight of the relevant labels.
         inside: Shape (N,), the rows that count.
         num_labels: L.
-        measure: Which function.
-        size: How many labels there are, of a bucket perhaps.
-        weights: Shape (L,), of each label, such as its training count.
+        measure: Which function F.
+        size: How many labels the bucket holds; L without buckets.
+        weights: Shape (L,), the weight of each label, such as its training count.
     """
 
     rows: Ints
@@ -333,7 +357,7 @@ class ShownRows:
     weights: Array
 
     def influence(self) -> Influence:
-        """Return the value, and how much each row changes it."""
+        """Return the value and the influences on it."""
         value, slopes = self._of(np.bincount(self.labels[self.shown], minlength=self.num_labels))
         cells = np.where(self.shown, slopes[self.labels], 0.0)
         if self.measure == "lift":
@@ -345,7 +369,7 @@ class ShownRows:
         return influence_of(value, cells, self.rows, self.labels, self.inside, none, none, ones)
 
     def _of(self, c: Ints) -> tuple[float, Array]:
-        """Return the value of counts, shape (L,), and what it loses where a label is shown once less."""
+        """Return F of the counts ``c``, shape (L,), and its loss when each label is shown once less, shape (L,)."""
         total, seen, rows = float(c.sum()), c > 0, int(self.inside.sum())
         if not self.size or (self.measure == "personalization" and rows < 2):
             return float("nan"), np.zeros(self.num_labels)
@@ -356,7 +380,7 @@ class ShownRows:
         if self.measure == "personalization":  # total / rows is the length of a list
             pairs = total * (rows - 1)
             return 1 - float((c * (c - 1.0)).sum()) / pairs, -2 * np.maximum(c - 1, 0) / pairs
-        # the rest is a sum over the number of all that is shown: of weights, of -ln p, or of places in the order of c
+        # the other measures are means over all labels shown: of weights, of -ln p, or of places in the order of c
         if self.measure == "entropy":
             times = np.log(np.maximum(c, 1)) * c
             top, lost, value = times.sum(), times - np.log(np.maximum(c - 1, 1)) * (c - 1), np.log(total)
@@ -368,7 +392,7 @@ class ShownRows:
         if self.measure == "gini":
             from scipy.stats import rankdata  # tailmetrics.significance is imported without the extras
 
-            # of equal counts it is the first that becomes less without a change of order
+            # of labels with equal counts the first one can be shown once less without a change of the order
             places, firsts = np.zeros(self.num_labels), np.zeros(self.num_labels)
             unseen = self.size - seen.sum()
             places[seen], firsts[seen] = (unseen + rankdata(c[seen], how) for how in ("ordinal", "min"))
@@ -380,13 +404,14 @@ class ShownRows:
 
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
-"""What rows add to the counts of labels, of one value that is an average over labels."""
+"""What each row adds to the counts of labels, from which an average over labels is computed."""
 
 
-def _roc(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
-    """Return what one more relevant row, or one more other row, of a bin adds to the area of each label.
+def _roc_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
+    """Return what one more relevant row, and one more other row, in a bin adds to the ROC area of each label.
 
-    A = sum_b R_b (O_<b + O_b / 2) / (m n). Shape (L, B) each, from counts of shape (L, B) and areas of shape (L, 1).
+    A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins.
+    Counts have shape (L, B), areas (L, 1), and both results (L, B).
     """
     m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -397,8 +422,8 @@ def _roc(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
     return of_relevant, of_others
 
 
-def _precision(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
-    """Return what one more row of a bin adds to the average precision of each label, as :func:`_roc` does.
+def _precision_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
+    """Return what one more relevant row, and one more other row, in a bin adds to the average precision of each label.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above.
     """

@@ -46,10 +46,10 @@ class KeyRows:
             value is the sum of these ratios with their signs. A mean has denominators of 1. A median has one term,
             whose numerators are the values of rows.
         runs: The value of each run of the model.
-        influence: How rows and labels change an average over labels; None for other keys. Of several runs, it is that
-            of the first.
-        shares: Whether no value can lie outside [0, 1].
-        off: How far the value may be from the exact one, because scores share bins.
+        influence: The influence of rows and labels on an average over labels; None for other keys. Where a model has
+            several runs, it is the influence on the first.
+        shares: Whether every value lies in [0, 1].
+        bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
     """
 
     kind: Kind
@@ -57,11 +57,11 @@ class KeyRows:
     runs: tuple[float, ...]
     influence: Influence | None = None
     shares: bool = True
-    off: float = 0.0
+    bin_error: float = 0.0
 
     @property
     def plain(self) -> bool:
-        """Whether terms hold the rows' own values; False for an average over labels, and for several runs."""
+        """Whether ``terms`` hold the values of rows; False for an average over labels and for several runs."""
         return self.influence is None and len(self.runs) == 1
 
     @property
@@ -71,7 +71,7 @@ class KeyRows:
 
     @property
     def values(self) -> Array:
-        """The value of each row, shape (N,); only for a key with one term. A denominator of 0 gives 0."""
+        """The value of each row, shape (N,), of a key with one term; 0 where the denominator is 0."""
         ((_, top, bottom),) = self.terms
         return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
 
@@ -121,7 +121,7 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     if clusters is None:
         return None
     given: Any = clusters
-    if isinstance(clusters, (list, tuple)):  # as they are: NumPy makes texts of ["u", 1], and floats of [1, 2**63]
+    if isinstance(clusters, (list, tuple)):  # NumPy alone would turn ["u", 1] into texts, and [1, 2**63] into floats
         given = np.empty(len(clusters), dtype=object)
         given[:] = [one.item() if hasattr(one, "item") else one for one in clusters]
     names = np.asarray(given)
@@ -136,7 +136,7 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
         try:
             numbers[row] = codes.setdefault(name, len(codes))
             is_name = name is not None and bool(name == name)
-        except TypeError:  # a list has no hash, and the NA of pandas no truth value
+        except TypeError:  # a list has no hash, and pandas.NA has no truth value
             is_name = False
         if not is_name:
             raise ValueError(
@@ -147,7 +147,7 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
 
 
 def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
-    """Return the keys of a model, of its first run where there are several."""
+    """Return the keys of a model; if it has several runs, those of the first."""
     return tuple(rows if isinstance(rows, Mapping) else next(iter(rows), {}))
 
 
@@ -160,20 +160,20 @@ def read_models(
     gaps: Mapping[str, Sequence[str]],
     parts: Collection[str],
 ) -> tuple[dict[str, dict[str, KeyRows]], Clusters | None, int]:
-    """Return the keys of each model, of one run or of several, with their gaps; the clusters; the number of rows.
+    """Return the keys and gaps of each model, the clusters, and the number of rows.
 
     Args:
-        caller: Opens messages.
+        caller: Name of the function with which error messages begin.
         runs: Name of a model -> its values of rows, or those of each of its runs.
         clusters: Shape (N,), the cluster of each row; None where each row stands alone.
-        medians: Keys, with or without their bucket, of which the median is meant.
+        medians: Keys, with or without their bucket, whose value is the median of the rows.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
         gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
-            The gap is the value of the first of the others minus that of the last. Medians have no gap.
+            The gap is the value of the first measured bucket minus that of the last. Medians have no gap.
         parts: Keys that are left out after the gaps have been computed.
 
     Raises:
-        ValueError: If an argument names a key there is not, or models or runs have other keys, rows or kinds of values.
+        ValueError: If an argument names an unknown key, or if models or runs differ in keys, rows or kinds of values.
     """
     keys = keys_of(next(iter(runs.values())))
     of_median = check_names(caller, "medians", medians, keys)
@@ -247,7 +247,7 @@ def covers(names: frozenset[str], key: str) -> bool:
 def check_names(
     caller: str, argument: str, names: Collection[str], keys: Iterable[str], whole: bool = False
 ) -> frozenset[str]:
-    """Return ``names`` if each is a key, or a key without its bucket; ``whole`` allows keys alone."""
+    """Return ``names`` if each is a key, or a key without its bucket; with ``whole`` each must be a key."""
     if isinstance(names, str):
         raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
     keys = tuple(keys)
@@ -261,14 +261,14 @@ def check_names(
 def check_identities(caller: str, identities: Identities | None, runs: Collection[str], keys: Collection[str]) -> None:
     """Refuse runs whose targets, buckets, training counts, options or arguments of keys differ.
 
-    An entry that is None or missing is not compared. Each model may have a threshold of its own, tuned on other rows: a
-    warning says which.
+    An entry that is None or missing is not compared. Models may have different thresholds, each tuned on other rows: a
+    warning names the thresholds.
 
     Args:
-        caller: Opens messages.
-        identities: What is known of each run; None if nothing is.
-        runs: Their names.
-        keys: What is compared.
+        caller: Name of the function with which error messages begin.
+        identities: Entries of each run; None if there are none.
+        runs: The names of the runs.
+        keys: The keys that are compared.
 
     Raises:
         ValueError: If an entry differs between two runs, or if ``identities`` does not name a run.
@@ -277,8 +277,8 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
         return
     if lacking := [name for name in runs if name not in identities]:
         raise ValueError(
-            f"{caller}: identities holds nothing of {', '.join(map(repr, lacking))}; pass the entries of every run, or "
-            "an empty dict for one of which nothing is known."
+            f"{caller}: identities has no entries of {', '.join(map(repr, lacking))}; pass the entries of every run, "
+            "or an empty dict for a run without entries."
         )
     for place, name in enumerate(runs):
         for other in list(runs)[:place]:
@@ -303,7 +303,7 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
-    """Return in words what differs. If the versions of the digests differ, only that: nothing else can be compared."""
+    """Return in words what differs. If the versions of the digests differ, return only this: the rest depends on it."""
 
     def differ(mine: Any, its: Any) -> bool:
         return mine is not None and its is not None and mine != its
@@ -342,9 +342,9 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
     if isinstance(value, OverLabels):
         found = value.influence()
         ones = np.where(found.inside, 1.0, np.nan)
-        # numbers of rows whose mean is the value; each differs from it by N times what its row changes
+        # one number per row, value + N * influence of the row: their mean is the value
         term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
-        return KeyRows("labels", (term,), (found.value,), found, off=found.off)
+        return KeyRows("labels", (term,), (found.value,), found, bin_error=found.bin_error)
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) != 1 + isinstance(value, tuple):
         raise ValueError(f"{caller}: {key!r} in {run} has {len(parts)} parts; pass a pair (numerator, denominator).")
@@ -370,7 +370,7 @@ def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
 
 
 def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
-    """Return several runs of a model as one key: each row that counts in all has the mean of its values in them."""
+    """Return several runs of a model as one key: the mean over runs of each row that counts in all of them."""
     if len(runs) == 1:
         return runs[0]
     inside = np.logical_and.reduce([counted(one.terms[0]) for one in runs])
@@ -379,17 +379,18 @@ def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
         ((sign, *sides),) = one.terms
         top, bottom = (np.where(inside, side, np.nan) for side in sides)
         values.append(value_of(one.kind, (sign, top, bottom)))
-        # a ratio has no values of rows: take the ratio plus N times what the row changes; their mean is the ratio
+        # rows have no ratio of their own: take the ratio + N * influence of the row; the mean of these is the ratio
         is_ratio = one.kind == "ratio"
         changed = inside.sum() * (top - values[-1] * bottom) / max(bottom[inside].sum(), 1e-300)
         worth.append(values[-1] + changed if is_ratio else top)
     term = 1, np.mean(worth, axis=0), np.where(inside, 1.0, np.nan)
-    return replace(runs[0], terms=(term,), runs=tuple(values), off=float(np.mean([one.off for one in runs])))
+    error = float(np.mean([one.bin_error for one in runs]))
+    return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=error)
 
 
 def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
     terms = (*first.terms, *((-sign, top, bottom) for sign, top, bottom in last.terms))
     runs = tuple(a - b for a, b in zip(first.runs, last.runs, strict=True))
     mine, its = first.influence, last.influence
-    beside = mine.beside(its) if mine is not None and its is not None else None
-    return KeyRows("gap", terms, runs, beside, shares, first.off + last.off)
+    difference = mine.minus(its) if mine is not None and its is not None else None
+    return KeyRows("gap", terms, runs, difference, shares, first.bin_error + last.bin_error)
