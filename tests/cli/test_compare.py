@@ -474,3 +474,11 @@ def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics
         status, _, err = tailmetrics("compare", *words)
         assert (status, f"error: {lacks} of the 2 queries\nhint: " in err) == (2, True)
         assert "--missing zero counts queries that a run lacks as 0" in err
+
+
+@pytest.mark.parametrize(("option", "noun"), [("--clusters", "cluster"), ("--row-groups", "group")])
+def test_a_name_where_no_file_has_columns(given, tailmetrics, option, noun):
+    """Arrays have no column of users: the hint asks for a text file of what the option is of."""
+    words = given(preds=np.eye(3), target=np.arange(3))
+    status, _, err = tailmetrics("evaluate", *words, "--metrics+=MRR", option, "user")
+    assert (status, f"give a text file with the {noun} of each row, one per line." in err) == (2, True)

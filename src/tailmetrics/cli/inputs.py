@@ -407,7 +407,7 @@ def _groups(option: str, said: str, options: DataOptions, queries: Sequence[str]
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
     form = format_of_parts(option, parts, own_format if own else options.format, columns)
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
-        hint = "give a text file with the group of each row, one per line."
+        hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:
             hint = f"give a CSV file with the columns {columns.query or 'query'} and {COLUMN}."
         absent = "" if own else "there is no such file, and "
