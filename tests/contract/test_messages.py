@@ -92,6 +92,11 @@ NoveltyAtK(k=1, label_counts=[1, 2], num_train=3, num_labels=4)
     -> NoveltyAtK: label_counts is for 2 labels, but there are 4; pass what was made for the same labels
 PropensityScoredPrecisionAtK(k=1, label_counts=[0, 1], num_train=10 ** 9, a=10.0, b=1e-06).update(torch.tensor([[0]]), torch.tensor([0]))
     -> PropensityScoredPrecisionAtK: a=10.0, b=1e-06 give 20\.7233 to
+LabelAUC(num_labels=3, bins=5) -> LabelAUC: bins=5 must be a power of two from 2 to 4096
+Ranking.from_flat(torch.tensor([0.1, 0.2]), torch.tensor([1, 0]), torch.tensor([0, 0]), torch.tensor([5, 1]), num_labels=3)
+    -> Ranking.from_flat: ids holds the id 5, but there are 3 labels
+MRR().update(SCORES, torch.tensor([[-1.0, 0, 1, 0]] * 2)) -> MRR: .* one is -1; .* whether preds and target are swapped
+MRR().update(SCORES, torch.tensor([[-1, 0, 1, 0]] * 2)) -> MRR: .* one is -1; .* label ids of this width go to
 RowAUC(empty_target_action="error").update(SCORES, torch.tensor([[True, False] * 2, [True] * 4]))
     -> row 1 has no pair of a relevant and an irrelevant label
 RowAUC().update(Ranking.from_ids(IDS, target_ids=TARGET, num_labels=4, complete=False)) -> RowAUC: preds are ranked ids, which have no scores
