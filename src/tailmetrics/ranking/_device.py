@@ -112,7 +112,7 @@ def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor
 
 
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a table be made on the CPU once and kept on each device: the same bits everywhere, no wait but the first.
+    """Return a function that makes a table once, on the CPU, and keeps it on each device, with the same bits.
 
     The function that is wrapped takes what the table depends on; the one that is returned takes the device behind it.
     """
@@ -147,7 +147,7 @@ def constant(value: int) -> Tensor:
 
 
 def looked_up(table: Tensor, places: Tensor) -> Tensor:
-    """Return ``table[places]`` of a vector, read in the order of memory: a third of the time of an index."""
+    """Return ``table[places]`` of a vector in a third of the time, as it is read in the order of memory."""
     rows_first = places.is_contiguous()  # else columns lie in one piece, as the hits of the CPU do
     flat = places if rows_first else places.movedim(-1, 0)
     found = table.index_select(0, flat.reshape(-1)).view(flat.shape)

@@ -136,7 +136,7 @@ def entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
 
 
 class Padding:
-    """Puts values that lie one below the other side by side: those of one key become a row of a table.
+    """Makes a table of a vector of values: those of one key become a row.
 
     Args:
         keys: Shape (H,), int64: places in ``shape``; the number of places where a value has none. Ascending unless

@@ -260,7 +260,7 @@ class Kernels:
         return values, ids[:, :k], False, False
 
     def look_through(self, ids: Tensor) -> ListCheck:
-        """Return what stands in lists (N, K) that must not; it waits for a device."""
+        """Return the lowest and highest id of lists (N, K), a gap and a repeated id; it waits for a device."""
         if not ids.numel():
             return ListCheck(0, -1, None, None)
         lowest, highest, gaps, repeats = zip(*self.over_rows(self._look_through, ids), strict=True)
@@ -294,7 +294,7 @@ class Kernels:
         return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
-        """Return scored candidates (N, C) in order, and whether each row is known to hold some, no two alike.
+        """Return scored candidates (N, C) in order, and whether each row surely has one, and no two equal scores.
 
         The best are first, of equal scores the lower id. What is in order already is returned as it is.
         """

@@ -502,7 +502,7 @@ def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
 
 
 def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
-    """Return what an update was given as a ranking: rows, flat queries, or a ranking as it is."""
+    """Return the ranking of a batch: of rows, or of flat queries; a ranking that was passed is returned as it is."""
     ranking = batch.preds
     caller, ignore_index = context.caller, context.ignore_index
     if isinstance(ranking, Ranking):
