@@ -106,6 +106,6 @@ def test_names_of_labels_are_what_counts(given, config, evaluated, compared, tmp
     words = [*given(target="query,item\na,x\nb,y\n", label_counts="label,count\nx,5\ny,2\n"), "--num-labels", 9]
     tables = [tmp_path / f"{name}.parquet" for name in ("one", "two")]
     for table, lines in zip(tables, ("a,x,1\nb,x,1\n", "a,a new one,2\na,x,1\nb,y,1\n"), strict=True):
-        words += [*given(preds=f"query,item,score\n{lines}"), "--string-ids", "true", "--config", config(*METRICS)]
-        evaluated(*words, "--per-row", table)
+        more = [*given(preds=f"query,item,score\n{lines}"), "--string-ids", "true", "--config", config(*METRICS)]
+        evaluated(*words, *more, "--per-row", table)
     compared(*tables)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import SUPPRESS, Action, RawDescriptionHelpFormatter
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
@@ -89,6 +91,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     Raises:
         ArgumentError: If an option or a config does not fit.
     """
+    _check_repeated(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     parsed = parser.parse_args(argv)
     _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
@@ -124,6 +127,18 @@ def _parser() -> ArgumentParser:
     compare.add_argument("tables", type=str, nargs="*", help=text)
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
     return parser
+
+
+def _check_repeated(words: Sequence[str]) -> None:
+    """Raise if an option of one value stands there twice: argparse takes the last one, and says nothing."""
+    kinds = DataOptions, ResamplingOptions, CompareOptions if words[:1] == ["compare"] else EvaluateOptions
+    single = {name for kind in kinds for name, of in get_type_hints(kind).items() if of not in (bool, list[str] | None)}
+    named = [word.partition("=")[0] for word in words if word.startswith("--")]
+    for name, number in Counter(named).items():
+        if number > 1 and name[2:].partition(".")[0].replace("-", "_") in single:
+            problem = f"{name} is given {number} times, and takes one value"
+            hint = "of several files, such as their parts, write a pattern in quotes: 'part_*.csv'."
+            raise CommandError(problem, f"leave one of them in; {hint}")
 
 
 def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
