@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -165,11 +166,16 @@ class TargetRanks:
         rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
         return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest))
 
-    @once
+    @property
     def where_found(self) -> TargetRanks:
         """The same of the rows that hold a hit, where these are few: of the others most formulas return 0."""
+        found = self._where_found
+        return self if found is None else found
+
+    @once
+    def _where_found(self) -> TargetRanks | None:
         rows = self.relevant.few_rows(self.hits)
-        return self if rows is None else RanksOfRows(self, rows)
+        return None if rows is None else RanksOfRows(self, rows)
 
     # for one cut-off, or for several along an axis in front
 
@@ -315,17 +321,19 @@ class RanksOfRows(TargetRanks):
         rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
         super().__init__(hits, *rest)
         del self.length  # lists are not counted before somebody asks
-        self._whole, self._rows, self.n_relevant = whole, rows, whole.n_relevant[rows]
+        # not the whole itself, which holds this: a circle would keep the batch until Python looks for circles
+        self._whole, self._rows, self.n_relevant = ref(whole), rows, whole.n_relevant[rows]
 
     @once
     def length(self) -> Tensor:
         """Number of labels in each of their lists."""
-        return self._whole.length[self._rows]
+        whole = self._whole()
+        assert whole is not None  # whoever asks holds the batch
+        return whole.length[self._rows]
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
         """Return the largest gains of their relevant labels."""
-        best = self._whole.best(k, weights)
-        return best.index_select(-1 - self._whole.n_relevant.ndim, self._rows)
+        return super().best(k, weights).index_select(-1 - self.n_relevant.ndim, self._rows)
 
 
 @made_once
