@@ -505,7 +505,7 @@ def test_visits_of_a_user_as_lines_of_one_query(role):
     visits = pd.DataFrame({"query": ["u", "u", "u"], "item": ["a", "b", "a"]})
     once = visits.drop_duplicates()
     given = {"target": once, "train_target": once, role: visits}
-    with pytest.raises(ValueError, match="holds the label 'a' twice") as caught:
+    with pytest.raises(ValueError, match=rf"^{role} \(DataFrame\), .* holds the label 'a' twice") as caught:
         tm.evaluate(once.assign(score=[1.0, 0.5]), **given, metrics=tm.RecallAtK(k=1))
-    assert "such as a visit of a user, drop none: make each a row; in tables, number the lines" in caught.value.hint
-    assert "the name 'query' makes it the query" in caught.value.hint
+    assert "such as a visit of a user, drop none: make each a row, by a column 'query'" in caught.value.hint
+    assert "count its lines instead: label_counts" in caught.value.hint

@@ -63,6 +63,7 @@ def test_queries_and_items_by_name(write, rows_of):
     ("name", "text"),
     [
         ("train.csv", 'user,item,rating\nu 1,"Up, Down ""x""",3\nu 9,Alien,1\n'),
+        ("train.inter", 'user_id:token\titem_id:token\trating:float\nu 1\tUp, Down "x"\t3\n'),
         ("train.tsv", 'rating\titem\tuser\n3\tUp, Down "x"\tu 1\n'),
     ],
 )
@@ -71,6 +72,14 @@ def test_a_table_of_interactions_filters(write, rows_of, name, text):
     run = write("a.csv", 'user,item,score\nu 1,"Up, Down ""x""",2\nu 1,Alien,1\n')
     target = write("y.csv", "user,item\nu 1,Alien\n")
     assert rows_of(read(run, target, filter=write(name, text))) == {0: ({0: 1.0}, [0])}
+
+
+def test_parts_of_a_filter(write, rows_of, tmp_path):
+    """A pattern names several files, each with names of columns or without."""
+    run, target = write("a.csv", "user,item,score\nu,a,3\nu,b,2\nu,c,1\n"), write("y.csv", "user,item\nu,c\n")
+    write("seen_1.csv", "item,user\na,u\n")
+    write("seen_2.csv", "u b\n")
+    assert rows_of(read(run, target, filter=str(tmp_path / "seen_*.csv"))) == {0: ({2: 1.0}, [2])}
 
 
 def test_a_filter_that_matches_nothing_is_an_error(write):

@@ -275,8 +275,11 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     """
     content = None
     if options.filter is not None:
-        with stream(check_file(options.filter)) as file:
-            content = sha256(file.read()).hexdigest()
+        digest = sha256()
+        for part in find(options.filter).parts:
+            with stream(part.path) as file:
+                digest.update(file.read())
+        content = digest.hexdigest()
     return {"filter": content}
 
 

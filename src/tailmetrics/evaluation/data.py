@@ -261,7 +261,7 @@ def _of_tables(
     train = None
     if train_target is not None:
         train = LabelFrequency(len(names))
-        with catch_warnings(), _columns_are_renamed():
+        with catch_warnings(), _columns_are_renamed(of="train_"):
             simplefilter("ignore", DataFileNote)
             for part in read_target(tables["train_target"], label_names=names):
                 train.update(part.target)
@@ -288,15 +288,18 @@ def _of_tables(
 
 
 @contextmanager
-def _columns_are_renamed() -> Iterator[None]:
-    """Raise what readers say of ``columns=`` as what can be done to a table in memory: its columns take other names."""
+def _columns_are_renamed(of: str = "") -> Iterator[None]:
+    """Raise what readers say of ``columns=`` as what can be done to a table in memory: its columns take other names.
+
+    ``of`` stands before what the reader calls the table.
+    """
     from tailmetrics.io import DataFileError
 
     try:
         yield
     except DataFileError as error:
         hint = re.sub(r"columns=Columns\((\w+)=[^)]*\)", r"the name '\1'", error.hint)
-        raise DataFileError(error.path, error.problem, error.where, hint) from error
+        raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error
 
 
 def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:

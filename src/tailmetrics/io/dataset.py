@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple, final
 
 import numpy as np
@@ -13,10 +14,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
-from tailmetrics.io.columns import Columns, Opening, Role, is_usual
+from tailmetrics.io.columns import TYPED, Columns, Opening, Role, is_usual
 from tailmetrics.io.database import Database, Names
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, PathLike, check_file
+from tailmetrics.io.files import FilePath, Part, PathLike, check_file, find
 from tailmetrics.io.heads import Head, split
 from tailmetrics.io.lines import KeyedFile, Opened, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
@@ -309,22 +310,21 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
     """Read pairs of query and item; those of a query or item that is not evaluated have nothing to remove.
 
     Args:
-        path: The file: two words on each line, or a table whose first line names the columns of query and item.
+        path: The file, or parts: two words on each line, or a table whose first line names columns of query and item.
         columns: Their names.
         database: With the tables ``kept`` (query), of which ``rowid`` is the row, and ``labels`` (item, id).
     """
-    path = check_file(path)
-    head = Head(path, columns)
-    first = next(iter(head.lines), "")
-    names = split(first, head.delimiter(first, "CSV"))
+    given = find(path)
 
-    def opened() -> Opened:
-        fields = ("query", "item")
+    def opened(part: Part) -> Opened:
+        head, fields = Head(part.path, columns), ("query", "item")
+        first = next(iter(head.lines), "")
+        names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "CSV"))]
         if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
-            return read_table(Opening(path, None, columns))
-        return triples((f"line {number}", *words, None) for number, words in _words(path))
+            return read_table(Opening(part.path, None, columns))
+        return triples((f"line {number}", *words, None) for number, words in _words(part.path))
 
-    KeyedFile(path, [(path, opened)]).load(database, "filtered")
+    KeyedFile(given.name, [(part.path, partial(opened, part)) for part in given.parts]).load(database, "filtered")
     found = database.arrays(
         "SELECT kept.rowid AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
     )
@@ -332,7 +332,7 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
     if pair is not None and not len(found["row"]):
         hint = "write queries and items as the predictions and targets do."
         problem = f"none of its pairs is a query and an item that are evaluated, such as {pair[0]!r} and {pair[1]!r}"
-        raise DataFileError(path, problem, hint=hint)
+        raise DataFileError(given.name, problem, hint=hint)
     return Filter(found["row"], found["id"])
 
 
@@ -360,8 +360,8 @@ REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
     "target": (
         "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone. Where each "
-        "is a case of its own, such as a visit of a user, drop none: make each a row; in tables, number the lines in a "
-        "column, and columns=Columns(query=NAME) makes it the query."
+        "is a case of its own, such as a visit of a user, drop none: make each a row, by a column 'query' that "
+        "numbers the lines. If it is training, count its lines instead: label_counts, with the rows as num_train."
     ),
 }
 BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
