@@ -116,6 +116,14 @@ def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by:
 ORDERED = [one for one in METRICS + UNBOUNDED if one[0] != "RelevanceAtK"]  # of one rank alone no order is the best
 
 
+@cache
+def in_every_order(number: int) -> Ranking:
+    """All lists of a row with its gains."""
+    scores, gains = rows(28)[number]
+    lists = all_orders(*scores[0].tolist())
+    return Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7)
+
+
 DEPTHS = [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))]
 
 
@@ -130,8 +138,7 @@ def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any]
         if not scores.isfinite().any():
             continue
         listed, metric = made[number % len(DEPTHS)]
-        lists = all_orders(*scores[0].tolist())
-        every = listed.row_values(Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7))
+        every = listed.row_values(in_every_order(number))
         found = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))
         largest = (ties == "best") == metric.higher_is_better
         for key, one in zip(every, found.values(), strict=True):
