@@ -315,7 +315,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         addition = Addition()
         prepared = [metric._prepared(ranking) for metric in leaders]
         if ranking.queries is not None:
-            self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
+            self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric._note_in(addition, one)
@@ -348,7 +348,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
-        self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
+        self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         addition = Addition()
         read = self._note_references(ranking, addition, prepared) if self._twins else []
@@ -416,10 +416,12 @@ class TopKCollection(Mergeable, LoggedCollection):
             elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
                 continue  # nobody knows what ties with the end of the list
             for key, metric in metrics.items():
-                if name in self._orders and metric._has_one_order(ranking):
+                if name in self._orders and metric._has_no_ties(ranking):
                     if key not in usual:
                         usual[key] = members[key]._prepare(ranking)
-                    metric._note_in(addition, Prepared(metric._of_one_order(members[key], usual[key]), ranking.rows))
+                    metric._note_in(
+                        addition, Prepared(metric._increments_without_ties(members[key], usual[key]), ranking.rows)
+                    )
                 else:
                     metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)

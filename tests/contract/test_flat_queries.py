@@ -51,7 +51,7 @@ def test_a_query_that_returns_is_another_query_and_is_warned_of(how: str) -> Non
     for _ in range(2):
         for query in (7, 8):
             add(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]), indexes=torch.tensor([query, query]))
-        with pytest.warns(UserWarning, match="the query 7 of indexes stood in an earlier update"):
+        with pytest.warns(UserWarning, match="the query 7 of indexes was in an earlier update"):
             add(torch.tensor([0.9, 0.1]), torch.tensor([0, 1]), indexes=torch.tensor([7, 7]))
         values = made.compute()
         assert float(values["mrr"] if how == "collection" else values) == pytest.approx((1 + 1 + 1 / 2) / 3)

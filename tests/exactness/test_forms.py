@@ -101,7 +101,7 @@ def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
     rows = lists, torch.where(listed, torch.zeros_like(batch.target), batch.target)
     cases = [case for case in CASES if is_enough(case, "ids")]
     whole = tailmetrics.rank(*rows, num_labels=40)
-    left_out = whole.where_found
+    left_out = whole.with_hits
     assert 0 < len(left_out.n_relevant) == len(left_out.length) < 20
     found = []
     for least in (1, 2**62):

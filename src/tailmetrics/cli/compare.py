@@ -49,7 +49,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
     with Outputs(read, options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
-        models = models or [[path] for path in _tables(request, preds, names, outputs.waiting())]
+        models = models or [[path] for path in _tables(request, preds, names, outputs.scratch())]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
         report = _compared(opened, options, data, request.get(ResamplingOptions))
         alike = in_options(ALIKE) if report.num_clusters else None
@@ -152,7 +152,7 @@ def _compared(
         facts,
         values=scalars,
         list_lengths={name: some[0].list_lengths for name, some in models.items()},
-        told={name: [note for one in some for note in one.notes] for name, some in models.items()},
+        warnings={name: [note for one in some for note in one.notes] for name, some in models.items()},
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,

@@ -155,9 +155,9 @@ def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path |
     if options.per_row is not None:
         goal = Path(options.per_row)
         table = outputs.claim(goal.parent, [goal.name]) / goal.name
-        scratch = outputs.waiting(table.parent.parent)
+        scratch = outputs.scratch(table.parent.parent)
     elif options.intervals or options.clusters:
-        scratch = outputs.waiting(None if folder is None else folder.parent)
+        scratch = outputs.scratch(None if folder is None else folder.parent)
         table = scratch / "rows.parquet"
     else:
         return []

@@ -373,14 +373,14 @@ def groups_of_rows(
     """Return the group or cluster of each row that an option names: by a file, or by a column of the targets.
 
     Args:
-        option: Opens messages.
-        said: Its value.
+        option: Name of the option, with which error messages begin.
+        said: The value of the option.
         options: The files.
         queries: The query of each row; None where rows are numbered.
         num_rows: N.
         tokens: T where rows are the tokens of sequences, which may have one group for each sequence.
     """
-    groups = _groups(option, said, options, queries)
+    groups = _read_groups(option, said, options, queries)
     if len(groups) * tokens == num_rows:
         groups = [one for one in groups for _ in range(tokens)]
     if len(groups) != num_rows:
@@ -393,7 +393,7 @@ def groups_of_rows(
     return groups
 
 
-def _groups(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
+def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
     """Return the groups in the order of the file, or of the queries."""
     own = names_a_file(said)
     path, column = (said, COLUMN) if own else (str(options.target), said)

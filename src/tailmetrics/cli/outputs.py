@@ -33,8 +33,8 @@ class Outputs(ExitStack):
         self._overwrite = overwrite
         self._claimed: list[tuple[Path, Path, list[str]]] = []
 
-    def waiting(self, above: Path | None = None) -> Path:
-        """Return a new folder that goes at the end, in ``above`` or beneath ``TMPDIR``."""
+    def scratch(self, above: Path | None = None) -> Path:
+        """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the end."""
         return Path(self.enter_context(TemporaryDirectory(prefix=f"{SCRATCH}files-", dir=above)))
 
     def claim(self, folder: str | Path, names: Iterable[str]) -> Path:
@@ -53,9 +53,9 @@ class Outputs(ExitStack):
         above = next(one for one in (folder, *folder.parents) if one.exists())
         if not above.is_dir():
             raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
-        waiting = self.waiting(above)
-        self._claimed.append((waiting, folder, names))
-        return waiting
+        scratch = self.scratch(above)
+        self._claimed.append((scratch, folder, names))
+        return scratch
 
     def _check(self, goal: Path) -> None:
         hint = "name another place to write to."

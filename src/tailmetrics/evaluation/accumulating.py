@@ -1,4 +1,4 @@
-"""A collection with what a report says beside it: rows, positives per bucket, ties at the cut."""
+"""A collection of metrics with the other contents of a report: rows, positives per bucket, ties at the cut-off."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
-"""Labels of a list that an example shows: as many as a user sees."""
+"""How many labels of a list an example shows: as many as a user sees."""
 SHOWN_DIGIT = 1e-4
 """The last digit of a value that reports show."""
 MANY_EMPTY = 0.01
-"""The share of rows without a relevant label that a report tells: fewer move a mean by less than a hundredth of it."""
+"""The least share of rows without a relevant label that a report mentions: fewer change a mean by less than 1 %."""
 SHOWN_SHARE = 5e-4
 """The least share of rows that a percentage with one digit shows as more than 0.0%."""
 
@@ -66,17 +66,17 @@ SHOWN_SHARE = 5e-4
 class Evaluation:
     """Accumulates batches and turns them into a :class:`Report`.
 
-    A metric by bucket gets its value over all labels beside it, of the same ranking.
+    Each metric by bucket is also computed over all labels, from the same ranking.
 
     Args:
         metrics: The metrics, as a collection or a list.
         row_groups: Names of groups of rows for every metric that has none of its own.
         labels: Whether the report has values of single labels: those that a metric keeps, or else precision, recall
-            and F1 at k = 10. A metric with ``average="none"`` asks for them too.
+            and F1 at k = 10. It has them also where a metric has ``average="none"``.
         label_names: The name of each label, for the report.
-        examples: Whether the report shows a few rows: for each bucket one that misses a label of it.
+        examples: Whether the report shows a few rows: for each bucket a row in which a label of the bucket is missed.
         row_names: The name of each row by its number, for the examples.
-        intervals: Confidence of the intervals that the report has, from sums over rows; None for none.
+        intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
     """
 
     counts: RowCounts
@@ -97,10 +97,10 @@ class Evaluation:
         given.check_update("Evaluation")
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
-        self.collection._tells_ties = False  # the report tells it, with the values of other orders
-        self.collection._tells_cutoffs = False  # so does it of buckets within k
+        self.collection._tells_ties = False  # the report warns of ties, and shows the values of other orders
+        self.collection._tells_cutoffs = False  # the report warns of buckets that hold no more than k labels
         for one in self.members:
-            vars(one)["_tells_bins"] = False  # the report tells it
+            vars(one)["_tells_bins"] = False  # the report warns of bins
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.confidence = intervals
@@ -114,7 +114,7 @@ class Evaluation:
         """Rows that the metrics' ``ignore_index`` left out, on this process."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
-        """Complete what the metrics left open."""
+        """Set the buckets and counts that the metrics still lack."""
         self.collection.bind(frequency)
         return self
 
@@ -141,7 +141,7 @@ class Evaluation:
         """Forget all rows and move to ``device``. Every rank calls it, also one that has no rows."""
         members = self.collection.to(device).members()
         self.collection.reset()
-        if self._num_labels is not None:  # of ids alone nobody knows how many labels chance draws from
+        if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
         of_relevance = (one for one in self.members if isinstance(one, RelevanceMetric) and not one.reads_gains)
@@ -163,7 +163,7 @@ class Evaluation:
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Keep the warnings of metrics for the report: they come with the first batch alone."""
+        """Keep the warnings of metrics for the report: metrics warn only with the first batch."""
         token = KEPT_WARNINGS.set(self.warnings)
         try:
             yield
@@ -187,7 +187,7 @@ class Evaluation:
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
     ) -> None:
-        """Rank a batch once and add it to everything; ``rows`` has the number of each row, for examples."""
+        """Rank a batch once and accumulate it; ``rows`` has the number of each row, for examples."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
@@ -263,8 +263,8 @@ class Evaluation:
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
-        told, sizes, left_out = zip(*from_all((self.warnings, self.columns, self.ignored)), strict=True)
-        warnings, width = dict.fromkeys(text for share in told for text in share), max(sizes)
+        of_processes, sizes, left_out = zip(*from_all((self.warnings, self.columns, self.ignored)), strict=True)
+        warnings, width = dict.fromkeys(text for of_process in of_processes for text in of_process), max(sizes)
         labels = examples = None
         with_rows = self._labels_with_rows()
         at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
@@ -441,7 +441,7 @@ class Evaluation:
                 )
 
     def _notes_on_ignored(self, num_rows: int, left_out: int) -> Iterator[str]:
-        """Yield how many of the rows that were given have the label that the metrics ignore."""
+        """Yield how many of the given rows ``ignore_index`` leaves out."""
         if left_out:
             ignored = self.members[0].ignore_index
             yield f"{left_out:,} of {num_rows + left_out:,} rows are left out by ignore_index={ignored}."
@@ -473,34 +473,33 @@ def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
     """Yield each stem of a metric by bucket with its caption; that of a calibration error counts predictions."""
     for place, (stem, said) in enumerate(captions_of(metric).items()):
         if isinstance(metric, CalibrationErrorAtK):
-            found = zip(metric._bucket_names, *_sureness(metric)[place], strict=True)
-            each = ", ".join(f"{name} {number:,} ({sure:.4f}, {right:.4f})" for name, number, sure, right in found)
+            found = zip(metric._bucket_names, *_calibration(metric)[place], strict=True)
+            each = ", ".join(f"{name} {number:,} ({mean:.4f}, {right:.4f})" for name, number, mean, right in found)
             said += f"; predictions (their mean probability, the share that is right): {each}"
         yield stem, said
 
 
-def _sureness(metric: CalibrationErrorAtK) -> list[list[list[Any]]]:
-    """Return for each cut-off three lists by bucket: the number of predictions, their mean probability, share right."""
+def _calibration(metric: CalibrationErrorAtK) -> list[list[list[Any]]]:
+    """Return for each cut-off three lists by bucket: number of predictions, their mean confidence, their accuracy."""
     with metric._over_all_processes():
         shown, right = (metric._state(name)[0].sum(dim=-1) for name in ("shown", "right"))
-        sure = UNIT.floats(metric._state("confidence")[0]).sum(dim=-1)
-    return [[side.tolist() for side in of_k] for of_k in zip(shown, sure / shown, right / shown, strict=True)]
+        confidence = UNIT.floats(metric._state("confidence")[0]).sum(dim=-1)
+    return [[side.tolist() for side in of_k] for of_k in zip(shown, confidence / shown, right / shown, strict=True)]
 
 
 def _means(metric: TopKMetric, at_most: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield keys over all labels with what their values are means of, or whether probabilities are too high."""
+    """Yield each key over all labels with what its value is a mean of, or how well probabilities are calibrated."""
     if isinstance(metric, CalibrationErrorAtK):
-        for key, (_, (sure,), (right,)) in zip(metric.row_keys(), _sureness(metric), strict=True):
-            said = (
-                f"{'over' if sure > right else 'under'}-confident on average: predictions have a mean probability of "
-            )
-            yield key, f"{said}{sure:.4f}, and {right:.4f} of them are right"
+        for key, (_, (confidence,), (accuracy,)) in zip(metric.row_keys(), _calibration(metric), strict=True):
+            said = f"{'over' if confidence > accuracy else 'under'}-confident on average"
+            mean = f"predictions have a mean probability of {confidence:.4f}"
+            yield key, f"{said}: {mean}, and {accuracy:.4f} of them are right"
     elif mean_over(metric):
         yield from ((key, mean_over(metric) + at_most.get(key, "")) for key in metric.row_keys())
 
 
 def _at_most(metric: LabelAveragedMetric, with_rows: int) -> str:
-    """Return what a mean over all labels can reach, in words, where some of them have no relevant row."""
+    """Return in words the largest possible mean over all labels, which is below 1 if a label has no relevant row."""
     number = metric.num_labels or 0
     if metric.labels != "all" or with_rows == number:
         return ""

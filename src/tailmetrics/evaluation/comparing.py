@@ -105,7 +105,7 @@ def compare_runs(
         rows.facts,
         values={name: one.scalars for name, (one, *_) in found.items()},
         list_lengths={name: values.list_lengths for name, (_, values, _) in found.items()},
-        told={name: one.warnings for name, (one, *_) in found.items()},
+        warnings={name: one.warnings for name, (one, *_) in found.items()},
         title=title,
         correction=correction,
         shown={
@@ -170,7 +170,7 @@ def compared(
     correction: Any = "holm",
     values: Mapping[str, Mapping[str, float]] | None = None,
     list_lengths: Mapping[str, Any] | None = None,
-    told: Mapping[str, Sequence[str]] | None = None,
+    warnings: Mapping[str, Sequence[str]] | None = None,
     shown: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> ComparisonReport:
@@ -183,7 +183,7 @@ def compared(
         correction: As for :func:`tailmetrics.significance.compare`.
         values: Name of a model -> its values by key, of which some are not compared.
         list_lengths: Name of a model -> how many labels the list of each row has, shape (N,); None for all labels.
-        told: Name of a model -> the warnings of its runs.
+        warnings: Name of a model -> the warnings of its runs.
         shown: What else the report shows.
         more: What else :func:`tailmetrics.significance.compare` takes.
     """
@@ -193,12 +193,12 @@ def compared(
     reasons: dict[str, Sequence[str]] = {}
     if any(len(some) > 1 for some in models.values()):
         reasons["a model has several runs, which have no median together"] = facts.medians
-    alike = [name for name, notes in (told or {}).items() if any(AS_PROBABILITIES in one for one in notes)]
+    warned = [name for name, texts in (warnings or {}).items() if any(AS_PROBABILITIES in one for one in texts)]
     mixed = (
-        f"scores of {', '.join(alike)} lie between 0 and 1, as probabilities do, those of the others do not. Pass the "
+        f"scores of {', '.join(warned)} lie between 0 and 1, as probabilities do, those of the others do not. Pass the "
         "logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
     )
-    if 0 < len(alike) < len(models):
+    if 0 < len(warned) < len(models):
         reasons[mixed] = facts.of_softmax
     left_out = {key for keys in reasons.values() for key in keys}
     if left_out:

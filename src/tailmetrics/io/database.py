@@ -15,7 +15,7 @@ from typing import Any, overload
 import torch
 from numpy.typing import NDArray
 
-from tailmetrics.io.files import folder_for
+from tailmetrics.io.files import temporary_folder
 
 MEMORY = "1GB"
 """What is held at a time unless told otherwise: ten million lines fit, and to spill them takes a third longer."""
@@ -74,7 +74,7 @@ class Database:
             problem = f"lines that name their query need the package {error.name}: pip install 'tailmetrics[cli]'"
             raise ModuleNotFoundError(problem, name=error.name) from error
         self._memory = memory
-        folder = folder_for(self)
+        folder = temporary_folder(self)
         threads = max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES))
         place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")  # below, it cannot hold a block
         self._process, self._written = os.getpid(), 0

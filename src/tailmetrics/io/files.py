@@ -284,7 +284,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 @cache
 def _spooled(pipe: Path) -> Path:
     """Return a copy of what comes out of a pipe, which can be read once; it lasts as long as the process."""
-    copy = folder_for(_spooled) / (pipe.name or "pipe")
+    copy = temporary_folder(_spooled) / (pipe.name or "pipe")
     with reading(pipe, "a pipe"), pipe.open("rb") as source, copy.open("wb") as goal:
         shutil.copyfileobj(source, goal, 2**20)
     return copy
@@ -349,13 +349,13 @@ class Plain:
             if isinstance(path, Path) and codec_of(path) is None:
                 self.path = path
                 return
-            self.path = folder_for(self) / (path.stem or "file")
+            self.path = temporary_folder(self) / (path.stem or "file")
             with stream(path) as source, self.path.open("wb") as copy:
                 shutil.copyfileobj(source, copy, 2**20)
 
 
-def folder_for(owner: Any) -> Path:
-    """Return a new folder beneath ``TMPDIR`` that goes when nobody knows its owner any more, or with the process."""
+def temporary_folder(owner: Any) -> Path:
+    """Return a new folder in ``TMPDIR``. It is deleted together with its owner, at the latest when the process ends."""
     folder = Path(mkdtemp(prefix=f"{SCRATCH}files-"))
     finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -122,7 +122,7 @@ class KeyedFile:
                 value = f", value {lines.kind}" if found.given else ""
                 database.run(f"CREATE TABLE {table} (query VARCHAR, item VARCHAR{value})")
             elif values.given != found.given:
-                raise _some_gains(path)
+                raise _missing_gains(path)
             elif values.ranked != found.ranked:
                 hint = "all parts need the same form: evaluate parts with ranks apart from parts with scores."
                 problem = "its numbers are ranks" if found.ranked else "its numbers are no ranks"
@@ -186,7 +186,7 @@ class KeyedFile:
             try:
                 for block in blocks:
                     if valued != (block.value is not None):
-                        raise _some_gains(path)
+                        raise _missing_gains(path)
                     self._check_named(path, block)
                     columns = [block.query, block.item, *([] if block.value is None else [block.value])]
                     arrays = [pa.array(one).cast(kind.type) for one, kind in zip(columns, schema, strict=True)]
@@ -242,5 +242,5 @@ def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
     return SqlLines(source="", query="", item="", value=value, ranks=first.ranks, exact=lambda: chain([first], blocks))
 
 
-def _some_gains(path: FilePath) -> DataFileError:
+def _missing_gains(path: FilePath) -> DataFileError:
     return DataFileError(path, "only some lines have a gain", hint="give every line a gain, or none.")

@@ -143,7 +143,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
         if self._labels.ensure(trainer, pl_module, starts_fit):
-            self._running.forget()
+            self._running.discard_copies()
 
     # -- validation and test ------------------------------------------------------------------------------------
 
@@ -256,8 +256,8 @@ class Evaluations:
         self._device: torch.device | str = "cpu"
         self._of_sequences = False
 
-    def forget(self) -> None:
-        """Make new copies at the next start: the metrics were bound anew."""
+    def discard_copies(self) -> None:
+        """Discard the copies of the metrics, because these were bound again; the next start makes new ones."""
         self._each = []
 
     def start(self, trainer: Any, device: torch.device | str, **names: Sequence[str] | None) -> None:

@@ -163,7 +163,7 @@ class TrainingLabels:
             notes += [
                 f"labels are counted over the rows that {one} shows: where it repeats some rows, or leaves some out, "
                 "the label counts are not those of the data set."
-                for one in [*shown_by, *_choices(loader, sampler)]
+                for one in [*shown_by, *_uneven_sampling(loader, sampler)]
             ]
             if trainer.world_size > 1 and padding.sampler is None:
                 if type(sampler) not in OF_ALL_ROWS:
@@ -227,8 +227,8 @@ def _sampler(loader: Any) -> Any:
     return getattr(getattr(sampler, "dataset", None), "_sampler", sampler)  # Lightning shares it over processes
 
 
-def _choices(loader: Any, sampler: Any) -> list[str]:
-    """Return what chooses the rows of a loader so that an epoch may show some more than once or not at all."""
+def _uneven_sampling(loader: Any, sampler: Any) -> list[str]:
+    """Return the names of what may show some rows of a loader more than once in an epoch, or not at all."""
     known = sampler is None or (type(sampler) in EACH_ROW_ONCE and not getattr(sampler, "replacement", False))
     found, rows = [] if known else [type(sampler).__name__], getattr(loader, "dataset", None)
     while isinstance(rows, data.Subset):

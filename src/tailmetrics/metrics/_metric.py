@@ -46,26 +46,33 @@ QUERIES_REMEMBERED = 2**16
 
 @dataclass(frozen=True, eq=False)
 class QueriesSeen:
-    """The queries that updates have held: one that returns was cut in two, and counts twice. That is said once.
+    """The queries of earlier updates. A query that comes back was split over two updates, and would count twice.
+
+    The first one that comes back causes a warning.
 
     Attributes:
-        known: Shape (Q,): the last of them; None where there were none.
-        said: Whether a query has returned.
+        known: Shape (Q,), the latest queries; None if there were none.
+        warned: Whether a query has come back.
     """
 
     known: Tensor | None = None
-    said: bool = False
+    warned: bool = False
 
-    def and_those_of(self, caller: str, queries: Tensor | None) -> QueriesSeen:
-        """Return the same with the queries of a batch, shape (N,); None where its rows are no flat queries."""
-        if queries is None or self.said or is_compiling():
+    def with_queries(self, caller: str, queries: Tensor | None) -> QueriesSeen:
+        """Return these queries with those of a batch.
+
+        Args:
+            caller: Name of the class with which the warning begins.
+            queries: Shape (N,), the number of each query; None if ``indexes`` did not give queries.
+        """
+        if queries is None or self.warned or is_compiling():
             return self
         known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
         back = queries[torch.isin(queries, known)]
         if len(back):
             warn_outside(
-                f"{caller}: the query {int(back[0])} of indexes stood in an earlier update too. Its documents there "
-                "count as a query of their own: pass all documents of a query in one update. If it is another query, "
+                f"{caller}: the query {int(back[0])} of indexes was in an earlier update, too. Its documents there "
+                "count as another query: pass all documents of a query in one update. If it is another query, "
                 "number the queries of all batches differently."
             )
         return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
@@ -253,7 +260,7 @@ class TopKMetric(ConfiguredMetric):
             self._note_in(addition, prepared)
             addition.carry_out()
         if queries is not None:
-            self._queries_seen = self._queries_seen.and_those_of(self._caller, queries)
+            self._queries_seen = self._queries_seen.with_queries(self._caller, queries)
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -265,7 +272,7 @@ class TopKMetric(ConfiguredMetric):
         finally:
             self._tells_ties = tells
         if seen.known is not None:
-            self._queries_seen = seen.and_those_of(self._caller, self._queries_seen.known)
+            self._queries_seen = seen.with_queries(self._caller, self._queries_seen.known)
         return value
 
     def reset(self) -> None:

@@ -53,21 +53,21 @@ class ReferenceRanking(Ranking):
         key = ("reference", None if buckets is None else buckets.digest, scope, depth)
         return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
 
-    def by_kind(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByKind | None:
-        """Return which rows have the same value where numbers of labels tell it; None where other labels differ."""
+    def by_counts(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByCounts | None:
+        """Return the ranks by counts of labels; None where the value of a row depends on more than such counts."""
         if self.reference == "popularity" or not self.targets.binary:
             return None
 
-        def made() -> RanksByKind:
-            numbers = [self._sizes(buckets, scope)]
-            if self.reference == "attainable" and buckets is not None:  # the relevant labels of others stand before
-                numbers.append(self.targets.n_relevant[:, None])
-            return RanksByKind(RelevantLabels(self.targets, buckets), numbers)
+        def made() -> RanksByCounts:
+            counts = [self._sizes(buckets, scope)]
+            if self.reference == "attainable" and buckets is not None:  # relevant labels of all buckets come first
+                counts.append(self.targets.n_relevant[:, None])
+            return RanksByCounts(RelevantLabels(self.targets, buckets), counts)
 
-        return self.remembered(("by kind", None if buckets is None else buckets.digest, scope), made)
+        return self.remembered(("by counts", None if buckets is None else buckets.digest, scope), made)
 
     def _sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
-        """Return how many labels are ranked, of each row (N,), or of each row and bucket (N, G)."""
+        """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
         device, num_labels = self.targets.device, self.num_labels
         assert num_labels is not None
         if buckets is not None and scope == "bucket":
@@ -99,14 +99,14 @@ class ReferenceRanking(Ranking):
         return ExpectedRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), padding.place(equal, 1), cut)
 
     def _cut(self, buckets: LabelBuckets, depth: int, keys: Tensor, full: Tensor, split: Tensor, n: Tensor) -> CutSpan:
-        """Return among which labels the lists of ``depth`` labels end.
+        """Return between which equal scores the lists of ``depth`` labels end.
 
         Args:
             buckets: G buckets.
-            depth: Less than the number of labels.
+            depth: Length of the lists, less than the number of labels.
             keys: Row and bucket of each entry.
-            full: Which entries are listed in any order.
-            split: Which entries are listed in some orders.
+            full: Which entries are in the list, whatever the order of equal scores.
+            split: Which entries are in the list for some orders of equal scores only.
             n: Shape (N, G): how many labels are relevant.
         """
         sizes = buckets.label_counts.to(n.device).expand(n.shape)
@@ -128,16 +128,16 @@ class ReferenceRanking(Ranking):
         return CutSpan(above_in, equal_in, all_equal, depth - above_in.sum(dim=1, keepdim=True))
 
     def _standing(
-        self, entries: Entries, among: Tensor, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
+        self, entries: Entries, groups: Tensor, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
     ) -> tuple[Tensor, Tensor]:
-        """Return how many labels, of a row or of a row and bucket, score more than each entry, and how many the same.
+        """Return how many labels score more than each entry, and how many score the same, the entry included.
 
         Args:
-            entries: What is relevant.
-            among: What tells apart the labels that are compared.
-            sizes: How many labels there are, of which ``keys`` is a place.
-            keys: The place of each entry.
-            buckets: Those among whose labels popularity is compared, if any.
+            entries: T relevant labels.
+            groups: Shape (T,): entries are compared with the entries of the same group only.
+            sizes: How many labels are ranked in each row, or in each row and bucket.
+            keys: Shape (T,), the place of each entry in ``sizes``.
+            buckets: Where given, popularity compares the labels of one bucket only.
         """
         if self.reference == "chance":
             return torch.zeros_like(entries.ids), sizes.reshape(-1)[keys]
@@ -147,52 +147,55 @@ class ReferenceRanking(Ranking):
             ids = entries.ids.clamp(min=0)
             return above[ids], equal[ids]
         gains = torch.ones_like(entries.ids, dtype=torch.float64) if entries.gains is None else entries.gains
-        above, tied = counts_among(torch.where(entries.ids >= 0, gains, 0.0), among)
+        above, tied = counts_above_and_tied(torch.where(entries.ids >= 0, gains, 0.0), groups)
         return above, tied + 1
 
 
 @dataclass(eq=False)
-class OfKinds:
-    """The values of one metric by a reference, of each kind of row that it has seen.
+class ValuesByCounts:
+    """The values of one metric by a reference, for each tuple of counts of labels that a row has had.
 
     Attributes:
-        places: The place of each kind among the values.
-        values: Shape (K, number of kinds).
+        places: The place of each tuple among the values.
+        values: Shape (K, number of tuples).
     """
 
     places: dict[tuple[int, ...], int] = field(default_factory=dict)
     values: Tensor | None = None
 
 
-class RanksByKind(TargetRanks):
-    """Target ranks of a reference, of which rows, or rows and buckets, with the same numbers of labels have one value.
+class RanksByCounts(TargetRanks):
+    """Target ranks of a reference whose value depends only on counts of labels, such as relevant labels and all labels.
 
-    Gains are 1. Nothing is ranked but for kinds of rows that no batch had before.
+    Rows, or rows and buckets, with the same counts have the same value. It is computed once for each tuple of counts.
+    All gains are 1.
 
     Args:
-        relevant: What is relevant.
-        numbers: What makes a kind beside the number of relevant labels, in a shape that fits: how many labels there
-            are, of the bucket or in all, and how many relevant ones the row has.
+        relevant: The relevant labels.
+        counts: The counts on which the value depends beside the number of relevant labels, each of shape (N,), (N, G)
+            or (N, 1): how many labels are ranked, and how many labels of the row are relevant in all buckets.
     """
 
-    def __init__(self, relevant: RelevantLabels, numbers: Sequence[Tensor]) -> None:
+    def __init__(self, relevant: RelevantLabels, counts: Sequence[Tensor]) -> None:
         self.relevant, self._memo = relevant, {}
         n = relevant.n
-        kinds = [number.expand(n.shape).reshape(-1) for number in (n, *numbers)]
-        which = torch.zeros_like(kinds[0])
-        for kind in kinds:  # numbered anew each time: numbers stay small, and ``unique`` of rows takes 50 times as long
-            if len(kind) and kind.max() > kind.min():
-                which = torch.unique(which * (kind.max() + 1) + kind, return_inverse=True)[1]
+        columns = [count.expand(n.shape).reshape(-1) for count in (n, *counts)]
+        which = torch.zeros_like(columns[0])
+        for (
+            column
+        ) in columns:  # one by one: numbers of tuples stay small, and ``unique`` of rows takes 50 times as long
+            if len(column) and column.max() > column.min():
+                which = torch.unique(which * (column.max() + 1) + column, return_inverse=True)[1]
         place = which.new_zeros(int(which.max()) + 1 if len(which) else 0)
         self._places = place.scatter_(0, which, torch.arange(len(which), device=n.device))
-        self._kinds = [tuple(kind) for kind in torch.stack(kinds, dim=-1)[self._places].tolist()]
+        self._tuples = [tuple(one) for one in torch.stack(columns, dim=-1)[self._places].tolist()]
         self._which = which.view(n.shape)
 
-    def mean_by_kind(
+    def mean_by_counts(
         self,
         value: Callable[[ExpectedRanks], Tensor],
         ks: tuple[int, ...],
-        known: OfKinds,
+        known: ValuesByCounts,
         all_ranks: Callable[[], ExpectedRanks],
     ) -> Tensor:
         """Return the mean of a ``value`` as :meth:`ExpectedRanks.mean_of`.
@@ -200,22 +203,22 @@ class RanksByKind(TargetRanks):
         Args:
             value: As there.
             ks: Cut-offs.
-            known: Keeps the values of the kinds of former batches.
-            all_ranks: Ranks all rows; it is called where there are new kinds.
+            known: Keeps the values of the tuples of earlier batches.
+            all_ranks: Ranks all rows; it is called if a tuple is new.
         """
-        if not self._kinds:
+        if not self._tuples:
             return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
-        new = [place for place, kind in enumerate(self._kinds) if kind not in known.places]
+        new = [place for place, one in enumerate(self._tuples) if one not in known.places]
         if new:
             values = self._some(all_ranks(), self._places[new]).mean_of(value, max(ks))
-            known.places |= {self._kinds[place]: len(known.places) + number for number, place in enumerate(new)}
+            known.places |= {self._tuples[place]: len(known.places) + number for number, place in enumerate(new)}
             known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
         assert known.values is not None
-        places = torch.tensor([known.places[kind] for kind in self._kinds], device=self._which.device)
+        places = torch.tensor([known.places[one] for one in self._tuples], device=self._which.device)
         return known.values[:, places[self._which]]
 
     def _some(self, ranks: ExpectedRanks, places: Tensor) -> ExpectedRanks:
-        """Return some of the rows, or of the rows and buckets."""
+        """Return the ranks of chosen rows, or of chosen pairs of a row and a bucket."""
 
         def chosen(side: Tensor) -> Tensor:
             return side.expand(self._which.shape).reshape(-1)[places]
@@ -233,7 +236,7 @@ class RanksByKind(TargetRanks):
 
 
 class RankedCounts:
-    """Training counts as scores of all labels. What takes a pass over the labels is done once, not for each batch.
+    """Training counts as scores of all labels. Each pass over the labels is made once, not for each batch.
 
     Args:
         counts: Shape (L,), int64.
@@ -248,12 +251,17 @@ class RankedCounts:
         key = "above", None if buckets is None else buckets.digest, device
         if key not in self._known:
             counts = self._counts
-            above, tied = counts_among(counts, torch.zeros_like(counts) if buckets is None else buckets.assignment)
+            above, tied = counts_above_and_tied(
+                counts, torch.zeros_like(counts) if buckets is None else buckets.assignment
+            )
             self._known[key] = torch.stack([above, tied + 1]).to(device)
         return self._known[key]
 
     def at_depth(self, buckets: LabelBuckets, depth: int, device: torch.device) -> Tensor:
-        """Return how many labels of each bucket occur more often than the one at ``depth``, and as often, (2, G)."""
+        """Return for each bucket how many labels occur more often than the label at ``depth``, and how many as often.
+
+        Shape (2, G).
+        """
         key = "at depth", buckets.digest, depth, device
         if key not in self._known:
             counts, last = self._counts, self._counts.sort(descending=True).values[depth - 1]
@@ -263,14 +271,14 @@ class RankedCounts:
         return self._known[key]
 
 
-def counts_among(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many others of the same key score more than each of ``own`` (T,), and how many others the same."""
-    order = own.argsort(descending=True, stable=True)
-    order = order[keys[order].argsort(stable=True)]
-    score, key = own[order], keys[order]
-    runs = torch.zeros_like(key)  # of the same key and score
-    runs[1:] = ((key[1:] != key[:-1]) | (score[1:] != score[:-1])).cumsum(0)
+def counts_above_and_tied(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Return for each of the scores (T,) how many others of its group (T,) are larger, and how many others equal it."""
+    order = scores.argsort(descending=True, stable=True)
+    order = order[groups[order].argsort(stable=True)]
+    score, group = scores[order], groups[order]
+    runs = torch.zeros_like(group)  # the number of each run of one group and one score
+    runs[1:] = ((group[1:] != group[:-1]) | (score[1:] != score[:-1])).cumsum(0)
     first, end = torch.searchsorted(runs, runs), torch.searchsorted(runs, runs, right=True)
     above, tied = torch.empty_like(order), torch.empty_like(order)
-    above[order], tied[order] = first - torch.searchsorted(key, key), end - first - 1
+    above[order], tied[order] = first - torch.searchsorted(group, group), end - first - 1
     return above, tied

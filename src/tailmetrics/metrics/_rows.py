@@ -17,7 +17,7 @@ from tailmetrics._arguments import INTEGERS, LARGEST_CUTOFF, check_choice, check
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric, Values
-from tailmetrics.metrics._references import OfKinds, RanksByKind, ReferenceRanking
+from tailmetrics.metrics._references import RanksByCounts, ReferenceRanking, ValuesByCounts
 from tailmetrics.metrics._states import (
     COUNT,
     REAL,
@@ -32,7 +32,7 @@ from tailmetrics.metrics._states import (
     ratios,
     weighted,
 )
-from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, has_one_order, in_order, spans, tied_across
+from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, has_no_ties, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
@@ -232,12 +232,12 @@ class RelevanceMetric(TopKMetric):
         tied = memo[name]
         return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
 
-    def _of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
-        """Return what a batch adds whose scores have one order.
+    def _increments_without_ties(self, usual: TopKMetric, increments: Increments) -> Increments:
+        """Return what a batch without ties adds to this metric.
 
         Args:
-            usual: A metric like this one, with ``ties="id"``.
-            increments: What the batch adds to it.
+            usual: The same metric with ``ties="id"``.
+            increments: What the batch adds to ``usual``.
         """
         return {name: one for name, one in increments.items() if name in self._names}
 
@@ -263,8 +263,8 @@ class RelevanceMetric(TopKMetric):
         """Return what the formula reads where equal scores have no order of their own."""
         buckets, ties = self.bound_buckets, self.ties
         if isinstance(ranking, ReferenceRanking):
-            by_kind = ranking.by_kind(buckets, self.scope) if self.reads_counts_alone else None
-            return ranking.ranks(buckets, self.scope, self.depth) if by_kind is None else by_kind
+            by_counts = ranking.by_counts(buckets, self.scope) if self.reads_counts_alone else None
+            return ranking.ranks(buckets, self.scope, self.depth) if by_counts is None else by_counts
         everything = self._reads_everything
         by = (None if buckets is None else (buckets.digest, self.scope, self.depth), everything)
         ranks, above, equal = ranking.remembered(
@@ -283,10 +283,10 @@ class RelevanceMetric(TopKMetric):
         """Whether ranks below the list are read, too."""
         return None in self.cutoffs and not self._uses_depth
 
-    def _has_one_order(self, ranking: Ranking) -> bool:
-        """Whether it is known that no equal scores of a batch change a value."""
+    def _has_no_ties(self, ranking: Ranking) -> bool:
+        """Whether it is known that no equal scores in a batch change a value."""
         cut = self.depth if self._uses_depth else ranking.depth
-        return has_one_order(ranking, cut, self._reads_everything)
+        return has_no_ties(ranking, cut, self._reads_everything)
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
         """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
@@ -363,11 +363,11 @@ class RelevanceMetric(TopKMetric):
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return what the formula says at each cut-off, shape (K, ...), or (2, K, ...) of numerator and denominator."""
-        if isinstance(ranks, RanksByKind):
+        if isinstance(ranks, RanksByCounts):
             assert isinstance(ranking, ReferenceRanking)
-            known = vars(self).setdefault("_of_kinds", OfKinds())
+            known = vars(self).setdefault("_of_kinds", ValuesByCounts())
             of_buckets = self.bound_buckets, self.scope, self.depth
-            return ranks.mean_by_kind(self._at_cutoffs, self.ks, known, lambda: ranking.ranks(*of_buckets))
+            return ranks.mean_by_counts(self._at_cutoffs, self.ks, known, lambda: ranking.ranks(*of_buckets))
         if isinstance(ranks, ExpectedRanks):
             return ranks.mean_of(self._at_cutoffs, max(self.ks))
         return self._at_cutoffs(ranks)
@@ -432,12 +432,12 @@ class RowMeanMetric(RelevanceMetric):
         ranks = self._ranks_of(ranking)
         read, usual = ranks, self.only_hits_count and self.in_registry and self.ties != "expected"
         if usual and ranking.rows is PLAIN_ROWS and ranking.num_rows * self._num_buckets >= MANY_ROWS:
-            read = ranks.where_found
+            read = ranks.with_hits
         values = self._row_values(ranking, read)
         return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
 
-    def _of_one_order(self, usual: TopKMetric, increments: Increments) -> Increments:
-        kept = super()._of_one_order(usual, increments)
+    def _increments_without_ties(self, usual: TopKMetric, increments: Increments) -> Increments:
+        kept = super()._increments_without_ties(usual, increments)
         total = kept.get("sum")
         if not isinstance(total, PerRow) or total.fixed_point == self.fixed_point:
             return kept

@@ -450,12 +450,14 @@ def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | N
     return CutSpan(above_in, equal_in, all_equal, listed)
 
 
-def has_one_order(ranking: Ranking, end: int, everything: bool) -> bool:
-    """Whether it is known that no row has a relevant label of the score of another, or ends among equal scores.
+def has_no_ties(ranking: Ranking, end: int, everything: bool) -> bool:
+    """Whether it is known that equal scores change no value.
+
+    They change none if no relevant label has the score of another label, and no list ends between equal scores.
 
     Args:
-        ranking: Any.
-        end: How many places of the list are read.
+        ranking: The batch.
+        end: How many places of each list are read.
         everything: Whether ranks below the list are read, too.
     """
     rows = _rows_of_ties(ranking, min(end, ranking.depth), everything)

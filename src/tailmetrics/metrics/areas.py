@@ -18,7 +18,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric, Values
-from tailmetrics.metrics._references import counts_among
+from tailmetrics.metrics._references import counts_above_and_tied
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, dense_blocks, warn_of_partial_lists
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking, TargetRanks
@@ -85,13 +85,13 @@ def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
     return found
 
 
-def _roc_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
-    """Return areas under ROC curves: the least there can be, that of scores rounded to their bins, the largest.
+def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
+    """Return areas under ROC curves: a lower bound, the area of scores rounded to their bins, and an upper bound.
 
     Args:
-        relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, ascending.
-        irrelevant: The same of the others.
-        alike: Shape (B,) or (L, B), bool: bins whose scores are all equal, so that nothing is lost there.
+        relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, bins ascending.
+        irrelevant: Shape (L, B), int64: how many other scores lie there.
+        all_equal: Shape (B,) or (L, B), bool: bins whose scores are all equal, so that rounding loses nothing.
 
     Returns:
         Shape (3, L), float64; NaN for a label that has no area.
@@ -99,12 +99,12 @@ def _roc_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
     ends = relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
     pairs = _sum_of_products(*ends)
     below = irrelevant.cumsum(dim=1) - irrelevant
-    right, unsure, tied = (_sum_of_products(relevant, one) for one in (below, irrelevant, irrelevant * alike))
+    right, unsure, tied = (_sum_of_products(relevant, one) for one in (below, irrelevant, irrelevant * all_equal))
     found = right + tied / 2, right + unsure * 0.5, right + unsure - tied / 2
     return torch.stack([one / pairs for one in found]).clamp(max=1.0)
 
 
-def _precision_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Tensor:
+def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
     """Return average precisions as :func:`_roc_areas` returns areas."""
     label, place = relevant.nonzero(as_tuple=True)
     own, others = relevant[label, place], irrelevant[label, place]
@@ -116,7 +116,7 @@ def _precision_areas(relevant: Tensor, irrelevant: Tensor, alike: Tensor) -> Ten
     found = (above + own).double()
     middle, high = (own * (found / (found + wrong)) for wrong in (worse_above + others, worse_above))
     low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
-    tied = alike.expand(relevant.shape)[label, place]
+    tied = all_equal.expand(relevant.shape)[label, place]
     low, high = (torch.where(tied, middle, end) for end in (low, high))
     sums = torch.zeros(3, *relevant.shape, dtype=torch.float64)
     sums[:, label, place] = torch.stack([low, middle, high])
@@ -247,7 +247,7 @@ class _LabelArea(LabelValues):
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
         relevant, scores, buckets = states["relevant"], states["scores"], self.bound_buckets
         inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
-        alike = torch.arange(self.bins) == (UNSTORED if self.bins == FINEST else self.bins)
+        all_equal = torch.arange(self.bins) == (UNSTORED if self.bins == FINEST else self.bins)
         height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
         blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
         if self.average == "micro":
@@ -255,10 +255,10 @@ class _LabelArea(LabelValues):
             for *kept, labels in blocks:
                 for total, part in zip(sums, kept, strict=True):
                     total.index_add_(0, labels, part.cpu())
-            return AREAS[self.area](sums[0], sums[1] - sums[0], alike)
+            return AREAS[self.area](sums[0], sums[1] - sums[0], all_equal)
         areas = torch.empty(3, len(inside), dtype=torch.float64)  # first: small tensors between large ones cost memory
         for place, (own, of_all, _) in zip(torch.split(areas, height, dim=1), blocks, strict=True):
-            place.copy_(AREAS[self.area](own.cpu(), (of_all - own).cpu(), alike))
+            place.copy_(AREAS[self.area](own.cpu(), (of_all - own).cpu(), all_equal))
         if self.average == "none":
             return areas
         support = relevant.sum(dim=1).double().cpu() if self.average == "weighted" else torch.ones(len(inside)).double()
@@ -387,24 +387,24 @@ def _count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None
         m = (size - n.sum(dim=1, keepdim=True)).expand(shape)
     else:
         m = buckets.label_counts.to(n.device) - n
-    own, above, tied = _standings_of(ranking, entries, num_labels, None if of_rows else buckets)
-    relevant_above, relevant_tied = counts_among(own, entries.rows if of_rows else keys)
+    own, above, tied = _scores_and_counts_above(ranking, entries, num_labels, None if of_rows else buckets)
+    relevant_above, relevant_tied = counts_above_and_tied(own, entries.rows if of_rows else keys)
     wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
     same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
     depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
     return PairCounts(n, m, wrong, same, depth)
 
 
-def _standings_of(
+def _scores_and_counts_above(
     ranking: Ranking, entries: Entries, num_labels: int, buckets: LabelBuckets | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the score of each relevant label, and how many labels score more, and how many others the same.
+    """Return the score of each relevant label, how many labels score more, and how many other labels score the same.
 
     Args:
-        ranking: See :func:`count_pairs`.
+        ranking: See :func:`_count_pairs`.
         entries: T relevant labels, none of them void.
         num_labels: L.
-        buckets: Count among the labels of its bucket instead of all.
+        buckets: Where given, a relevant label is compared with the labels of its bucket only.
 
     Returns:
         Shape (T,) each.
@@ -421,7 +421,7 @@ def _standings_of(
             above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
         else:
             above, same = counts_by_bucket(block, 0, rows, own, ids, buckets)
-        if ranking.documents is not None:  # places of a row behind its last document are no labels
+        if ranking.documents is not None:  # a row with fewer documents than columns ends in columns without a label
             missing = num_labels - ranking.documents[rows + first]
             same = torch.where(own > -torch.inf, same, same - missing)
         parts.append((own, above, same - 1))

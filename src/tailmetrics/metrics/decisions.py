@@ -28,19 +28,19 @@ from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 Thresholds: TypeAlias = "float | Sequence[float] | Tensor | NDArray[np.floating[Any]]"
 
 
-def _suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+def _predictions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Yield the labels of each row whose score is above each threshold, a number or one per label (L,).
 
-    Dense scores are read once, a block of rows at a time; scores are compared in their own type. Cells
-    that are not stored and candidates that are not listed are not suggested; decisions (N, L) are taken as they are.
+    Dense scores are read once, a block of rows at a time; scores are compared in their own type. Labels
+    that are not stored, and candidates that are not listed, are not predicted; decisions (N, L) are taken as they are.
 
     Yields:
-        For one threshold and some of the rows: its place among ``thresholds``, and rows and ids of the suggested
-        labels, both (S,), int64; id -1 where nothing is suggested.
+        For one threshold and some of the rows: the place of the threshold in ``thresholds``, and the rows and ids of
+        the predicted labels, both (S,), int64; id -1 where nothing is predicted.
     """
     row_mask, kernels = ranking.row_mask, ranking.targets.kernels
     if not ranking.scores_all:
-        yield from _of_lists(ranking, thresholds)
+        yield from _predictions_of_lists(ranking, thresholds)
         return
     pieces = [(0, ranking.scores)] if ranking.in_pieces is None else ranking.in_pieces.pieces()
     for first, scores in pieces:
@@ -52,7 +52,7 @@ def _suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator
             yield number, rows, ids if first == 0 else torch.where(ids >= 0, ids + first, -1)
 
 
-def _suggested_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:
+def _predicted_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores are above each threshold, shape (N, T), int64."""
     assert ranking.scores is not None
     kernels, scores = ranking.targets.kernels, ranking.scores
@@ -79,13 +79,13 @@ def _is_above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
     return above(scores, threshold.to(scores.device)[ids.clamp(min=0)] if isinstance(threshold, Tensor) else threshold)
 
 
-def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+def _predictions_of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
     assert ranking.values is not None
     ids, values = ranking.ids, ranking.values[:, : ranking.depth]
     rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape).reshape(-1)
     for number, threshold in enumerate(thresholds):
-        suggested = _is_above(values, threshold, ids) & (ids >= 0)
-        yield number, rows, torch.where(suggested, ids, -1).reshape(-1)
+        predicted = _is_above(values, threshold, ids) & (ids >= 0)
+        yield number, rows, torch.where(predicted, ids, -1).reshape(-1)
 
 
 class ThresholdArguments(TopKArguments, total=False):
@@ -98,10 +98,10 @@ class ThresholdArguments(TopKArguments, total=False):
 
 
 class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
-    """A metric of decisions: a label is suggested where its score is above a threshold.
+    """A metric of decisions: a label is predicted where its score is above a threshold.
 
     ``preds`` are dense scores (N, L), a CSR matrix, scored candidates, or decisions, bool (N, L). A label that a CSR
-    matrix or a list of candidates does not hold is not suggested. Scores are compared as they are, so a threshold for
+    matrix or a list of candidates does not hold is not predicted. Scores are compared as they are, so a threshold for
     probabilities needs probabilities. The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is
     not above 0.3.
 
@@ -111,7 +111,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in
             :class:`LabelAveragedMetric`.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`. ``scope="global"``
-            changes only ``average="samples"``: precision of a bucket then divides by the suggestions of all buckets.
+            changes only ``average="samples"``: precision of a bucket then divides by the predictions of all buckets.
     """
 
     withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth", "ties")
@@ -172,26 +172,26 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     def _hits_and_predicted(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
         shape = ranking.num_rows, len(self.ks), self._num_buckets
         cells = shape[0] * shape[1] * shape[2] + 1  # the last cell takes entries without a label (id -1)
-        hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
+        hits, predicted = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
         if self.bound_buckets is None and ranking.scores is not None:
-            suggested[:-1] = _suggested_per_row(ranking, self._limits).view(-1)
+            predicted[:-1] = _predicted_per_row(ranking, self._limits).view(-1)
         else:
-            for number, rows, ids in _suggestions(ranking, self._limits):
-                self._count(suggested, rows, ids, number)
+            for number, rows, ids in _predictions(ranking, self._limits):
+                self._count(predicted, rows, ids, number)
         for number, threshold in enumerate(self._limits):
             self._count(hits, *_targets_above(ranking, threshold), number)
-        return hits[:-1].view(shape), suggested[:-1].view(shape)
+        return hits[:-1].view(shape), predicted[:-1].view(shape)
 
     def _count(self, counts: Tensor, rows: Tensor, ids: Tensor, threshold: int) -> None:
         cell = (rows * len(self.ks) + threshold) * self._num_buckets + self._bucket_of(ids)
         counts.scatter_add_(0, torch.where(ids >= 0, cell, len(counts) - 1), torch.ones_like(ids))
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        hits, suggested = self._hits_and_predicted(self._relevant(ranking), ranks)
+        hits, predicted = self._hits_and_predicted(self._relevant(ranking), ranks)
         if self.scope == "global":
-            suggested = suggested.sum(dim=2, keepdim=True).expand_as(hits)
+            predicted = predicted.sum(dim=2, keepdim=True).expand_as(hits)
         support = ranks.n_relevant.view(-1, 1, self._num_buckets)
-        values = torch.where(support > 0, divide(*self._label_ratio(hits, suggested, support)), 0.0)
+        values = torch.where(support > 0, divide(*self._label_ratio(hits, predicted, support)), 0.0)
         return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
@@ -200,13 +200,13 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
             hits = self._in_rows_counted(*_targets_above(ranking, threshold), counted)
             found[f"hits_at_{number}"] = hits
             if "predicted" in self._counts_kept:
-                blocks = partial(self._suggested, ranking, threshold, counted)
+                blocks = partial(self._predicted_cells, ranking, threshold, counted)
                 found[f"predicted_at_{number}"] = InBlocks(blocks)
         return found
 
-    def _suggested(self, ranking: Ranking, threshold: float | Tensor, counted: Tensor) -> Iterator[AtCells]:
-        """Yield the suggestions of a few rows at a time: a low threshold suggests half of all labels."""
-        for _, rows, ids in _suggestions(ranking, [threshold]):
+    def _predicted_cells(self, ranking: Ranking, threshold: float | Tensor, counted: Tensor) -> Iterator[AtCells]:
+        """Yield the predictions of a few rows at a time: with a low threshold they are half of all labels."""
+        for _, rows, ids in _predictions(ranking, [threshold]):
             yield self._in_rows_counted(rows, ids, counted)
 
     def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
@@ -226,9 +226,9 @@ def _plain(threshold: Any) -> Any:
 
 @final
 class PrecisionAtThreshold(ThresholdMetric):
-    """Share of the suggested labels that is relevant; a label is suggested where its score is above the threshold.
+    """Share of the predicted labels that is relevant; a label is predicted where its score is above the threshold.
 
-    Higher is better, in [0, 1]; 0 where nothing is suggested. NaN before the first row.
+    Higher is better, in [0, 1]; 0 where nothing is predicted. NaN before the first row.
 
     Use it when a model decides for each label by itself, as in medical coding or tagging.
 
@@ -253,7 +253,7 @@ class PrecisionAtThreshold(ThresholdMetric):
 
 @final
 class RecallAtThreshold(ThresholdMetric):
-    """Share of the relevant labels that is suggested; a label is suggested where its score is above the threshold.
+    """Share of the relevant labels that is predicted; a label is predicted where its score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is relevant. NaN before the first row.
 
@@ -282,7 +282,7 @@ class RecallAtThreshold(ThresholdMetric):
 class F1AtThreshold(ThresholdMetric):
     """Harmonic mean of precision and recall of the labels whose score is above the threshold.
 
-    Higher is better, in [0, 1]; 0 where nothing is suggested or nothing is relevant. NaN before the first row.
+    Higher is better, in [0, 1]; 0 where nothing is predicted or nothing is relevant. NaN before the first row.
 
     Use it when papers of medical coding or product tagging report micro and macro F1.
 

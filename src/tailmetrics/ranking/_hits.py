@@ -37,27 +37,28 @@ class Hits:
     gains: Tensor | None
 
 
-class HitsReadLater(Hits):
-    """Hits whose labels and gains are read when they are asked for: most formulas read ranks alone.
+class LazyHits(Hits):
+    """Hits whose labels and gains are looked up at first use: most formulas read only ranks.
 
     Args:
         ranks: Shape (..., W), int64.
-        whole: What holds the labels and gains, as ``ids`` and ``gains``.
-        read: Returns those of the hits, shape (..., W), given either of them and what stands where there is no hit.
+        source: Has the labels and gains that are looked up, as ``ids`` and ``gains``.
+        look_up: Takes ``source.ids`` or ``source.gains`` and a fill value. Returns the values of the hits, shape
+            (..., W), and the fill value where there is no hit.
     """
 
-    def __init__(self, ranks: Tensor, whole: Any, read: Callable[[Tensor, float], Tensor]) -> None:
-        self.ranks, self._whole, self._read = ranks, whole, read
+    def __init__(self, ranks: Tensor, source: Any, look_up: Callable[[Tensor, float], Tensor]) -> None:
+        self.ranks, self._source, self._look_up = ranks, source, look_up
 
     @once
     def ids(self) -> Tensor:
         """The labels of the hits."""
-        return self._read(self._whole.ids, -1)
+        return self._look_up(self._source.ids, -1)
 
     @once
     def gains(self) -> Tensor | None:
-        """Their gains."""
-        return None if self._whole.gains is None else self._read(self._whole.gains, 0.0)
+        """The gains of the hits; None where every gain is 1."""
+        return None if self._source.gains is None else self._look_up(self._source.gains, 0.0)
 
 
 class LabelWeights:

@@ -33,8 +33,8 @@ from tailmetrics.ranking._hits import (
     NOT_RANKED,
     Entries,
     Hits,
-    HitsReadLater,
     LabelWeights,
+    LazyHits,
     ListCheck,
     Padding,
     entries_of_ids,
@@ -523,8 +523,8 @@ class Kernels:
         padding = self.padding(entries.rows, (num_rows,), entries.width, ranks.argsort(stable=True))
         return padding.hits(ranks, entries.ids, entries.gains)
 
-    def few_rows(self, hits: Hits) -> Tensor | None:
-        """Return the rows that hold a hit, shape (R,), int64; None where they are more than half, or not looked at."""
+    def rows_with_hits(self, hits: Hits) -> Tensor | None:
+        """Return the rows with a hit, shape (R,), int64; None if they are more than half, or on a device."""
         if not self.reads:
             return None
         found = hits.ranks[..., 0].numpy() < NOT_RANKED
@@ -692,7 +692,7 @@ def _side_by_side(found: Places, ranks: Tensor, table: Callable[[Tensor, float],
     ranks, order = ranks[..., :width], order[..., :width]
     if ranks.numel() > LARGE:
         ranks, order = ranks.clone(), order.clone()
-    return HitsReadLater(ranks, found, lambda values, fill: table(values, fill).gather(-1, order))
+    return LazyHits(ranks, found, lambda values, fill: table(values, fill).gather(-1, order))
 
 
 def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -417,8 +417,8 @@ class ExactRanks(TargetRanks):
         self.max_k, self.deepest = EVERYTHING, self.num_labels
 
     @property
-    def where_found(self) -> TargetRanks:
-        """Itself: not all hits are looked for where the first ones are asked for."""
+    def with_hits(self) -> TargetRanks:
+        """The target ranks of all rows: choosing rows would compute all hits where only the first ones are read."""
         return self
 
     @once

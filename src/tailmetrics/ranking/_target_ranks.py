@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import looked_up, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, HitsReadLater, LabelWeights
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights, LazyHits
 from tailmetrics.ranking._kernels import Targets
 
 Cutoff: TypeAlias = int | tuple[int, ...]
@@ -47,9 +47,9 @@ class RelevantLabels:
         exact = targets.filled and self._buckets is None
         return targets.widest if exact else targets.kernels.most(self.n, targets.widest)
 
-    def few_rows(self, hits: Hits) -> Tensor | None:
-        """Return the rows that hold one of the ``hits``, shape (R,); None where all of them are to be read."""
-        return self._targets.kernels.few_rows(hits)
+    def rows_with_hits(self, hits: Hits) -> Tensor | None:
+        """Return the rows with one of the ``hits``, shape (R,); None where it is faster to read all rows."""
+        return self._targets.kernels.rows_with_hits(hits)
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
         """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""
@@ -167,14 +167,14 @@ class TargetRanks:
         return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest))
 
     @property
-    def where_found(self) -> TargetRanks:
-        """The same of the rows that hold a hit, where these are few: of the others most formulas return 0."""
-        found = self._where_found
+    def with_hits(self) -> TargetRanks:
+        """The target ranks of the rows with a hit, if these are few; most formulas are 0 for the other rows."""
+        found = self._with_hits
         return self if found is None else found
 
     @once
-    def _where_found(self) -> TargetRanks | None:
-        rows = self.relevant.few_rows(self.hits)
+    def _with_hits(self) -> TargetRanks | None:
+        rows = self.relevant.rows_with_hits(self.hits)
         return None if rows is None else RanksOfRows(self, rows)
 
     # for one cut-off, or for several along an axis in front
@@ -308,31 +308,31 @@ class TargetRanks:
 
 
 class RanksOfRows(TargetRanks):
-    """Target ranks of some of the rows.
+    """The target ranks of chosen rows.
 
     Args:
-        whole: Those of all rows.
-        rows: Shape (R,), int64: which of them.
+        whole: The target ranks of all rows.
+        rows: Shape (R,), int64, the chosen rows.
     """
 
     def __init__(self, whole: TargetRanks, rows: Tensor) -> None:
-        hits = HitsReadLater(whole.hits.ranks[rows], whole.hits, lambda values, _: values[rows])
+        hits = LazyHits(whole.hits.ranks[rows], whole.hits, lambda values, _: values[rows])
         documents = None if whole.documents is None else whole.documents[rows]
         rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
         super().__init__(hits, *rest)
-        del self.length  # lists are not counted before somebody asks
-        # not the whole itself, which holds this: a circle would keep the batch until Python looks for circles
+        del self.length  # it is computed at first use
+        # a weak reference: ``whole`` refers to this, and a cycle would keep the batch until Python collects cycles
         self._whole, self._rows, self.n_relevant = ref(whole), rows, whole.n_relevant[rows]
 
     @once
     def length(self) -> Tensor:
-        """Number of labels in each of their lists."""
+        """Number of labels in the list of each chosen row."""
         whole = self._whole()
-        assert whole is not None  # whoever asks holds the batch
+        assert whole is not None  # the caller holds the batch
         return whole.length[self._rows]
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
-        """Return the largest gains of their relevant labels."""
+        """Return the largest gains of the relevant labels of each chosen row."""
         return super().best(k, weights).index_select(-1 - self.n_relevant.ndim, self._rows)
 
 

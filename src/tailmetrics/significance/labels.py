@@ -299,8 +299,8 @@ class AreaRows:
             )
             last = np.zeros(shape[0] * size, np.int64)
             last[cell] = marks[some]
-            alike = np.bincount(cell[marks[some] != last[cell]], minlength=last.size).reshape(shape) == 0
-            least, found, most = AREAS[self.area](*map(torch.from_numpy, (above, below, alike))).numpy()
+            all_equal = np.bincount(cell[marks[some] != last[cell]], minlength=last.size).reshape(shape) == 0
+            least, found, most = AREAS[self.area](*map(torch.from_numpy, (above, below, all_equal))).numpy()
             areas[start : start + step] = found
             off[start : start + step] = np.maximum(most - found, found - least)
             influences = _roc_influences if self.area == "roc" else _precision_influences
