@@ -75,7 +75,7 @@ def test_a_text_names_every_kind_with_its_arguments() -> None:
 def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) -> None:
     """Edges ascend, names go from the most frequent to the rarest: ``tail`` would be the labels from 51."""
     right = ",".join(reversed(names.split(",")))
-    with pytest.raises(ValueError, match=rf"would be the bucket 51\+; edges ascend, .*: {right}\.$"):
+    with pytest.raises(ValueError, match=rf"to the bucket 51\+; edges ascend, .*: pass {right}\.$"):
         buckets_of(f"thresholds:1,6,51:{names}", [60, 7, 1])
     assert buckets_of(f"thresholds:1,6,51:{right}", [60, 7, 1]).assignment.tolist() == [0, 1, 2]
     assert buckets_of("thresholds:1,6,51:a,b,tail", [60]).names == ("a", "b", "tail", "unseen")
@@ -84,17 +84,17 @@ def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) 
 @pytest.mark.parametrize(
     ("names", "wrong", "right"),
     [
-        ("1-19,20-100,101+", "'1-19' would be the bucket 101+", "101+,20-100,1-19"),
-        ("<20,20-100,>100", "'<20' would be the bucket 101+", ">100,20-100,<20"),
-        ("low (1-19),20 to 100,≥101", "'low (1-19)' would be the bucket 101+", "≥101,20 to 100,low (1-19)"),
-        ("101+,1-19,20-100", "'1-19' would be the bucket 20-100", "101+,20-100,1-19"),
-        ("100+,5-99,1-4", "'5-99' would be the bucket 20-100", "101+,20-100,1-19"),
+        ("1-19,20-100,101+", "'1-19' to the bucket 101+", "101+,20-100,1-19"),
+        ("<20,20-100,>100", "'<20' to the bucket 101+", ">100,20-100,<20"),
+        ("low (1-19),20 to 100,≥101", "'low (1-19)' to the bucket 101+", "≥101,20 to 100,low (1-19)"),
+        ("101+,1-19,20-100", "'1-19' to the bucket 20-100", "101+,20-100,1-19"),
+        ("100+,5-99,1-4", "'5-99' to the bucket 20-100", "101+,20-100,1-19"),
     ],
 )
 def test_names_of_thresholds_that_state_other_counts_are_refused(names: str, wrong: str, right: str) -> None:
     """Written as the edges ascend, ``1-19`` would name the labels from 101: head and tail change places in silence."""
     with pytest.raises(
-        ValueError, match=f"of the names .*, {re.escape(wrong)}; edges ascend, .* rarest: {re.escape(right)}\\.$"
+        ValueError, match=f"gives the name {re.escape(wrong)}; edges ascend, .* labels: pass {re.escape(right)}\\.$"
     ):
         buckets_of(f"thresholds:1,20,101:{names}", [101, 20, 19])
     assert buckets_of(f"thresholds:1,20,101:{right}", [101, 20, 19]).names == (*right.split(","), "unseen")

@@ -23,13 +23,13 @@ from typing_extensions import TypedDict
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 LARGEST_COUNT = 2**62
-"""Two of them add up in int64."""
+"""The sum of two smaller counts fits into int64."""
 
 LARGEST_CUTOFF = 2**31 - 1
-"""Deeper than any list; products of two of them fit into int64."""
+"""Deeper than any list; the product of two cut-offs fits into int64."""
 
 LARGEST_GAIN = 1e30
-"""Gains between its inverse and this one add up exactly in the states of the metrics."""
+"""The states of metrics add up gains exactly if each lies between 1 / LARGEST_GAIN and LARGEST_GAIN."""
 
 
 def shape_of(value: Any) -> str:
@@ -40,7 +40,15 @@ def shape_of(value: Any) -> str:
 
 
 def check_choice(caller: str, argument: str, value: Any, choices: Any, to: str = "") -> Any:
-    """Return ``value`` if it is one of ``choices``, texts or a ``Literal`` of them; ``to`` says who knows no others."""
+    """Return ``value`` if it is one of ``choices``.
+
+    Args:
+        caller: The name that errors begin with.
+        argument: Name of the argument.
+        value: What was passed.
+        choices: Texts, or a ``Literal`` of texts.
+        to: What the error says behind "is not known", such as " to this metric".
+    """
     choices = get_args(choices) or choices
     for choice in choices:
         if value == choice and isinstance(value, str):
@@ -65,7 +73,7 @@ def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximu
 
 
 def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
-    """Return the cut-offs as a tuple: one int, a sequence of distinct ints, or ``None`` where that makes sense."""
+    """Return the cut-offs as a tuple, given one int, a sequence of distinct ints, or, if ``optional``, None."""
     if k is None:
         if optional:
             return (None,)
@@ -118,15 +126,15 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
 
 
 def writable_array(value: Any) -> Any:
-    """Return a copy of a read-only array, of which torch would warn; any other value as it is."""
+    """Return a copy of a read-only array, because torch warns about such arrays; return any other value unchanged."""
     return value if getattr(getattr(value, "flags", None), "writeable", True) else value.copy()
 
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
-    """Return training counts per label as an int64 vector of shape [L] on the CPU; of a metric what it has counted."""
+    """Return training counts per label as an int64 vector of shape [L] on the CPU; a metric is computed first."""
     counts = counts.compute() if isinstance(counts, Metric) else counts
     try:
-        device = counts.device if isinstance(counts, Tensor) else "cpu"  # whatever device is the default one
+        device = counts.device if isinstance(counts, Tensor) else "cpu"  # not torch's default device
         given: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
@@ -137,10 +145,10 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
             f"{caller}: {argument} is {shape_of(given)}; pass whole numbers, one per label, "
             "such as LabelFrequency.compute()."
         )
-    given = given.to(torch.int64, copy=True).reshape(-1)  # what the caller does with it later changes nothing here
+    given = given.to(torch.int64, copy=True).reshape(-1)  # a copy: the caller may change the counts later
     if given.numel() and int(given.min()) < 0:
         raise ValueError(f"{caller}: {argument} holds {int(given.min())}; counts cannot be negative.")
-    # a float sum cannot overflow; only near the bound the exact one is worth its time
+    # a float sum cannot overflow; the exact sum is slow, and needed only near the bound
     if float(given.to(torch.float64).sum()) >= 2**62 and sum(given.tolist()) >= 2**63:
         raise ValueError(
             f"{caller}: {argument} adds up to {sum(given.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts by "
@@ -150,7 +158,7 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
 
 
 def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None) -> int:
-    """Raise unless all ``ids`` lie in [-1, num_labels), rows outside ``row_mask`` aside; return the lowest, or 0."""
+    """Raise unless all ``ids`` in rows of ``row_mask`` lie in [-1, num_labels); return the lowest id, 0 without ids."""
     if row_mask is not None:
         ids = ids[row_mask]
     if not ids.numel():
@@ -195,7 +203,7 @@ class TorchMetricsArguments(TypedDict, total=False):
 NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 ARGUMENT: Final = re.compile(r"^ {8}(\w+): (.*\n(?: {12}.*\n)*)", re.MULTILINE)
-"""An argument in a docstring of a class, and what is said of it."""
+"""The name and the description of an argument in the docstring of a class."""
 
 KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annotations__) | {
     "sync_on_compute": True,
@@ -203,12 +211,12 @@ KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annot
     "compute_on_cpu": False,
     "compute_with_cache": True,
 }
-"""The names of these arguments, and their defaults."""
+"""The arguments that every ``torchmetrics.Metric`` takes by name, with their defaults."""
 
 PRESENTATION = ("name", "validate_args")
-"""Arguments that no number depends on."""
+"""Arguments that change no value of a metric."""
 
-ELSEWHERE = {
+SYNONYMS = {
     "top_k": "k",
     "num_classes": "num_labels",
     "num_items": "num_labels",
@@ -216,12 +224,12 @@ ELSEWHERE = {
     "sample_weight": "weighted",
     "groups": "row_groups",
 }
-"""What other libraries call arguments of this one."""
+"""Names of arguments in other libraries, and the name of the same argument here."""
 
 
 @cache
 def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
-    """Return what a class takes by name: its own arguments, and those of its bases that it hands on."""
+    """Return the arguments that a class takes by name: its own, and those that it passes on to its bases."""
     found: dict[str, Parameter] = {}
     withheld, by_name = getattr(metric, "withheld", ()), False
     for base in metric.__mro__[: metric.__mro__.index(Metric)]:
@@ -242,7 +250,7 @@ class ClassSignature:
     def __get__(self, metric: Metric | None, owner: type[Metric]) -> Signature:
         """Return the signature of the class."""
         if metric is not None:
-            raise AttributeError("__signature__")  # that of an object is another one
+            raise AttributeError("__signature__")  # the signature of an object is that of its __call__
         keywords = {
             name: Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in KEYWORDS.items()
         }
@@ -250,9 +258,9 @@ class ClassSignature:
 
 
 def described(metric: type[Metric]) -> tuple[str | None, dict[str, str]]:
-    """Return the docstring of a class with what its bases say of each argument, and by name what it says itself.
+    """Return the docstring of a class with all its arguments, and the descriptions of its own arguments by name.
 
-    The section ``Args:`` ends in ``kwargs: See ...``. The arguments of the bases take the place of this line.
+    The section ``Args:`` of a docstring ends in ``kwargs: See ...``. Here the arguments of the bases replace this line.
     """
     text = vars(metric).get("__doc__")
     own = dict(ARGUMENT.findall(text or ""))
@@ -267,16 +275,16 @@ def described(metric: type[Metric]) -> tuple[str | None, dict[str, str]]:
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was passed to a class, by name; positional arguments without a name are numbered.
+    """Return the arguments that were passed to a class, by name; positional arguments without a name get a number.
 
     Raises:
         TypeError: If an argument is missing, or there are too many.
         ValueError: If the class does not take an argument; the message says what may have been meant.
     """
     if not args and not kwargs:
-        return {}  # a copy is made without arguments, and Python itself says what a constructor lacks
+        return {}  # copies are made without arguments; Python itself reports arguments that are missing
     shape, withheld = signature(metric.__init__), {*getattr(metric, "withheld", ())}
-    # a config passes every argument of the bases, those that a class withholds as None
+    # a config passes every argument of the bases; those that a class withholds are None there
     passed = {name for name, value in kwargs.items() if value is not None or name not in withheld}
     unknown = [name for name in kwargs if name in passed and name not in arguments(metric) and name not in KEYWORDS]
     try:
@@ -297,9 +305,9 @@ def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 @cache
 def settled_arguments(metric: type[Metric]) -> frozenset[str]:
-    """Return the attributes that cannot be set once a metric is made: states, keys and names follow from them.
+    """Return the attributes that cannot be set after construction, because states, keys and names depend on them.
 
-    They are the arguments of this library's classes. What a class derived from one does with its own, it knows.
+    They are the arguments of this library's classes. A derived class decides whether its own arguments can be set.
     """
     of_library = next(base for base in metric.__mro__ if base.__module__.startswith("tailmetrics."))
     withheld = getattr(metric, "withheld", ())
@@ -307,19 +315,19 @@ def settled_arguments(metric: type[Metric]) -> frozenset[str]:
 
 
 def number_text(value: float) -> str:
-    """Return a number for a key: in six digits where they tell it from all others, in full otherwise."""
+    """Return a number as text for a key: with six digits if they give the number exactly, else with all digits."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
 
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:
-    """Return the error that names what is not taken, what is, and what may have been meant."""
+    """Return the error for unknown arguments. It lists the known ones, and those that may have been meant."""
     known = list(arguments(metric))
     are = "is not an argument" if len(unknown) == 1 else "are not arguments"
     problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
     if "task" in unknown:
-        return ValueError(f"{problem}; the form of target says it, and num_labels= where nothing else tells L.")
-    meant = [ELSEWHERE.get(name) or next(iter(get_close_matches(name, known)), None) for name in unknown]
+        return ValueError(f"{problem}; leave it out, because the form of target tells the task.")
+    meant = [SYNONYMS.get(name) or next(iter(get_close_matches(name, known)), None) for name in unknown]
     hint = ", ".join(f"{name}=" for name in meant if name in known)
     takes = f"it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}"
     return ValueError(f"{problem}; {takes}{f'; did you mean {hint}?' if hint else '.'}")

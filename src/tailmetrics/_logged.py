@@ -87,21 +87,21 @@ class LoggedCollection(MetricCollection):
     _scalars: Mapping[Place, LoggedScalar] = MappingProxyType({})
     _values_logged: Mapping[Place, Tensor] = MappingProxyType({})
     _values_of: Sequence[tuple[int, Any]] = ()
-    """What changes with every update and reset, as it was when the scalars were computed."""
+    """What :meth:`_versions` returned when the scalars were computed."""
     _were_logged = False
 
     def logged_value(self, place: Place) -> Tensor:
         """Return the scalar at a place; the first call computes the scalars of all places."""
-        pairs = zip(self._values_of, self._signs(), strict=True)
+        pairs = zip(self._values_of, self._versions(), strict=True)
         if not (self._values_logged and all(a == c and b is d for (a, b), (c, d) in pairs)):
             found = self.compute()
             self._values_logged = {one: found[key] for one, key in self._keys_logged().items()}
-            self._values_of = self._signs()
+            self._values_of = self._versions()
         self._were_logged = True
         return self._values_logged[place]
 
-    def _signs(self: Any) -> list[tuple[int, Any]]:
-        """Return the number of updates and the value that was computed, of each member."""
+    def _versions(self: Any) -> list[tuple[int, Any]]:
+        """Return the number of updates and the computed value of each member: they change with update and reset."""
         return [(metric._update_count, metric._computed) for metric in self.members().values()]
 
     def _keys_logged(self: Any) -> dict[Place, str]:

@@ -49,7 +49,7 @@ class LabelBuckets:
         self._tables: dict[object, Any] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse once all is set: digests, tables and the names of states follow from what was."""
+        """Refuse changes after construction: the digest, tables and names of states depend on the attributes."""
         if "_tables" in vars(self):
             raise AttributeError(f"LabelBuckets: {name} cannot be set; make other buckets, such as from_assignment(…).")
         super().__setattr__(name, value)
@@ -77,8 +77,8 @@ class LabelBuckets:
             counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
             n: Number of buckets.
             by: ``"mass"``, a label weighs its count; ``"labels"``, every seen label weighs 1.
-            ties: ``"split"`` lets a boundary fall between labels of equal count, so that :meth:`labels_by_id` of them
-                are where their ids put them; ``"together"`` moves it behind them.
+            ties: ``"split"``: a boundary may fall between labels of equal count; their ids then decide on which side
+                they are, and :meth:`labels_by_id` counts them. ``"together"`` moves the boundary behind them.
         """
         caller = "LabelBuckets.quantiles"
         counts = check_counts(caller, "counts", counts)
@@ -136,8 +136,8 @@ class LabelBuckets:
         if names is not None and wrong is not None:
             right = names[::-1] if _contradiction(names[::-1], lows) is None else own
             raise ValueError(
-                f"{caller}: of the names {list(names)}, {names[wrong]!r} would be the bucket {own[wrong]}; edges "
-                f"ascend, names go from the most frequent to the rarest: {','.join(right)}."
+                f"{caller}: names={list(names)} gives the name {names[wrong]!r} to the bucket {own[wrong]}; edges "
+                f"ascend, but names begin with the most frequent labels: pass {','.join(right)}."
             )
         return cls.from_assignment(len(lows) - reached, [*(own if names is None else names), "unseen"], counts)
 
@@ -172,9 +172,9 @@ class LabelBuckets:
         return cls(assignment, names, counts)
 
     def labels_by_id(self) -> int:
-        """Return how many labels are in their bucket by id alone: others of the same training count are in another one.
+        """Return how many labels have the training count of a label in another bucket: only ids separate these labels.
 
-        0 where counts are not known, or do not order the buckets.
+        0 if counts are not known, or do not order the buckets.
         """
         if self.counts is None:
             return 0
@@ -199,29 +199,29 @@ class LabelBuckets:
     def of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id, in the shape of ``ids``, int64; ``len(buckets)`` for the padding id -1.
 
-        Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not. Its
-        last entry is that of -1, which an index counts from the end.
+        Reads a table of one byte per label: with a few hundred thousand labels it fits into the cache, where 8 bytes
+        per label do not. The id -1 reads its last entry.
         """
         return self.table_on(ids.device)[ids].to(torch.int64)
 
     def table_on(self, device: torch.device) -> Tensor:
-        """Return the bucket of each label, and behind the last ``len(buckets)``, on a device, in a small type."""
+        """Return the bucket of each label, and ``len(buckets)`` at the end for the id -1, on a device; a small type."""
         table: Tensor | None = self._tables.get(device)
         if table is None:
             small = torch.uint8 if len(self) < 255 else torch.int32
-            small = small if device.type == "cpu" else torch.int64  # where a call costs more than the memory
+            small = small if device.type == "cpu" else torch.int64  # on a GPU a conversion costs more than memory
             table = torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(device)
             self._tables[device] = table
         return table
 
     def totals(self, ids: Tensor) -> Tensor:
-        """Return how many of the ids (N, K) of each row are of each bucket, shape (N, G), int64."""
+        """Return how many ids of each row lie in each bucket: ids (N, K) give counts (N, G), int64."""
         bucket = self.of(ids)
         counts = bucket.new_zeros(len(bucket), len(self) + 1)
         return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
 
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` returned when the key was first asked for: tables that are made of the buckets."""
+        """Return the table stored under ``key``; ``make`` makes it when the key is first asked for."""
         if key not in self._tables:
             self._tables[key] = make()
         return self._tables[key]
@@ -261,9 +261,9 @@ KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
         **({"names": names[0].split(",")} if names else {}),
     },
 }
-"""For each method of :class:`LabelBuckets` that a text can name, the arguments that the parts behind a colon are.
+"""For each method of :class:`LabelBuckets` that a text can name: the arguments, made from the parts behind colons.
 
-The names of its buckets follow from these alone: metrics name states by them before any label is counted.
+The names of the buckets depend on these arguments only, so metrics can name states before any label is counted.
 """
 
 
@@ -301,12 +301,12 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """Return the names of the buckets of a kind, which no training count changes."""
+    """Return the names of the buckets of a kind; they do not depend on training counts."""
     return buckets_of(kind, torch.zeros(0, dtype=torch.int64)).names
 
 
 FREQUENT, RARE = {"head", "frequent", "many", "popular", "common"}, {"tail", "rare", "few", "infrequent", "niche"}
-"""Words in the names of buckets that say which end is meant."""
+"""Words in names of buckets that mean frequent labels, and words that mean rare labels."""
 
 
 RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+))?")
@@ -314,9 +314,10 @@ RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+
 
 
 def _contradiction(names: Sequence[str], lows: Sequence[int]) -> int | None:
-    """Return the place of a name that says another end, or another range of counts, than its bucket is; None if none.
+    """Return the place of the first name that contradicts its bucket, by a word or by a range of counts; None if none.
 
-    Bounds that differ by 1 agree: "more than 100" is the edge 101, and some write it as 100+.
+    "few" contradicts the most frequent bucket, and "1-19" the counts 20 to 100. Bounds that differ by 1 agree: "more
+    than 100" is the edge 101, and some write it as 100+.
 
     Args:
         names: One per bucket, the most frequent first.

@@ -520,7 +520,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _sent_together(self, members: Iterable[TopKMetric]) -> AbstractContextManager[None]:
-        """Send the states of members over processes at once, to be used by their ``compute``."""
+        """Send the states of several members over processes at once; inside the context their ``compute`` uses them."""
         sending = [metric for metric in members if metric._will_send]
         if sending:
             self._share_again()

@@ -104,7 +104,7 @@ def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert (masked.low, masked.high, masked.n) == (pytest.approx(cut.low), pytest.approx(cut.high), 60)
     monkeypatch.setattr("tailmetrics.evaluation.row_values.MOST", 20)
     assert "macro_recall@3" not in tm.evaluate(scores, target, metrics=chosen).intervals
-    with pytest.raises(ValueError, match="macro_recall@3: rows touch more than 20 labels"):
+    with pytest.raises(ValueError, match="macro_recall@3: rows have more than 20 predicted or relevant labels"):
         tm.evaluate(scores, target, metrics=chosen, intervals=100)
 
 

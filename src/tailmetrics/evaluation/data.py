@@ -432,7 +432,7 @@ def group_names(values: Any) -> list[str] | None:
     """Return the distinct names among the groups of all rows, sorted; None where groups are numbers."""
     if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
         raise TypeError(
-            f"evaluate: row_groups is a {shape_of(values)}; pass the name or number of the group of each row."
+            f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
         )
     if isinstance(values, Tensor) or not _any_names(values):
         return None

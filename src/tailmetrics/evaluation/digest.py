@@ -1,4 +1,4 @@
-"""What the values per row of a run depend on, as SHA-256 digests: runs may be compared where these agree.
+"""SHA-256 digests of what the values per row of a run depend on. Runs can be compared if their digests agree.
 
     digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
@@ -6,8 +6,8 @@
                                                                    # "cuts", "version": plain data
     merged([entries, entries, ...]) -> dict                        # of processes with a share of the rows each
 
-A table of values per row keeps the entries behind its last row: the targets are known by then. :func:`compare
-<tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses what differs.
+A table of values per row stores the entries after its last row, when all targets are known. :func:`compare
+<tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses runs that differ.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
 
 VERSION: Final = "4"
-"""Of the digests: those of different versions say nothing about one another."""
+"""The version of the digests. Digests of different versions cannot be compared."""
 
-ELSEWHERE: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
-"""Settings of a metric that another entry tells, and the size of the catalogue: no row's value needs it."""
+LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
+"""Settings that the digest of a metric leaves out: other entries hold them, and no row depends on ``num_labels``."""
 
 Ints = NDArray[np.int64]
 _MODULUS: Final = 2**256
@@ -48,11 +48,11 @@ class RunDigest:
     different ones.
 
     Args:
-        metrics: The metrics; what they leave open has been bound.
-        options: What else the values depend on, as JSON has it, such as the digest of a filter file.
+        metrics: The metrics, bound.
+        options: What else the values depend on, as values that JSON knows, such as the digest of a filter file.
         label_names: The name of every label id; None where label ids are numbers of their own.
-        row_names: The query of each row by its number; the order of rows makes no difference then. None where rows
-            are numbers.
+        row_names: The query of each row by its number; the digests are then the same for any order of rows. None where
+            rows are numbers of their own.
 
     >>> from tailmetrics import RecallAtK, rank
     >>> metrics = [RecallAtK(k=1)]
@@ -78,7 +78,7 @@ class RunDigest:
         self._targets = 0
         buckets, counts = set(), set()
         for metric in metrics:
-            if isinstance(metric.buckets, LabelBuckets):  # without unseen labels: a larger catalogue is no difference
+            if isinstance(metric.buckets, LabelBuckets):  # a catalogue with more unseen labels has the same digest
                 names, assignment = metric.buckets.names, _array(metric.buckets.assignment)
                 known = assignment != (names.index("unseen") if "unseen" in names else -1)
                 buckets.add(_of_labels(assignment, known, self._codes, json.dumps(names).encode()))
@@ -116,7 +116,7 @@ class RunDigest:
         ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names, and the bucket of
         each label that is not ``unseen``. ``"counts"``: training counts of metrics that weigh by them. ``"options"``:
         as given, so that an error can name the one that differs. ``"keys"``: for each key a digest of the metric's
-        other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"version"``: of this form.
+        other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"version"``: of the digests.
         """
         return {"targets": f"{self._targets:064x}", **self._fixed}
 
@@ -143,10 +143,10 @@ def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
-    """Return the sum of a digest for each row: a sum has no order, and shares of the rows can be added up.
+    """Return the sum of the digests of all rows: it does not depend on their order, and sums of parts can be added.
 
-    A row is hashed as pairs of integers: its number and how many labels it has, then each label and the bits of its
-    gain.
+    A row is hashed as pairs of integers: first its number and how many labels it has, then each label and the bits of
+    its gain.
     """
     targets = ranking.targets
     rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
@@ -182,12 +182,12 @@ def _of_all(digests: set[str]) -> str | None:
 
 
 def _of_arguments(metric: TopKMetric) -> str:
-    others = {name: value for name, value in settings_of(metric).items() if name not in ELSEWHERE}
+    others = {name: value for name, value in settings_of(metric).items() if name not in LEFT_OUT}
     return sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 def _cut(metric: TopKMetric, k: Any) -> str:
-    """Return the cut-off or threshold of a key in words; of a threshold for each label also a digest."""
+    """Return the cut-off or threshold of a key in words; for a threshold per label also a digest of all of them."""
     if not isinstance(metric, ThresholdMetric):
         return f"k={k}"
     limits = metric.threshold
@@ -198,7 +198,7 @@ def _cut(metric: TopKMetric, k: Any) -> str:
 
 
 def _codes(names: Sequence[str]) -> Ints:
-    """Return a number for every name that does not depend on the other names: the number it spells, or a digest < 0."""
+    """Return a number for each name, whatever the other names are: the whole number it spells, or a negative digest."""
     codes = [
         int(name)
         if _WHOLE.fullmatch(name)

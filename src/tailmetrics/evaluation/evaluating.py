@@ -339,7 +339,7 @@ def _by_name(label_counts: Any) -> dict[str, Any] | None:
 
 
 def _counts_of(counted: Mapping[str, Any], names: Iterable[Any]) -> list[Any]:
-    """Return the count of each label, 0 where there is none."""
+    """Return the count of each of ``names``, in their order, 0 for a name without a count."""
     known = [str(name) for name in names]
     unknown = next(iter(counted.keys() - set(known)), None)
     if unknown is not None:

@@ -439,8 +439,8 @@ class RowValues(RowColumns):
                     continue
                 if not self._labels_alone:
                     raise ValueError(
-                        f"{name.removeprefix(LABELS)}: rows touch more than {MOST:,} labels, too many to keep; leave "
-                        "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
+                        f"{name.removeprefix(LABELS)}: rows have more than {MOST:,} predicted or relevant labels, too "
+                        "many to keep; resample no averages over labels, compare none, or evaluate fewer rows."
                     )
                 self._averages = [one for one in self._averages if one is not metric]
                 for one in self._batches:

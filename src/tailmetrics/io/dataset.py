@@ -134,7 +134,7 @@ class Dataset(Files):
 
     @property
     def tokens(self) -> int:
-        """Rows of a sequence: T of predictions (B, T, L), 1 of others."""
+        """The number of rows of each sequence: T for predictions (B, T, L), 1 for others."""
         return math.prod(self.preds.sequences[1:])
 
     def __iter__(self) -> Iterator[Batch]:

@@ -175,7 +175,7 @@ class KeyedFile:
     def _take_blocks(
         self, database: Database, table: str, path: FilePath, blocks: Iterable[Triples], valued: bool
     ) -> int:
-        """Write blocks of lines into a table, and return how many; whatever they raise is raised as it was."""
+        """Write blocks of lines into a table; return the number of lines. An error of a block is raised unchanged."""
         import pyarrow as pa
 
         fields = [("query", pa.large_string()), ("item", pa.large_string())]

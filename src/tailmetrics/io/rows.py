@@ -241,7 +241,7 @@ class Source(ABC):
         return
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers can be label ids and a matrix [N, L] alike: each is from 0 to the width less one."""
+        """Whether whole numbers can be read both as label ids and as a matrix [N, L]: each is from 0 to L - 1."""
         return False
 
     def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:

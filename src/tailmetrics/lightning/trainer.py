@@ -151,8 +151,8 @@ class SamplerPadding:
         if rows != drawn:
             raise ValueError(
                 f"HeadToTailReport: {step} returned {rows} rows for a batch of {drawn}, of which the distributed "
-                f"sampler repeats {int((~kept).sum())}; return one row for each, or a row mask that is False where a "
-                "repeated row went in (row_mask= is the name of its key)."
+                f"sampler repeats {int((~kept).sum())}; return one row for each row of the batch, or also a row mask "
+                "that is False for rows made from repeated ones (row_mask= of the callback names its key)."
             )
         return kept
 

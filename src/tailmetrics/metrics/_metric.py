@@ -334,7 +334,7 @@ class TopKMetric(ConfiguredMetric):
             addition.note(state, increment, rows, self._declared[name].reduce)
 
     def _relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with what the metric counts as relevant."""
+        """Return the ranking in which only the labels that the metric counts as relevant are relevant."""
         return ranking.at_least(self.min_gain)
 
     def _check(self, ranking: Ranking) -> None:

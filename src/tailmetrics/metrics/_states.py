@@ -94,11 +94,11 @@ class FixedPoint:
         return columns.to(torch.int64).movedim(0, -1)
 
     def _limbs(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the limbs of values as whole floats, along an axis in front, and which values are too large for them.
+        """Return the limbs of values as whole floats, (limbs, ...), and which values are too large, or None if none is.
 
-        All limbs at once, in 3 steps instead of 30: a limb is what a value has above its end, less 2^26 times what it
-        has above the end of the limb before. Powers of two, floor and that difference are exact in floating point:
-        nothing is lost but what is below the last limb. Twin: :meth:`_one_by_one`.
+        All limbs are made at once, in 3 steps instead of 30. With v_i the value in units of limb i, limb i is
+        floor(v_i) - 2^26 floor(v_(i-1)). Powers of two, floor and this difference are exact in floating point: only
+        what lies below the last limb is lost. :meth:`_one_by_one` gives the same limbs.
         """
         too_large = None if self.bounded else ~(values <= min(self.top, torch.finfo(values.dtype).max))  # NaN included
         values = values if too_large is None else values.masked_fill(too_large, 0.0)
@@ -108,7 +108,7 @@ class FixedPoint:
         return torch.sub(above[1:], above[:-1], alpha=2.0**LIMB_BITS), too_large
 
     def _one_by_one(self, values: Tensor) -> Iterator[Tensor]:
-        """Yield one limb after the other: cut off what is in front of the point, and move the point by a limb."""
+        """Yield one limb after the other: the whole part of a number is a limb; the rest is shifted left by a limb."""
         rest = values * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
         for number in range(self.limbs):
             limb = rest.floor()

@@ -400,8 +400,8 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
         entry = int(nulls.argmax())
         row = entry if lengths is None else int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
         raise ValueError(
-            f"{caller}: {argument} holds a null in row {row}; leave the entry out of its list, or fill a column of "
-            "single ids with -1."
+            f"{caller}: {argument} holds a null in row {row}; remove it from its list, or, in a column of single ids, "
+            "put -1 in its place."
         )
     return (flat, False) if lengths is None else (_padded(caller, argument, flat, lengths), any_length)
 
@@ -561,8 +561,8 @@ def side_by_side(
         like = pairs[0][0] if pairs else scores
         if (len(scores), scores.dtype, scores.device) != (len(like), like.dtype, like.device):
             raise ValueError(
-                f"{caller}: shard {number} has {shape_of(scores)} on {scores.device}, shard 0 {shape_of(like)} on "
-                f"{like.device}; pass the same rows of all shards."
+                f"{caller}: shard {number} has {shape_of(scores)} on {scores.device}, but shard 0 {shape_of(like)} on "
+                f"{like.device}; pass all shards with the same rows, type and device."
             )
         first = check_count(caller, "first_labels", first, minimum=0)
         pairs.append((scores, torch.where(ids >= 0, ids.to(torch.int64) + first, -1)))

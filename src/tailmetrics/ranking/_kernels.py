@@ -205,12 +205,12 @@ class Targets:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Which places of ranked lists hold a relevant label.
+    """The places of ranked lists that hold a relevant label.
 
     Attributes:
-        ids: Shape (N, K), int64, the lists; K >= 1.
-        hits: Shape (N, K), bool.
-        gains: Shape (N, K), float64, of the hits, anything elsewhere; None where every gain is 1.
+        ids: Shape (N, K), int64, the lists of label ids; K >= 1.
+        hits: Shape (N, K), bool: whether the label at a place is relevant.
+        gains: Shape (N, K), float64, the gain of each hit, any number at other places; None where every gain is 1.
         most: An upper bound of the number of hits in a row.
     """
 

@@ -391,7 +391,7 @@ class Ranking(TargetRanks):
         return log_sum(self.scores)
 
     def context(self, caller: str) -> Context:
-        """Return what holds for whoever looks at the values of the batch."""
+        """Return the context with which checks and warnings read the values of the batch."""
         return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
 
     def tied_at(self, k: int) -> Tensor:

@@ -99,7 +99,7 @@ def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> Non
 
 
 def _dense_scores(caller: str, argument: str, value: Any) -> Tensor:
-    """Return scores (..., C) of some labels as a tensor."""
+    """Return scores (..., C) as a tensor; raise unless they are dense floating numbers."""
     scores = as_tensor(caller, argument, value)
     if not scores.is_floating_point() or scores.is_sparse_csr or scores.ndim < 2:
         raise TypeError(f"{caller}: {argument} is {shape_of(scores)}; pass dense floating scores [N, C].")

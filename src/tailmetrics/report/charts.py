@@ -135,7 +135,7 @@ class Chart:
 
     @property
     def in_words(self) -> str:
-        """The drawing in words."""
+        """A description of the drawing in words."""
         texts = "; ".join(mark.text for mark in self.marks if mark.text and mark.kind != "text")
         return f"{self.opening}: {texts}" if texts else self.opening
 

@@ -38,7 +38,7 @@ class Ratios:
         self.columns = [column for _, top, bottom in terms for column in (top, bottom)]
 
     def read(self, sums: Array) -> Array:
-        """Return the sum of ratios."""
+        """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of terms)."""
         found = np.zeros(sums.shape[:-1])
         for place, (sign, _, _) in enumerate(self.terms):
             bottom = sums[..., 2 * place + 1]
@@ -80,7 +80,7 @@ class Median:
         self.columns = [sums(column) for column in (*below, counted.astype(np.float64))]
 
     def read(self, sums: Array) -> Array:
-        """Return the median."""
+        """Return the median, shape (...), from sums of shape (..., number of candidates + 1)."""
         below, size = 2 * sums[..., :-1], sums[..., -1:]
         middle = (self._first(below >= size) + self._first(below > size)) / 2
         return np.where(size[..., 0] > 0, middle, np.nan)
