@@ -41,16 +41,15 @@ def sentence(found: dict[str, Any]) -> str:
 
     >>> deciles = {"decile_10": 0.964, "decile_1": 0.496, "unseen": 0.0}
     >>> found = {"recall@10": 0.601, "by_decile": deciles, "unseen_share_of_positives": 0.166}
-    >>> sentence({**found, "labels_by_decile": {"decile_10": 66, "decile_1": 2698}}).split(". ")[1][:55]
-    'It holds 96 % of those among the 66 most frequent codes'
+    >>> sentence({**found, "labels_by_decile": {"decile_10": 66, "decile_1": 2698}}).split(": ")[1][:52]
+    '96 % of those among the 66 most frequent codes, 50 %'
     """
     by_decile = found["by_decile"]
     unseen = "none" if by_decile["unseen"] == 0 else f"{100 * by_decile['unseen']:.0f} %"
     percent = [f"{100 * value:.0f} %" for value in (found["recall@10"], by_decile["decile_10"], by_decile["decile_1"])]
     most, rarest = (found["labels_by_decile"][name] for name in ("decile_10", "decile_1"))
     return (
-        f"Its list of ten holds {percent[0]} of the right codes of a name, on average. It holds {percent[1]} of those "
-        f"among the {most} most frequent codes, {percent[2]} of those among the {rarest:,} rarest, and {unseen} of "
-        "those that training never shows, which are "
-        f"{100 * found['unseen_share_of_positives']:.1f} % of all right codes."
+        f"On average the list holds {percent[0]} of the right codes of a name: {percent[1]} of those among the {most} "
+        f"most frequent codes, {percent[2]} of those among the {rarest:,} rarest. It holds {unseen} of the right codes "
+        f"that training never shows; these are {100 * found['unseen_share_of_positives']:.1f} % of all."
     )
