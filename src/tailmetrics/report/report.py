@@ -452,7 +452,8 @@ def _overall(report: Report) -> Section:
     means = "; ".join(f"{key}: {text}" for key, text in report.means.items())
     perplexities = dict(_perplexities(report))
     exps = (f"exp({key}): {text}" for key, text in perplexities.items())
-    caption = sentences(report.of_rows, means, *exps, _of_intervals(report), why if has_none else "")
+    skips = "_skip: without rows that have no relevant label" if any("_skip" in key for key in report.overall) else ""
+    caption = sentences(report.of_rows, skips, means, *exps, _of_intervals(report), why if has_none else "")
     asides = [
         ", ".join(filter(None, [perplexities.get(key, ""), "lower is better" * report.less_is_better(key)]))
         for key in report.overall
@@ -622,7 +623,10 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
     """Yield values beside chance, popularity and the attainable, on demand, and what equal scores hide."""
     references, bounds = report.references if with_references else None, report.tie_bounds
     if references:
-        caption = "Chance: all scores equal. Popularity: training counts as scores. Attainable: the targets as scores."
+        caption = (
+            "Chance: all scores equal. Popularity: training counts as scores, one list for all rows, also of items that "
+            "a row leaves out. Attainable: the targets as scores."
+        )
         title = "Beside chance, popularity and the attainable"
         for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
             yield Section("references", title, caption, folded=True, **table)
