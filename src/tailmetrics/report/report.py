@@ -624,7 +624,7 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
     references, bounds = report.references if with_references else None, report.tie_bounds
     if references:
         caption = (
-            "Chance: all scores equal. Popularity: training counts as scores, one list for all rows, also of items that "
+            "Chance: all scores equal. Popularity: training counts as scores, one list for all rows, with items that "
             "a row leaves out. Attainable: the targets as scores."
         )
         title = "Beside chance, popularity and the attainable"
