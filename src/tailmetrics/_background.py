@@ -45,14 +45,14 @@ class Background:
         self._start_anew()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes a copy: it has a thread of its own, which has nothing to do."""
+        """Copy as a new object with a thread of its own and an empty queue."""
         return Background, ()
 
-    def forget(self) -> None:
-        """Wait, and number the next batch 1; what was changed too early does not matter any more.
+    def reset(self) -> None:
+        """Wait, and start again with batch 1; tensors that were changed too early do not matter any more.
 
         Raises:
-            ValueError: If a batch could not be added. Nothing is forgotten then.
+            ValueError: If a batch could not be added. Then nothing is reset.
         """
         if current_thread() is not self._thread:
             self._join()
@@ -66,14 +66,14 @@ class Background:
         self._errors: list[tuple[int, BaseException]] = []
         self._changed: int | None = None
 
-    def takes(self, work: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
-        """Have ``work`` done with these arguments; wait only where too many batches are waiting already.
+    def submit(self, work: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
+        """Queue ``work`` with these arguments for the thread; wait only if the queue is full.
 
         Returns:
-            Whether that is so; False within the thread itself, where work is to be done at once.
+            True; False when called in the thread itself, where the caller does the work at once.
 
         Raises:
-            ValueError: If an earlier batch could not be added, or was changed too early. This one is not added then.
+            ValueError: If an earlier batch could not be added, or was changed too early. This one is then not queued.
         """
         if current_thread() is self._thread:
             return False

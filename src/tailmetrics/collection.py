@@ -299,7 +299,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         """
         if self._background is not None and not isinstance(preds, Ranking):
             more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
-            if self._background.takes(partial(TopKCollection.update, self), preds, target, row_mask, **more):
+            if self._background.submit(partial(TopKCollection.update, self), preds, target, row_mask, **more):
                 return
         with one_thread():
             ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
@@ -366,7 +366,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
         if self._background is not None:
-            self._background.forget()
+            self._background.reset()
         super().reset()
         for metric in self._twins_by_name().values():
             metric.reset()
@@ -399,12 +399,12 @@ class TopKCollection(Mergeable, LoggedCollection):
     def _note_references(
         self, ranking: Ranking, addition: Addition, prepared: Mapping[str, Prepared]
     ) -> list[RelevanceMetric]:
-        """Note what references, and other orders of equal scores, reach on the rows of a ranking; return who reads.
+        """Note what a batch adds to the metrics of references and of other orders of ties; return these metrics.
 
         Args:
-            ranking: A batch.
+            ranking: The batch.
             addition: Where it is noted.
-            prepared: What the batch adds to members, of some of them.
+            prepared: What the batch adds to members, as far as that is known.
         """
         read: list[RelevanceMetric] = []
         members = self.members()
@@ -414,7 +414,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             if name not in self._orders:
                 rows = self._as_ranked_by(cast("Reference", name), ranking)
             elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
-                continue  # nobody knows what ties with the end of the list
+                continue  # labels below the end of the list may tie with its last label
             for key, metric in metrics.items():
                 if name in self._orders and metric._has_no_ties(ranking):
                     if key not in usual:

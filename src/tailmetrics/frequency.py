@@ -173,7 +173,7 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
 
 
 def _is_multi_hot(context: Context, target: Tensor) -> bool:
-    """Whether integers (N, L) are 0 and 1 alone; others may be ids or gains, unless there is an ``ignore_index``."""
+    """Whether integers (N, L) are only 0 and 1. Others may be ids or gains: an error without ``ignore_index``."""
     low, high = (int(end) for end in torch.aminmax(target))
     if low >= 0 and high <= 1:
         return True

@@ -77,7 +77,7 @@ class Held:
 
     def __init__(self) -> None:
         self.collection, self.go = made(), threading.Event()
-        self.collection._background.takes(lambda: self.go.wait(60) and None)  # type: ignore[union-attr]
+        self.collection._background.submit(lambda: self.go.wait(60) and None)  # type: ignore[union-attr]
 
 
 def test_an_update_returns_before_the_batch_is_added() -> None:

@@ -147,10 +147,10 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
 
 
 def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:
-    """Return where each process writes the values of its rows, and, behind these, the table that the parts make.
+    """Return the path of the part that each process writes, and at the end the path of the whole table.
 
-    All processes see the folder of the table, or that of the report where the table is not kept. One process writes the
-    table itself. Without a use for the values there is no table.
+    The parts are beside the table, or beside the report where no table is kept: all processes see these folders. A
+    single process writes the table itself. The list is empty if nothing needs values per row.
     """
     if options.per_row is not None:
         goal = Path(options.per_row)

@@ -137,8 +137,7 @@ def _check_repeated(words: Sequence[str]) -> None:
     for name, number in Counter(named).items():
         if number > 1 and name[2:].partition(".")[0].replace("-", "_") in single:
             problem = f"{name} is given {number} times, and takes one value"
-            hint = "of several files, such as their parts, write a pattern in quotes: 'part_*.csv'."
-            raise CommandError(problem, f"leave one of them in; {hint}")
+            raise CommandError(problem, "give it once; for several files, give a pattern in quotes: 'part_*.csv'.")
 
 
 def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:

@@ -254,7 +254,7 @@ class RowTableWriter:
 
 
 def join_parts(parts: Iterable[Path], path: Path) -> None:
-    """Write the rows of several tables into one, in the order of ``parts``; one without rows has no file."""
+    """Write the rows of several tables into one, in the order of ``parts``; a part without rows has no file."""
     files = [pq.ParquetFile(part) for part in parts if part.exists()]
     known = [json.loads(file.metadata.metadata[METADATA]) for file in files]
     with pq.ParquetWriter(path, files[0].schema_arrow) as writer:

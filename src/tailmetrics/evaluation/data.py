@@ -289,9 +289,9 @@ def _of_tables(
 
 @contextmanager
 def _columns_are_renamed(of: str = "") -> Iterator[None]:
-    """Raise what readers say of ``columns=`` as what can be done to a table in memory: its columns take other names.
+    """Reword the hints of readers for a table in memory: rename a column, where a file would need ``columns=``.
 
-    ``of`` stands before what the reader calls the table.
+    ``of`` is put before the name that the reader gives the table.
     """
     from tailmetrics.io import DataFileError
 

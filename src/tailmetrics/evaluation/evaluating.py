@@ -386,7 +386,7 @@ def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
 
 
 def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tensor | None) -> Training | None:
-    """Return what completes metrics: counts and number of rows where they are known, and buckets that are given."""
+    """Return the training counts, number of training rows and buckets with which metrics are bound, where known."""
     if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(
             f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."

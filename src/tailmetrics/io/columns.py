@@ -208,7 +208,7 @@ def _find(
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Return the names of columns, as an error lists them: those of a wide table are the labels of a matrix."""
+    """Return the names of columns as an error lists them; of many columns, which may be labels, the first three."""
     if len(names) <= MANY_COLUMNS:
         return ", ".join(names)
     said = f"{', '.join(names[:3])} and {len(names) - 3:,} more"

@@ -149,9 +149,9 @@ class Dataset(Files):
             yield Batch(scored, self._target_tensor(self.target, target), rows)
 
     def filtered(self) -> tuple[int, int, int]:
-        """Return how many labels of this share are relevant, how many of them the filter removes, and rows left bare.
+        """Return how many labels of this share are relevant, how many the filter removes, and how many rows it empties.
 
-        The targets are read once more.
+        It reads the targets once more.
         """
         assert self.ignored is not None
         found = np.zeros(3, np.int64)

@@ -162,7 +162,7 @@ class KeyedFile:
             raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
     def _take(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> int | None:
-        """Write the lines of a file into a table, and return how many; None, and nothing is left, if any is unusual."""
+        """Write the lines of a file into a table and return how many; if any is unusual, write none and return None."""
         needed = [lines.query, lines.item, lines.value]
         said = [f"coalesce({one}, error('unusual'))" for one in needed if one is not None]
         said[1] = lines.item if self.may_lack_items else said[1]

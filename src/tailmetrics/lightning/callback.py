@@ -261,7 +261,7 @@ class Evaluations:
         self._each = []
 
     def start(self, trainer: Any, device: torch.device | str, **names: Sequence[str] | None) -> None:
-        """Start from nothing, with one evaluation per loader, or one for loaders whose batches come together."""
+        """Start empty, with one evaluation per loader; loaders whose batches come together have one in common."""
         loaders = evaluated_loaders(trainer)
         if len(self._each) != len(loaders):
             more: dict[str, Any] = {**self._more, **names}
@@ -271,7 +271,7 @@ class Evaluations:
             evaluation.start(device)
 
     def add(self, outputs: Any, index: int, step: str) -> None:
-        """Add what a step returned for a batch of the loader ``index``, but for repeated rows."""
+        """Add what a step returned for a batch of the loader ``index``, without rows that the sampler repeats."""
         needed = [self._keys["preds"], self._keys["target"]]
         if not isinstance(outputs, dict) or not {*needed} <= outputs.keys():
             raise ValueError(
@@ -296,7 +296,7 @@ class Evaluations:
         self._each[index].update(preds, target, mask, row_groups=groups, rows=rows)
 
     def reports(self, title: str, of: str, notes: tuple[str, ...]) -> list[Report]:
-        """Return a report per loader, over all processes, and forget what was added; on every process."""
+        """Return a report per loader, over all processes, and start again; every process calls it."""
         several, found = len(self._each) > 1, []
         for index, evaluation in enumerate(self._each):
             report = evaluation.report(f"{title} {index}{of}" if several else f"{title}{of}")
@@ -311,7 +311,7 @@ class Evaluations:
 
 
 def _copy(collection: TopKCollection) -> TopKCollection:
-    """Return a copy with the same process groups: those cannot be copied."""
+    """Return a copy that shares the process groups, which cannot be copied."""
     groups = (metric.process_group for metric in collection.members().values())
     return deepcopy(collection, {id(group): group for group in groups if group is not None})
 

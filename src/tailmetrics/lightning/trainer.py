@@ -62,7 +62,7 @@ def _class_of_lightning(owner: Any, method: str) -> type:
 
 
 def outline(value: Any) -> str:
-    """Return what a batch or output is, for a message."""
+    """Return the type of a batch or output, and the keys of a dict, for a message."""
     return f"a {type(value).__name__}" + (f" with {', '.join(map(repr, value))}" if isinstance(value, dict) else "")
 
 
@@ -70,7 +70,7 @@ def outline(value: Any) -> str:
 
 
 def training_loaders(trainer: Any, pl_module: Any) -> list[Any]:
-    """Return the loaders of a fit under way, or those that the data module or the model would train on."""
+    """Return the training loaders of the running fit, or else those of the data module or of the model."""
     loaders: Any = trainer.train_dataloader
     if loaders is None:
         datamodule: Any = getattr(trainer, "datamodule", None)

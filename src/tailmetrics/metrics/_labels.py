@@ -147,9 +147,10 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         return hits, predicted if self.ratio_reads == ("predicted",) else support
 
     def _state_key(self, of_buckets: bool) -> str:
-        """Return what arguments do to the counts of labels, or ``of_buckets``; precision, recall and F1 share counts.
+        """Return the part of a state's name that says which arguments change its counts: equal names share a state.
 
-        In one list for all buckets, and where every row counts, buckets make no difference to the counts of a label.
+        Precision, recall and F1 share their counts. Buckets change the counts of a label only if each bucket has a list
+        of its own, or rows are left out by bucket. ``of_buckets``: of counts that are kept by bucket.
         """
         buckets = self.bound_buckets
         alike = self.empty_target_action != "skip" and not self._uses_depth and not of_buckets

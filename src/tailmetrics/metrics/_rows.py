@@ -469,7 +469,7 @@ class RowMeanMetric(RelevanceMetric):
 
 
 class TieAwareMetric(RowMeanMetric):
-    """A mean over rows whose mean over all orders of equal scores is known, too; higher is better."""
+    """A mean over rows that can also be computed as a mean over all orders of equal scores; higher is better."""
 
     higher_is_better = True
     tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "expected", "worst", "best")
@@ -572,7 +572,7 @@ OF_SHORT_LISTS = (
 
 
 def warn_once(ranking: Ranking, what: object, text: str) -> None:
-    """Warn of a batch, whichever metric of a collection comes to it first."""
+    """Warn once for a batch, whichever metrics of a collection have the same reason to warn."""
     ranking.remembered(("warned of", what), lambda: warn_outside(text))
 
 
@@ -582,11 +582,11 @@ def is_listed(ranking: Ranking) -> bool:
 
 
 def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
-    """Return how long the lists of the rows that count are, if they are lists of which most end before a cut-off."""
+    """Return the lengths of the lists of the rows that count, if most of them end before ``cut``; else None."""
     if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
         return None
     length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
-    return length if 2 * int((length < cut).sum()) > len(length) else None  # some rows have few candidates anywhere
+    return length if 2 * int((length < cut).sum()) > len(length) else None  # in any data some rows have few candidates
 
 
 def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
@@ -607,7 +607,7 @@ SORTED_SCORES = 2**21
 
 
 def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield the scores of all labels, float32 or float64, of a few rows at a time, and the number of the first row."""
+    """Yield the number of the first row, and the scores of all labels, float32 or float64, of a few rows at a time."""
     height = max(1, SORTED_SCORES // max(1, num_labels))
     for first in range(0, ranking.num_rows, height):
         if ranking.scores is not None:

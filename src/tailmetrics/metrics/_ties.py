@@ -197,14 +197,15 @@ class ExpectedRanks(TargetRanks):
         return torch.where(above < NOT_RANKED, 1 - missed, 0.0)
 
     def worth_within(self, k: Cutoff, worth: Tensor, sums: Callable[[], Tensor]) -> Tensor:
-        """Return the mean of what a rank is worth, 0 beyond ``k``, over each label's span, shape (..., W), float64.
+        """Return for each label the mean worth of the ranks that it may have, shape (..., W), float64.
 
-        Of a label that is not tied it is the worth itself, with the same bits, not a difference of sums.
+        Ranks beyond ``k`` are worth 0. A label without ties gets the worth of its rank itself, not a difference of
+        sums, and so the same bits as without ties.
 
         Args:
             k: Cut-off.
-            worth: What the ranks 1, 2 … are worth, one more than :attr:`most`.
-            sums: Makes what the first 0, 1, 2 … ranks are worth together, up to :attr:`most`.
+            worth: The worth of the ranks 1, 2, …; one more than :attr:`most`.
+            sums: Returns the sums of the worth of the first 0, 1, 2, … ranks, up to :attr:`most`.
         """
         self._check_deep_enough(k)
         start, places = self.above.clamp(max=self.most), self.places_within(self.limit(self.cutoffs(k)))
@@ -465,7 +466,7 @@ def has_no_ties(ranking: Ranking, end: int, everything: bool) -> bool:
 
 
 def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None:
-    """Return the rows in which equal scores may change a value; None where the list does not tell."""
+    """Return the rows in which equal scores may change a value; None if the list is not enough to know."""
     values, scores = ranking.values, ranking.scores
     if scores is not None and (everything or values is None):
         return None

@@ -151,7 +151,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
 
 class _GainMetric(TieAwareMetric):
-    """A metric of gains. ``min_gain`` is taken, so that one setting fits a collection, and changes nothing here."""
+    """A metric of gains. It accepts ``min_gain``, so that one setting fits a whole collection, and ignores it."""
 
     optional_k = True
     reads_gains = True

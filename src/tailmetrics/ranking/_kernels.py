@@ -294,9 +294,10 @@ class Kernels:
         return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
-        """Return scored candidates (N, C) in order, and whether each row surely has one, and no two equal scores.
+        """Return scored candidates (N, C) in order, the best first, of equal scores the lower id.
 
-        The best are first, of equal scores the lower id. What is in order already is returned as it is.
+        The third value is True if each row is known to have a candidate, and no two equal scores. Candidates that are
+        in order already are returned unchanged.
         """
         if self.reads:  # most files and indexes give lists: only the rows that are out of order are sorted
             falling, some = scores[:, :-1] > scores[:, 1:], scores.shape[1] > 0
@@ -679,7 +680,7 @@ def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: in
 
 
 def _side_by_side(found: Places, ranks: Tensor, table: Callable[[Tensor, float], Tensor]) -> Hits:
-    """Return hits by rank, as many columns of them as there may be hits.
+    """Return hits by rank, in as many columns as a row may have hits.
 
     Args:
         found: The hits among the places of lists.

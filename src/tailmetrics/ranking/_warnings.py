@@ -100,7 +100,10 @@ def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor |
 
 
 def first_rows(context: Context, value: Tensor) -> Tensor | None:
-    """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
+    """Return the first rows that count, for a check of values; a vector is one row.
+
+    None if no row counts, or if reading values would make a device wait.
+    """
     if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
         return None
     value = value[None] if value.ndim == 1 else value

@@ -435,7 +435,7 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
         f"differences; *: significant at {1 - report.confidence:.3g}."
     )
-    swaps = max((one.swaps for one in report.comparisons if one.is_at_most), default=0)
+    swaps = max((one.swaps for one in report.comparisons if one.p_is_upper_bound), default=0)
     if swaps:
         said = f"none of {swaps:,} random swaps differs as much as the runs; more resamples may give a lower p"
         caption += f" {AT_MOST}: {said}."
@@ -486,7 +486,7 @@ def _cells(comparison: Comparison, unequal: bool) -> list[str]:
         number(comparison.baseline_value),
         signed(comparison.difference),
         "–" if math.isnan(interval.low) else f"{signed(interval.low)} … {signed(interval.high)}",
-        *(p_value(p.decisive, comparison.is_at_most) for p in (comparison.p, comparison.p_corrected)),
+        *(p_value(p.decisive, comparison.p_is_upper_bound) for p in (comparison.p, comparison.p_corrected)),
         number(comparison.least_difference),
         "/".join(map(str, outcomes)) if any(outcomes) else "–",
         "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",

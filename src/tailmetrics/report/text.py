@@ -117,7 +117,10 @@ def print_report(shown: Documented, console: Console | None = None, references: 
 
 
 def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
-    """Yield the columns of each part of a table that fits into a width, the first one in each; none where it cannot."""
+    """Yield the columns of each part of a table that is too wide; each part begins with the first column.
+
+    Yields nothing if the first column and one other do not fit into the width.
+    """
     lines = [section.header, *section.lines]
     widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in range(len(section.header))]
     whole = list(range(len(widths)))

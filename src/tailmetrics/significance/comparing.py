@@ -113,9 +113,9 @@ class Comparison:
         return self.interval.value
 
     @property
-    def is_at_most(self) -> bool:
-        """Whether no random swap differs as much as the models, so that more of them may give a lower p-value."""
-        # the p-value is 1 over this number, and more where a swap is as far
+    def p_is_upper_bound(self) -> bool:
+        """Whether the p-value is an upper bound: no random swap differs as much as the models; more may lower it."""
+        # without such a swap the p-value is 1 / (swaps + 1), with one it is twice as large
         return self.swaps > 0 and isnan(self.p.total) and self.p.randomisation * (self.swaps + 1) < 1.25
 
     @property
