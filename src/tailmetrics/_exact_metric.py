@@ -428,7 +428,7 @@ class ExactMetric(Mergeable, Metric):
             self._update_count = max(1, self._update_count)
 
     def set_dtype(self, dst_type: Any) -> Self:
-        """Return itself unchanged: states are whole numbers in any precision of the model."""
+        """Return itself unchanged: states are whole numbers, whatever the precision of the model."""
         return self
 
     def _apply(  # type: ignore[override]  # TorchMetrics has exclude_state where torch has recurse

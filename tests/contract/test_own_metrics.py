@@ -139,7 +139,7 @@ WRONG: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
     (lambda p: p.hits_at(2).double() * 2, None, ValueError, "returned 2.0; .* at most 1, or larger with fixed_point = R"),
     (lambda p: p.hits_at(2).double() - 2, REAL, ValueError, r"returned -2.0; values are numbers of at least 0\."),
     (lambda p: p.hits_at(2) / p.n_relevant.double(), None, ValueError, "returned nan; values are numbers of at least 0"),
-    (lambda p: (p.hits_at(2) == 0).double(), None, ValueError, "returned other than 0 for a row without a relevant label"),
+    (lambda p: (p.hits_at(2) == 0).double(), None, ValueError, "returned a value other than 0 for a row without"),
 ]  # fmt: skip
 
 

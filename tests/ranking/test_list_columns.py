@@ -102,8 +102,8 @@ def test_lists_of_one_length_are_a_matrix() -> None:
 @pytest.mark.parametrize(
     ("preds", "wanted"),
     [
-        (pa.array([[1], [2, None]]), "preds holds a null in row 1; leave the entry out"),
-        (pd.Series([[1], [2, None]]), "preds holds a null in row 1; leave the entry out"),
+        (pa.array([[1], [2, None]]), "preds holds a null in row 1; remove it from its list"),
+        (pd.Series([[1], [2, None]]), "preds holds a null in row 1; remove it from its list"),
         (pa.array([1, None]), "preds holds a null in row 1"),
         (pd.Series([1, None], dtype="Int64"), "preds holds a null in row 1"),
         (pa.array([["a"], ["b", "c"]]), "lists of object; pass lists of integers: number the labels"),

@@ -89,7 +89,7 @@ class Files:
         return {**same, "label_names": self.names, "num_labels": self.num_labels}
 
     def everywhere(self) -> Files:
-        """Return the same files by paths that hold in any folder."""
+        """Return the same files by absolute paths."""
         options: DataOptions = self.options
         found: dict[str, Any] = {}
         for name in ("target", "train_target", "filter", "row_groups"):
@@ -100,7 +100,7 @@ class Files:
 
 
 def everywhere(path: str) -> str:
-    """Return a path that names the same file from any folder."""
+    """Return the absolute path of a file; return an address on the network unchanged."""
     return path if is_address(path) else str(Path(path).absolute())
 
 

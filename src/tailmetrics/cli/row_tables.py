@@ -127,7 +127,7 @@ class RowTable:
         return self._read([LISTED])[LISTED].to_numpy() if LISTED in self.columns else None
 
     def joined(self, names: Any) -> RowTable:
-        """Return the table with its rows in the order of ``names``, where these are the same queries."""
+        """Return the table with its rows in the order of ``names``; unchanged if these are other queries."""
         if pa.types.is_integer(self.names.type) or self.names.type != names.type or len(names) != len(self.names):
             return self
         places = pc.index_in(names, value_set=self.names)

@@ -185,7 +185,7 @@ def _in_arrow(batch: Any) -> Any:
 
 
 def _evaluate(evaluation: Evaluation, batch: Any, *, names: Mapping[str, str]) -> None:
-    """Evaluate the rows of a batch, some thousand at a time."""
+    """Evaluate the rows of a batch, a few thousand at a time."""
     for start in range(0, len(batch), BATCH_ROWS):
         rows = batch.slice(start, BATCH_ROWS)
         found = {kind: _lists(rows, name) for kind, name in names.items() if kind != "row_groups"}

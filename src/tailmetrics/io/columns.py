@@ -216,13 +216,13 @@ def in_words(names: Sequence[str]) -> str:
 
 
 class Opening(NamedTuple):
-    """What a format is asked to open.
+    """The file that a format opens, and how.
 
     Attributes:
         path: The file.
-        role: What it is for; None where only the labels that it names are asked for.
+        role: Whether it has predictions or targets; None if only the names of its labels are read.
         columns: Names of columns.
-        partition: Columns that the folders of the file give, by ``key=value``.
+        partition: Columns that folders in the path give as ``key=value``.
     """
 
     path: FilePath

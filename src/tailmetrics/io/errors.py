@@ -33,7 +33,7 @@ class DataFileError(ValueError):
 
 
 class DataFileNote(UserWarning):
-    """What a reader decided by itself, such as which column is the query; the command line shows it as a note."""
+    """A decision that a reader made, such as which column is the query; the command line prints it as a note."""
 
 
 SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)

@@ -43,7 +43,7 @@ class Triples:
 
 
 def triples(entries: Iterable[tuple[str, str, str | None, float | None]], ranks: bool = False) -> Iterator[Triples]:
-    """Yield entries, each behind how an error names it, some at a time; all have a value, or none has."""
+    """Yield entries in blocks. Each entry begins with its name for errors; all entries have a value, or none has."""
     import pyarrow as pa
 
     entries = iter(entries)

@@ -343,7 +343,7 @@ def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[C
 
 
 def _of_structs(table: Table, name: str, role: Role, columns: Columns) -> tuple[Column, Column | None]:
-    """Return the fields of a column of structs: the label, and its score or gain."""
+    """Return the fields of a column of structs that are the label and its score or gain."""
     kind = table.schema.field(name).type.value_type
     value = "score" if role == "preds" else "gain"
     fields = {field.name: field.type for field in kind}

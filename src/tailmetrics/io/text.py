@@ -185,10 +185,10 @@ class Table:
         return f"line {self.skipped or 1}"
 
     def fields(self, line: int, text: str) -> list[str] | None:
-        """Return the fields of a line; None of that of the names.
+        """Return the fields of a line; None for the line of names.
 
         Raises:
-            DataFileError: If they are not as many as there are names, or a quote does not close.
+            DataFileError: If there are more or fewer fields than names, or a quote does not close.
         """
         if line <= self.skipped:
             return None

@@ -192,13 +192,13 @@ class TrainingLabels:
 
 
 def _read(path: str) -> Any:
-    """Return what ``numpy.save`` or ``torch.save`` wrote."""
+    """Read a file that ``numpy.save`` or ``torch.save`` wrote."""
     try:
         return np.load(path) if path.endswith(".npy") else torch.load(path, weights_only=True)
     except (EOFError, RuntimeError, ValueError, UnpicklingError) as error:
         raise ValueError(
             f"HeadToTailReport: label_counts={path!r} is no file of an array or a tensor; pass the counts, or the path "
-            "of what numpy.save (.npy) or torch.save wrote."
+            "of a file that numpy.save (.npy) or torch.save wrote."
         ) from error
 
 

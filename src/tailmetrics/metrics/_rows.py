@@ -650,5 +650,5 @@ def check_returned_values(
         )
     if bool((values[rows == 0] != 0).any()):
         raise ValueError(
-            f"{caller}: {method} returned other than 0 for a row without a relevant label; return 0 there."
+            f"{caller}: {method} returned a value other than 0 for a row without a relevant label; return 0 there."
         )

@@ -298,16 +298,16 @@ class Prepared:
 class Addition:
     """What a batch adds to the states of one metric or of several: to all of them, or to none.
 
-    Amounts are noted first, then :meth:`carry_out` computes all of them and adds them with few calls. What fails
-    before the first state is touched leaves them as they are. What is added block by block, or fails later, is taken
-    back: sums are whole numbers, so that nothing is lost by it.
+    Amounts are noted first; then :meth:`carry_out` computes all of them and adds them with few calls. An error before
+    the first addition leaves the states unchanged. After a later error, what was added is subtracted again: sums are
+    whole numbers, so the states are as before.
 
     Attributes:
-        sums: States with one row group, and the values of all rows that are added up.
-        states: States.
-        amounts: What is added to all cells of each of them.
+        sums: States with one row group, each with the values of rows whose sum is added.
+        states: States to which ``amounts`` are added.
+        amounts: What is added to all cells of each of ``states``.
         cells: States, what is added to single cells of each, and the rows of the batch.
-        flags: States as vectors, places in them, and what is marked there.
+        flags: States as vectors, places in them, and the flags that are set there.
     """
 
     sums: list[tuple[Tensor, PerRow]] = field(default_factory=list)

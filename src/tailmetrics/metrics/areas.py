@@ -152,7 +152,7 @@ class _LabelArea(LabelValues):
     """An area of each label over the rows, averaged over labels, with bounds of its error.
 
     ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored tie with each other below
-    all others. Scores are counted in histograms over the order of their own bits, so that no range has to be known.
+    all others. Scores are counted in histograms. The bits of a score give its bin, so no range has to be known.
 
     Args:
         average: ``"macro"``, the mean over labels; ``"weighted"``, weighted by their number of relevant rows;

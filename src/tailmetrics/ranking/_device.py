@@ -53,7 +53,7 @@ _before = local()
 
 @contextmanager
 def force_plain() -> Iterator[None]:
-    """Run the plain forms on the CPU too, for tests that both give the same bits."""
+    """Run the plain forms also on the CPU, so that tests can compare the bits of both."""
     before, FORCED[0] = FORCED[0], True
     try:
         yield

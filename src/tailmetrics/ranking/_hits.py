@@ -90,13 +90,13 @@ class LabelWeights:
 
 
 class ListCheck(NamedTuple):
-    """What stands in lists of ids.
+    """What a check of lists of ids has found.
 
     Attributes:
-        lowest: The lowest id; 0 without any.
-        highest: The highest id; -1 without any.
-        gap_row: The first row with an id behind a -1; None for none.
-        repeat_row: The first row that names an id >= 0 twice; None for none.
+        lowest: The lowest id; 0 without ids.
+        highest: The highest id; -1 without ids.
+        gap_row: The first row with an id behind a -1; None if there is no such row.
+        repeat_row: The first row that holds an id >= 0 twice; None if there is no such row.
     """
 
     lowest: int

@@ -44,7 +44,7 @@ class Rows:
 
     @classmethod
     def read(cls, context: Context, batch: Batch) -> Rows:
-        """Read the arguments; ``preds`` are scores (..., C) of some labels, or of none."""
+        """Read the arguments; ``preds`` are scores (..., C) of C of the labels; C may be 0."""
         as_tensors(context, batch)
         num_rows, num_labels = len(batch.preds), context.num_labels
         assert num_labels is not None
@@ -193,17 +193,17 @@ def rank_chunks(
     row_weights: Any = None,
     validate_args: bool = True,
 ) -> Ranking:
-    """Rank a batch whose scores come in chunks of labels: the ranking of the whole matrix, without ever holding it.
+    """Rank a batch whose scores come in chunks of labels: the ranking of the whole matrix, which is never in memory.
 
-    The memory is that of one chunk and of the lists. Metrics with a cut-off need one reading of the chunks. Ranks
-    without a cut-off, cross-entropy and calibration need a second one, in which labels are counted against the
-    scores that the first has found; thresholds and areas need one more for each metric.
+    Only one chunk and the lists are in memory. Metrics with a cut-off read the chunks once. Ranks without a cut-off,
+    cross-entropy and calibration read them a second time, to count the labels above the scores that the first reading
+    found. Each metric of thresholds or areas reads them once more.
 
     Args:
         chunks: Pairs of the first label of a chunk and its scores (N, C), or scores alone where each chunk goes on
-            behind the last. A list, or a callable that makes the chunks anew, can be read more than once; of a
+            behind the last. A list, or a callable that makes the chunks anew, can be read more than once; from a
             generator only metrics with a cut-off can be computed. Chunks may come in any order.
-        target: What is relevant, as in :func:`rank`; every process and every reading has the whole of it.
+        target: The relevant labels, as in :func:`rank`; each process passes the whole target.
         depth: How many labels are ranked.
         row_mask: Shape (N,), bool; False drops a row.
         num_labels: L; the chunks hold each label once.

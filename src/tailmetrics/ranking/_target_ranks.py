@@ -155,11 +155,11 @@ class TargetRanks:
 
     @property
     def exact(self) -> TargetRanks:
-        """What metrics without a cut-off read: itself, or exact ranks among all scores where the list was cut."""
+        """The ranks for metrics without a cut-off: these, or, if the list was cut, exact ranks among all scores."""
         return self
 
     def first(self, depth: int) -> TargetRanks:
-        """Return the same with what stands below ``depth`` not ranked, as a list of that depth would show it."""
+        """Return these ranks with hits below ``depth`` as not ranked: what a list of this depth would give."""
         ranks, ids, gains = self.hits.ranks, self.hits.ids, self.hits.gains
         inside = ranks <= depth
         hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, None if gains is None else gains * inside)

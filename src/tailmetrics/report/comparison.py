@@ -367,7 +367,7 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
 
 
 def _scatters(report: ComparisonReport) -> Section:
-    """Return accuracy against the tail: a dot per run, the value over all labels across, the rarest measured up."""
+    """Return drawings of accuracy against the tail: a dot per run; x is over all labels, y the rarest bucket."""
     charts = []
     for metric, keys in report.by_bucket.items():
         across, named = report.over_all.get(metric, ""), [key for name, key in keys.items() if name != "unseen"]
