@@ -139,6 +139,13 @@ def test_options(made, config, tailmetrics, option, monkeypatch):
         (["compare", "--seed", "1", "--target", "a", "--seed", "1"], "--seed is given 2 times"),
         (["compare", "--preds", "a.npy", "--preds", "b.npy", "--only", "a", "--only", "b"], "there are no targets"),
         (["compare", "a.parquet"], "there are 1 runs to compare"),
+        (
+            ["compare", "a.parquet", "b.parquet", "--missing", "zero", "--min-gain", "2"],
+            "--missing and --min-gain would",
+        ),
+        (["compare", "a.parquet", "b.parquet", "--columns.query", "user"], "--columns would change nothing"),
+        (["compare", "a.parquet", "b.parquet", "--target", "y", "--clusters", "u"], "a.parquet: there is no such file"),
+        (["compare", "a.parquet", "b.parquet", "--preset", "retrieval"], "--metrics would change nothing"),
         (["compare", "--preds", "a.npy", "b.npy", "--preset", "map12"], "there are no targets"),
         (["compare", "a.parquet", "b.parquet", "--preds", "a.npy", "b.npy"], "either tables or --preds"),
         (["compare", "a.parquet", "b.parquet", "--names", "a", "a"], "names a, a are not one for each of 2 runs"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -44,6 +44,8 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         raise CommandError("compare runs in one process", hint)
     if tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
+    if tables:
+        _check_told_nothing_else(request)
     read = [one for some in models for one in some]
     read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
     read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
@@ -62,6 +64,17 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
             report.write(folder)
         written = outputs.place()
     show(report, written, options.quiet)
+
+
+def _check_told_nothing_else(request: Request) -> None:
+    """Raise if an option says how to evaluate what tables already hold: it would change nothing."""
+    data, options = request.get(DataOptions), request.options
+    heeded = {"target", "format", "columns"} if options.clusters else set()  # the file that has the clusters
+    given = [one.name for one in fields(data) if getattr(data, one.name) != getattr(DataOptions(), one.name)]
+    given += [name for name in ("metrics", "without") if options[name]]
+    if unheeded := [f"--{name.replace('_', '-')}" for name in given if name not in heeded]:
+        problem = f"{' and '.join(unheeded)} would change nothing: tables hold computed values"
+        raise CommandError(problem, "leave them out, or give them to evaluate --per-row, which writes the tables.")
 
 
 def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[str]:
@@ -132,7 +145,8 @@ def _compared(
     for name, some in models.items():
         for table in some:
             if not first.names.equals(table.names):
-                _check_same_names(next(iter(models)), first.names.to_pylist(), name, table.names.to_pylist())
+                rows = first.names.to_pylist(), name, table.names.to_pylist()
+                _check_same_names(next(iter(models)), *rows, zero="evaluate --missing zero --per-row")
             if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
                 problem = f"{name} has other groups of rows than {next(iter(models))}"
                 raise CommandError(problem, "evaluate both with the same --row-groups.")
@@ -176,8 +190,10 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
     return list(dict.fromkeys(key for name in only for key in keys if key == name or key.startswith(f"{name}/")))
 
 
-def _check_same_names(first_name: str, first: Sequence[Any], name: str, other: Sequence[Any]) -> None:
-    """Raise unless two runs hold rows of the same names in the same order."""
+def _check_same_names(
+    first_name: str, first: Sequence[Any], name: str, other: Sequence[Any], zero: str = "--missing zero"
+) -> None:
+    """Raise unless two runs hold rows of the same names in the same order; ``zero`` counts what a run lacks as 0."""
     if first == other:
         return
     named = {run: rows[0] for run, rows in ((first_name, first), (name, other)) if isinstance(rows[0], str)}
@@ -198,5 +214,5 @@ def _check_same_names(first_name: str, first: Sequence[Any], name: str, other: S
     else:
         here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
-    hint = "evaluate both against the same targets; --missing zero counts queries that a run lacks as 0."
+    hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0."
     raise CommandError(problem, hint)
