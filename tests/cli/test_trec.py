@@ -135,3 +135,22 @@ def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
     assert evaluated(*words, "--label-counts", tmp_path / "counts.csv") == report
     assert sum(bucket["labels"] for bucket in report["buckets"]) >= len(counts)
     assert sum(bucket["occurrences"] for bucket in report["buckets"]) == sum(counts.values())
+
+
+@pytest.mark.parametrize(
+    ("grades", "more", "is_said"),
+    [
+        ("12", [], True),
+        ("12", ["--train-min-gain", 1], False),  # chosen
+        ("11", [], False),  # of another scale, such as clicks: from 2 none would count
+        ("22", [], False),
+    ],
+)
+def test_training_that_counts_from_a_smaller_gain_is_told(given, evaluated, grades, more, is_said):
+    """--min-gain 2 is of the targets: of training qrels a grade of 1 counts, unless --train-min-gain says otherwise."""
+    training = "".join(f"t,d{row},{grade}\n" for row, grade in enumerate(grades))
+    words = given(preds="query,item,score\nq,d0,1\n", target="query,item,gain\nq,d0,2\n")
+    words += [*given(train_target=f"query,item,gain\n{training}"), "--metrics+=RecallAtK", "--metrics.k=1"]
+    warnings = evaluated(*words, "--buckets", "quantiles:2", "--min-gain", 2, *more)["warnings"]
+    said = "Training targets count from any gain above 0, targets from 2: --train-min-gain 2 counts both alike."
+    assert (said in warnings) == is_said

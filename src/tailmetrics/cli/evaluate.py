@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -302,6 +303,8 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
     num_labels, num_train = inputs.files.num_labels, inputs.files.options.num_train
     if inputs.train is not None or inputs.counts is not None:
         _note_unread(collection, "--train-target" if inputs.counts is None else "--label-counts")
+    if inputs.train is not None and inputs.files.options.train_min_gain is None:
+        _note_lower_gains(collection, inputs.train)
     with ranks.agreement():
         _check_known(collection, inputs, num_train)
         counted = None
@@ -342,6 +345,21 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
         said = f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
         more = "Add --buckets deciles, which reports each metric by decile too."
         warnings.warn(said + more, CommandWarning, stacklevel=2)
+
+
+def _note_lower_gains(collection: TopKCollection, train: TargetDataset) -> None:
+    """Warn where training targets of the same scale count from a smaller gain than the targets."""
+    level = _largest_min_gain(collection)
+    first = train.target.all_batches(train.start, min(train.start + FIRST_ROWS, train.stop), FIRST_ROWS)
+    gains = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
+    known = np.concatenate([one.reshape(-1) for one in gains if one is not None] or [np.empty(0)])
+    if ((known > 0) & (known < level)).any() and (known >= level).any():
+        said = f"Training targets count from any gain above 0, targets from {level:g}: "
+        warnings.warn(f"{said}--train-min-gain {level:g} counts both alike.", CommandWarning, stacklevel=2)
+
+
+def _largest_min_gain(collection: TopKCollection) -> float:
+    return max((getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0)
 
 
 def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | None) -> None:
@@ -451,9 +469,7 @@ def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
     """Raise if a metric asks for gains above 1 of targets that only say what is relevant: it would find nothing."""
-    largest_min_gain = max(
-        (getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0
-    )
+    largest_min_gain = _largest_min_gain(collection)
     is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns
     if largest_min_gain > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
         problem = f"holds no gains, so that none reaches min_gain={largest_min_gain:g}"
