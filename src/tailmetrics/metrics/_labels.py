@@ -92,7 +92,7 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
     without one of the bucket, adds nothing, its wrong predictions included; the key then says ``skip``.
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         average: ``"samples"``, the mean over rows; ``"micro"``, the ratio of the sums over all labels; ``"macro"``,
             the mean over labels; ``"weighted"``, that mean weighted by support; ``"none"``, the value of each label.
         denominator: What a precision divides by: ``"predicted"``, the labels there are among the top k; ``"k"``, k

@@ -89,7 +89,7 @@ class TopKMetric(ConfiguredMetric):
     ``target`` as class indices (N,), padded label ids (N, M), multi-hot or gains (N, L) or CSR (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
         num_labels: Number of labels L, if neither buckets nor data say it.
         row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
@@ -544,7 +544,7 @@ class ShownMetric(TopKMetric):
     """A metric that reads the top k as shown to a user.
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`TopKMetric`.
     """
 

@@ -107,7 +107,7 @@ class RelevanceMetric(TopKMetric):
     """A metric that compares what is ranked with what is relevant: it has a scope, and rows without anything relevant.
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
         scope: ``"bucket"``: the row's top ``depth`` list is cut to the bucket's labels, then the top k of that.
             ``"global"``: the row's overall top k, in which only the bucket's labels count as relevant.

@@ -157,7 +157,7 @@ class _LabelArea(LabelValues):
     Args:
         average: ``"macro"``, the mean over labels; ``"weighted"``, weighted by their number of relevant rows;
             ``"micro"``, all cells as one label; ``"none"``, the value of each label, NaN where there is none.
-        bins: Number of bins of each label, a power of two up to 4096; memory is 16 bytes for each bin and label.
+        bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
         kwargs: See :class:`TopKMetric`.
     """
 
@@ -288,19 +288,20 @@ def _means(areas: Tensor, weights: Tensor) -> list[float]:
 
 @final
 class LabelAUC(_LabelArea):
-    """Area under the ROC curve of each label over the rows, averaged over labels, with bounds of its error.
+    """Area under the ROC curve of each label, computed over the rows and averaged over the labels, with error bounds.
 
-    Higher is better, in [0, 1], 0.5 for chance; NaN without a label that has rows of both kinds. Labels without a
-    relevant or without an irrelevant row are left out.
+    Higher is better, in [0, 1]; random scores have 0.5. Labels without a relevant row or without an irrelevant row are
+    left out; NaN if no label remains.
 
-    Use it when papers of medical coding report macro and micro AUC, on more rows than memory holds.
+    Use it when you report macro or micro AUC, as in medical coding, and the scores of all rows do not fit in memory.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored tie with each other below
-    all others. ``error_bounds()`` hold the exact value; pairs of scores in one bin count one half.
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored share one score, below all
+    stored scores. A relevant and an irrelevant row in one bin count one half. The exact value lies within
+    ``error_bounds()``.
 
     Args:
         average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
-        bins: Number of bins of each label, a power of two up to 4096; memory is 16 bytes for each bin and label.
+        bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -319,20 +320,20 @@ class LabelAUC(_LabelArea):
 
 @final
 class LabelAP(_LabelArea):
-    """Average precision of each label over the rows, averaged over labels (mAP), with bounds of its error.
+    """Average precision of each label, computed over the rows and averaged over the labels (mAP), with error bounds.
 
-    Higher is better, in [0, 1]; the share of relevant rows for chance. Labels without a relevant row are left out; NaN
-    without another label.
+    Higher is better, in [0, 1]; random scores reach the share of relevant rows. Labels without a relevant row are left
+    out; NaN if no label remains.
 
-    Use it when labels are rare and rows with a high score are looked at: long-tailed images, tagging, drug effects.
+    Use it when labels are rare and people look at the rows with the highest scores, as in tagging or drug effects.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored tie with each other below
-    all others. ``error_bounds()`` hold the exact value; scores in one bin count as equal, so that the value is exact
-    where every distinct score of a label has a bin of its own.
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored share one score, below all
+    stored scores. Scores in one bin count as equal, so the value is exact if every distinct score of a label has a bin
+    of its own. The exact value lies within ``error_bounds()``.
 
     Args:
         average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
-        bins: Number of bins of each label, a power of two up to 4096; memory is 16 bytes for each bin and label.
+        bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -351,14 +352,15 @@ class LabelAP(_LabelArea):
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Counts of pairs of a relevant and an irrelevant label of each row, or of each row and bucket.
+    """Number of (relevant, irrelevant) label pairs in each row, or in each row and bucket.
 
     Attributes:
         n_relevant: Shape (N, G), int64.
         n_irrelevant: Shape (N, G), int64.
-        wrong: Shape (N, G), int64: pairs in which the irrelevant label scores more.
+        wrong: Shape (N, G), int64: pairs in which the irrelevant label has the higher score.
         tied: Shape (N, G), int64: pairs of equal scores.
-        depth: Shape (N, G), int64: labels that score at least as much as the worst relevant one; 0 without one.
+        depth: Shape (N, G), int64: labels whose score is at least that of the worst relevant label; 0 without a
+            relevant label.
     """
 
     n_relevant: Tensor
@@ -433,11 +435,11 @@ def _scores_and_counts_above(
 
 
 class PairMetric(ScoreMetric):
-    """A metric of the scores of all labels of a row, however deep; a new metric states a function of pair counts.
+    """Base of metrics that read the scores of all labels of a row; a new metric defines a function of pair counts.
 
-    ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored tie with each other below
-    all others. By bucket, ``scope="bucket"`` looks at the bucket's labels alone, ``scope="global"`` at its relevant
-    labels among all labels.
+    ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored share one score, below all
+    stored scores. With buckets, ``scope="bucket"`` reads only the bucket's labels; ``scope="global"`` reads all labels,
+    of which only the bucket's labels can be relevant.
 
     Args:
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
@@ -482,12 +484,13 @@ class PairMetric(ScoreMetric):
 
 @final
 class RowAUC(PairMetric):
-    """Area under the ROC curve of a row: the share of pairs of a relevant and an irrelevant label in the right order.
+    """Area under the ROC curve of a row: the share of (relevant, irrelevant) label pairs that are in the right order.
 
-    Higher is better, in [0, 1], 0.5 for chance; equal scores count one half. A row without a relevant or without an
-    irrelevant label has no area: ``empty_target_action`` says what it counts, by default nothing (``"skip"``).
+    Higher is better, in [0, 1]; random scores have 0.5. A pair of equal scores counts one half. A row without a
+    relevant or without an irrelevant label has no area: ``empty_target_action`` sets its value; by default the row does
+    not count (``"skip"``).
 
-    Use it when the whole order matters and no cut-off is natural; recommenders call it GAUC.
+    Use it when the whole order matters and no cut-off is natural; for recommenders this metric is called GAUC.
 
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -519,9 +522,9 @@ class RowAUC(PairMetric):
 
 @final
 class CoverageError(PairMetric):
-    """How many labels one has to look at, best first, to see all relevant ones.
+    """Number of labels that one has to read, best first, until all relevant labels are found.
 
-    Lower is better, in [0, inf); equal scores count against the row; 0 for a row without a relevant label.
+    Lower is better, in [0, inf); of equal scores, relevant labels are read last; 0 for a row without a relevant label.
 
     Use it when every relevant label has to be found, and reading one more label costs the same at any rank.
 
@@ -549,11 +552,11 @@ class CoverageError(PairMetric):
 
 @final
 class RankingLoss(PairMetric):
-    """Share of the pairs of a relevant and an irrelevant label that are in the wrong order, equal scores included.
+    """Share of (relevant, irrelevant) label pairs that are in the wrong order; equal scores count as wrong.
 
     Lower is better, in [0, 1]; 0 for a row without a pair.
 
-    Use it when the order of all labels matters and ties are mistakes; ``RowAUC`` counts them one half.
+    Use it when the order of all labels matters and a tie is a mistake; ``RowAUC`` counts a tie as one half.
 
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 

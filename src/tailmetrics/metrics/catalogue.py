@@ -20,7 +20,7 @@ from tailmetrics.ranking import Ranking
 
 
 class ExposureMetric(ShownMetric):
-    """A function of how often each label is shown among the top k; a new metric states that function.
+    """Base of metrics of how often each label is shown among the top k; a new metric defines the function.
 
     The counts are one state, which all such metrics share within a collection.
     """
@@ -151,17 +151,17 @@ def entropy(shown: Tensor) -> float:
 
 @final
 class CatalogCoverageAtK(ExposureMetric):
-    """Share of the labels that are shown to anyone among the top k.
+    """Share of the labels that at least one row shows among its top k.
 
     Higher is better, in [0, 1]; NaN for a bucket without labels.
 
-    Use it when labels that nobody is shown are lost, such as items of a shop.
+    Use it when a label that is never shown is a loss, such as an item of a shop.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        num_labels: Number of labels L, if buckets do not say it.
+        k: Cut-off, or a sequence of cut-offs.
+        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -190,8 +190,8 @@ class GiniAtK(ExposureMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        num_labels: Number of labels L, if buckets do not say it.
+        k: Cut-off, or a sequence of cut-offs.
+        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -215,13 +215,13 @@ class EntropyAtK(ExposureMetric):
 
     Higher is more even, in [0, ln L]; NaN when nothing is shown.
 
-    Use it when exposure is to be spread: exp(entropy) labels shown equally often have the same entropy.
+    Use it when exposure should be spread over many labels. exp(entropy) is the effective number of labels shown.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        num_labels: Number of labels L, if buckets do not say it.
+        k: Cut-off, or a sequence of cut-offs.
+        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -246,8 +246,8 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     Higher is more popular, in [0, inf); NaN when nothing is shown.
 
     Args:
-        shown: Shape (L,), int64, how often each label is shown; float64 where rows have weights, the sum of those that
-            show it.
+        shown: Shape (L,), int64, how often each label is shown; with row weights float64, the sum of the weights of the
+            rows that show it.
         label_counts: Shape (L,), int64, how often each label occurs in training.
 
     >>> import torch
@@ -265,7 +265,7 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
 
 
 def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
-    """Mean of -log2(training count / training rows) of the labels shown, labels never seen counted once.
+    """Mean of -log2(training count / training rows) of the labels shown; an unseen label has training count 1.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
 
@@ -289,8 +289,8 @@ class _TrainingMetric(ExposureMetric):
     """A metric that knows the training counts.
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
     """
 
@@ -312,8 +312,8 @@ class PopularityAtK(_TrainingMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -335,18 +335,18 @@ class PopularityAtK(_TrainingMetric):
 
 @final
 class PopularityLiftAtK(_TrainingMetric):
-    """Mean training count of the labels shown, divided by that of the relevant labels.
+    """Mean training count of the labels shown, divided by the mean training count of the relevant labels.
 
-    1 is even; above 1 the model shows more popular labels than are relevant, below 1 rarer ones; in [0, inf); NaN
-    when nothing is shown, or nothing seen in training is relevant.
+    In [0, inf). Above 1, the labels shown are more frequent in training than the relevant labels; below 1, they are
+    rarer. NaN when nothing is shown, or when no relevant label occurs in training.
 
-    Use it when the popularity bias of a model is asked for in one number.
+    Use it when you want the popularity bias of a model as one number.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -381,18 +381,18 @@ class PopularityLiftAtK(_TrainingMetric):
 
 @final
 class NoveltyAtK(_TrainingMetric):
-    """Mean of -log2 of the share of training rows that have a label, over the labels shown among the top k.
+    """Mean of -log2(share of training rows that hold the label) over the labels shown among the top k.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
 
-    Use it when users know the frequent labels without being shown them.
+    Use it when users already know the frequent labels, so that rare labels tell them more.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
-        num_train: Number of training rows; left to ``bind`` if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        num_train: Number of training rows; if not given, taken from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -431,7 +431,7 @@ def personalization(shown: Tensor, num_rows: int, k: int) -> float:
     Args:
         shown: Shape (L,), int64, c: how often each label is shown.
         num_rows: R, number of rows.
-        k: Length of the lists; two lists overlap by the labels that they share, divided by k.
+        k: Length of the lists. The overlap of two lists is the number of labels that they share, divided by k.
 
     >>> import torch
     >>> personalization(torch.tensor([2, 1, 1]), num_rows=2, k=2)
@@ -450,13 +450,13 @@ class PersonalizationAtK(ExposureMetric):
 
     Higher is more personal, in [0, 1]; NaN with fewer than two rows.
 
-    Use it when a recommender that shows everybody the same must be told from one that does not.
+    Use it when you ask whether a recommender shows different labels to different users.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        num_labels: L, where scores do not tell.
+        k: Cut-off, or a sequence of cut-offs.
+        num_labels: Number of labels L; needed only if ``preds`` do not show it, as with ids.
         kwargs: See :class:`TopKMetric`; an overlap is of whole lists, so there are no buckets.
 
     >>> import torch
@@ -484,18 +484,19 @@ LabelDenominator: TypeAlias = Literal["observed", "known"]
 
 @final
 class PositiveCoverageAtK(ShownMetric):
-    """Share of the labels that are found at least once: among the top k of a row in which they are relevant.
+    """Share of the labels that are a hit at least once: relevant in a row, and among the top k of that row.
 
-    Higher is better, in [0, 1]; NaN for a bucket without such labels.
+    Higher is better, in [0, 1]; NaN if the denominator is 0.
 
-    Use it when every label is to be found at least once, as in coding with many rare classes.
+    Use it when every label should be found at least once, as in coding with many rare classes.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        denominator: ``"observed"``, the labels in the targets; ``"known"``, all labels (of the bucket).
-        num_labels: Number of labels L, if buckets do not say it.
+        k: Cut-off, or a sequence of cut-offs.
+        denominator: Labels that are counted: ``"observed"``, those in the targets; ``"known"``, all labels (of the
+            bucket).
+        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -541,17 +542,17 @@ class PositiveCoverageAtK(ShownMetric):
 
 @final
 class PredictionProportionAtK(ShownMetric):
-    """Share of the k places of all rows that show a label of the bucket.
+    """Share of the places in all top k lists (k per row) that show a label of the bucket.
 
-    Neither direction is better, in [0, 1]; NaN before the first row. Without buckets: the share of places that are
-    filled.
+    Neither direction is better, in [0, 1]; NaN before the first row. Without buckets: the share of places that show any
+    label.
 
-    Use it with buckets when the question is how much of the lists head and tail take up.
+    Use it with buckets when the question is how many places head labels and tail labels take.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -595,18 +596,19 @@ class PredictionProportionAtK(ShownMetric):
 
 @final
 class TieRateAtK(ShownMetric):
-    """Share of rows in which the last label of the top k scores the same as the first one left out.
+    """Share of rows in which the last label of the top k has the same score as the next label.
 
-    Lower is better, in [0, 1]; NaN without a row that has scores. There the lower label id is shown: with ids in order
-    of frequency, a model that gives every label the same score looks good on the head.
+    Lower is better, in [0, 1]; NaN without a row that has scores. Of equal scores, the label with the lower id is
+    shown. If ids are sorted by frequency, a model that gives every label the same score therefore looks good on head
+    labels.
 
-    Use it when scores may be equal, as those of a model that is cast to few bits or has learnt little.
+    Use it when scores may be equal, as in a model of low precision or a model that has learnt little.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L), as ids have no scores that could tie; ``target`` is
-    (N,), (N, M) or (N, L), and is not read.
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L), but not ids, which have no scores; ``target`` is (N,),
+    (N, M) or (N, L), and is not read.
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`TopKMetric`; a tie is of a row, so there are no buckets.
 
     >>> import torch
@@ -615,7 +617,7 @@ class TieRateAtK(ShownMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: invented here; constant scores are measured to pass for a head model in other libraries.
+    Source: defined by this library: in other libraries, a model with constant scores looks good on head labels.
     """
 
     higher_is_better = False

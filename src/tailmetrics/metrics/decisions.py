@@ -98,11 +98,11 @@ class ThresholdArguments(TopKArguments, total=False):
 
 
 class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
-    """A metric of decisions: a label is predicted where its score is above a threshold.
+    """Base of metrics with a threshold: a label is predicted if its score is above the threshold.
 
     ``preds`` are dense scores (N, L), a CSR matrix, scored candidates, or decisions, bool (N, L). A label that a CSR
-    matrix or a list of candidates does not hold is not predicted. Scores are compared as they are, so a threshold for
-    probabilities needs probabilities. The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is
+    matrix or a list of candidates does not hold is not predicted. Scores are compared as they are: for a threshold on
+    probabilities, pass probabilities. The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is
     not above 0.3.
 
     Args:
@@ -148,7 +148,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The places of the thresholds in ``cutoffs``, from 0, in the part of the k of other metrics."""
+        """Index of each threshold in ``cutoffs``, from 0; it takes the place of the k of other metrics."""
         return tuple(range(len(self.cutoffs)))
 
     def _cut_name(self, k: Any) -> str:
@@ -284,7 +284,7 @@ class F1AtThreshold(ThresholdMetric):
 
     Higher is better, in [0, 1]; 0 where nothing is predicted or nothing is relevant. NaN before the first row.
 
-    Use it when papers of medical coding or product tagging report micro and macro F1.
+    Use it when you compare with the micro and macro F1 of papers on medical coding or product tagging.
 
     ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 

@@ -62,9 +62,9 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Higher is better, in [0, inf).
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
         Shape (...), float64.
@@ -87,9 +87,9 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Higher is better, in [0, inf).
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
         Shape (...), float64.
@@ -108,9 +108,9 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
     """DCG of the best possible ranking: the min(k, n) largest gains stand at the top, in descending order.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
         Shape (...), float64; 0 without a relevant label.
@@ -127,14 +127,14 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
 
 @formula
 def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
-    """DCG divided by the DCG of the best ranks there is.
+    """DCG divided by the DCG of the best possible ranking.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1. The same for binary relevance.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1. Both are equal for binary relevance.
 
     Returns:
         Shape (...), float64.
@@ -183,8 +183,8 @@ class CGAtK(_GainMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several; None for the whole ranking.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
@@ -208,13 +208,13 @@ class DCGAtK(_GainMetric):
 
     Higher is better, in [0, inf); NaN before the first row.
 
-    Use it when gains add up, early ranks count more, and rows with more to find may weigh more.
+    Use it when gains add up, early ranks count more, and rows with more relevant labels may weigh more.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several; None for the whole ranking.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
@@ -234,17 +234,17 @@ class DCGAtK(_GainMetric):
 
 @final
 class NDCGAtK(_GainMetric):
-    """DCG divided by the DCG of the best ranking there is.
+    """DCG divided by the DCG of the best possible ranking.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when gains are graded, or early ranks count more, and every row is to weigh the same.
+    Use it when gains are graded, or early ranks count more, and every row should weigh the same.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several; None for the whole ranking.
-        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
@@ -263,12 +263,13 @@ class NDCGAtK(_GainMetric):
 def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks i < r.
 
-    Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the chance that label i satisfies.
+    Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the probability that the label at
+    rank i satisfies the reader.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
-        max_gain: The largest gain there can be; 1 for binary relevance.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        max_gain: The largest possible gain; 1 for binary relevance.
 
     Returns:
         Shape (...), float64.
@@ -292,17 +293,17 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
 
 @final
 class ERRAtK(RowMeanMetric):
-    """Expected reciprocal rank: one over the rank at which a reader is expected to be satisfied.
+    """Expected reciprocal rank: the expected value of 1 / r, where r is the rank at which a reader is satisfied.
 
     Higher is better, in [0, 1); NaN before the first row.
 
-    Use it when gains are grades and one very good label makes the labels below it worth less.
+    Use it when gains are grades and one very good label makes the labels below it less useful.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        max_gain: The largest gain there can be; None is 1, for binary relevance.
+        k: Cut-off, or a sequence of cut-offs.
+        max_gain: The largest possible gain; None means 1, for binary relevance.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -340,8 +341,8 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     Higher is better, in [0, 1); 0 without a hit.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         persistence: p, the chance that a reader goes on to the next rank, in (0, 1).
 
     Returns:
@@ -368,16 +369,16 @@ def _worth(persistence: float, k: int) -> Tensor:
 
 @final
 class RBPAtK(TieAwareMetric):
-    """Rank-biased precision: the expected share of relevant labels for a reader who stops at any rank by chance.
+    """Rank-biased precision: the expected share of relevant labels for a reader who stops at a random rank.
 
     Higher is better, in [0, 1); NaN before the first row.
 
-    Use it when users read from the top and stop at any rank: a small persistence looks at the first labels alone.
+    Use it when users read from the top and stop at any rank. A small persistence gives weight to the first ranks only.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         persistence: The chance that a reader goes on to the next rank, in (0, 1).
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 

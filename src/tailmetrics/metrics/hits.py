@@ -25,8 +25,8 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     Higher is better, in [0, 1]; 0 for an empty list.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
 
     Returns:
@@ -52,7 +52,7 @@ class PrecisionAtK(LabelAveragedMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         denominator: ``"predicted"``, the labels there are among the top k; ``"k"``, k even for shorter lists.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
@@ -91,8 +91,8 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
 
     Returns:
         Shape (...), float64.
@@ -113,8 +113,8 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
 
     Returns:
         Shape (...), float64.
@@ -139,7 +139,7 @@ class RecallAtK(LabelAveragedMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -168,7 +168,7 @@ class NormalizedRecallAtK(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -190,8 +190,8 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         denominator: What precision divides by, as in :func:`precision_at_k`.
 
     Returns:
@@ -219,7 +219,7 @@ class F1AtK(LabelAveragedMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -242,8 +242,8 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         beta: How many times as much recall counts as precision, above 0.
         denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, k even for shorter lists.
 
@@ -271,7 +271,7 @@ class FBetaAtK(LabelAveragedMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         beta: How many times as much recall counts as precision, above 0; 1 is F1.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
@@ -298,8 +298,8 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, 0 or 1.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
 
     Returns:
         Shape (...), bool.
@@ -320,8 +320,8 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, 0 or 1.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Rank; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Rank, or a tuple of ranks. With a tuple, the value has a first axis with one entry per rank.
 
     Returns:
         Shape (...), bool.
@@ -348,7 +348,7 @@ class HitRateAtK(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -376,7 +376,7 @@ class AccuracyAtK(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -404,7 +404,7 @@ class RelevanceAtK(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Rank, or several.
+        k: Rank, or a sequence of ranks.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -430,8 +430,8 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     Lower is better, in [0, 1]; 0 where every label is relevant.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         num_labels: L, or the number of labels of each bucket, (G,); None where scores tell.
 
     Returns:
@@ -467,7 +467,7 @@ class FallOutAtK(RowMeanMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -516,7 +516,7 @@ def r_precision(ranks: TargetRanks) -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
 
     Returns:
         Shape (...), float64.

@@ -63,7 +63,7 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
     ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         bins: Number of bins of equal width, closed at their lower end.
         kwargs: See :class:`TopKMetric`.
 

@@ -64,8 +64,8 @@ def propensity_scored_precision_at_k(
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         weights: Shape (L,), :func:`inverse_propensities`.
 
     Returns:
@@ -93,8 +93,8 @@ def propensity_scored_recall_at_k(
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         weights: Shape (L,), :func:`inverse_propensities`.
 
     Returns:
@@ -123,8 +123,8 @@ def propensity_scored_ndcg_at_k(
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
         weights: Shape (L,), :func:`inverse_propensities`.
         normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves them.
 
@@ -165,9 +165,9 @@ class _PropensityMetric(RatioMetric):
     """A ratio of sums weighted by inverse propensities.
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
-        num_train: Number of training rows, at least 3; left to ``bind`` if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
         a: A of the propensity model.
         b: B of the propensity model.
         weights: Shape (L,), the inverse propensities themselves, in [0, 2^32), instead of all that makes them.
@@ -255,9 +255,9 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
-        num_train: Number of training rows, at least 3; left to ``bind`` if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
         kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -286,9 +286,9 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
-        num_train: Number of training rows, at least 3; left to ``bind`` if not given.
+        k: Cut-off, or a sequence of cut-offs.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
         kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -317,10 +317,10 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several.
+        k: Cut-off, or a sequence of cut-offs.
         normalization: ``"normalized"`` divides each row by its unweighted ideal DCG first; ``"sum"`` does not.
-        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
-        num_train: Number of training rows, at least 3; left to ``bind`` if not given.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
         kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch

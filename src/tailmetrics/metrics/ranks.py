@@ -29,9 +29,9 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     Higher is better, in [0, 1]; 0 if there is none within the top k.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front; None for
-            everything retrieved, on dense scores all labels however deep the ranks.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off. None
+            reads everything retrieved: with dense scores all labels, whatever the depth of the ranking.
 
     Returns:
         Shape (...), float64.
@@ -59,7 +59,7 @@ class MRR(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several; None for the whole ranking, on dense scores all labels.
+        k: Cut-off, or a sequence of cut-offs. None reads the whole ranking: with dense scores, all labels.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -89,9 +89,9 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
-        k: Cut-off; or a tuple of several: the value then has an axis of them in front; None for
-            everything retrieved, on dense scores all labels however deep the ranks.
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off. None
+            reads everything retrieved: with dense scores all labels, whatever the depth of the ranking.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 
     Returns:
@@ -131,7 +131,7 @@ class MAP(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        k: Cut-off, or several; None for the whole ranking, on dense scores all labels.
+        k: Cut-off, or a sequence of cut-offs. None reads the whole ranking: with dense scores, all labels.
         denominator: ``"relevant"``, the number of relevant labels n; ``"attainable"``, min(k, n).
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
@@ -170,7 +170,7 @@ def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     Lower is better, from 1; ``NOT_RANKED`` if the list ends first, and for a row without a relevant label.
 
     Args:
-        ranks: Where the relevant labels stand in each list; lists have the axes (...).
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         min_recall: Recall to reach, in (0, 1].
 
     Returns:
