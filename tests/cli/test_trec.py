@@ -154,3 +154,13 @@ def test_training_that_counts_from_a_smaller_gain_is_told(given, evaluated, grad
     warnings = evaluated(*words, "--buckets", "quantiles:2", "--min-gain", 2, *more)["warnings"]
     said = "Training targets count from any gain above 0, targets from 2: --train-min-gain 2 counts both alike."
     assert (said in warnings) == is_said
+
+
+def test_the_two_swapped_are_told(tailmetrics, tmp_path):
+    """JSON holds numbers alone, which do not say whether they are grades or scores."""
+    for name, text in {"qrels": '{"q": {"a": 2, "b": 1}}', "run": '{"q": {"a": 0.5, "b": 0.25}}'}.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    words = ["--preds", tmp_path / "qrels.json", "--target", tmp_path / "run.json", "--metrics+=MRR", "--quiet"]
+    status, _, err = tailmetrics("evaluate", *words)
+    said = "qrels.json holds only whole numbers up to 2, as grades are, and run.json holds fractions"
+    assert (status, said in err) == (0, True)

@@ -55,6 +55,19 @@ def test_tables_and_dicts(form, batch_rows):
     assert len(guessed) == {"dicts": 0, "mixed": 1}.get(form, 2)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_two_swapped_are_told(form):
+    """Judgements first, as ranx and pytrec_eval take them; nothing is said of a run first, or of a run of whole scores."""
+    run, qrels = FORMS[form]
+    said = "holds only whole numbers up to 3, as grades are, and target holds fractions"
+    with pytest.warns(UserWarning, match=said):
+        report = tm.evaluate(qrels, run, metrics=metrics())
+    assert any(said in one for one in report.warnings)
+    popular = {query: {item: 100 * score for item, score in items.items()} for query, items in QRELS.items()}
+    for right in ((run, qrels), (QRELS, QRELS), (popular, RUN)):
+        assert not any("swapped" in one for one in tm.evaluate(*right, metrics=metrics()).warnings)
+
+
 def test_training_targets_tell_the_deciles():
     """Labels have their names; counts are those of training; the rarest decile is of labels that it showed once."""
     report = tm.evaluate(RUN, QRELS, train_target=TRAIN, metrics=[tm.RecallAtK(2)], labels=True)

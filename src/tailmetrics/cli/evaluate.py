@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,14 +37,13 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import notes_on_queries
+from tailmetrics.evaluation.data import note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
 from tailmetrics.io.labels import order_of_names
-from tailmetrics.io.rows import Ragged
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics.decisions import ThresholdMetric
@@ -175,7 +173,7 @@ def report_of(
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
     notes = [in_options(note) for note in report.notes]
-    for said in notes_on_queries(dataset, data.missing, preds, target):
+    for said in (*note_on_swapped(dataset, preds, target), *notes_on_queries(dataset, data.missing, preds, target)):
         warnings.warn(said, CommandWarning, stacklevel=2)  # the report has warnings too, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
@@ -275,17 +273,12 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     return kept
 
 
-FIRST_ROWS = 64
-"""Rows that are read to see whether they hold scores: the first may be empty."""
-
-
 def _scored(dataset: Dataset) -> bool:
     """Whether lists hold scores. Ranks, which are read as scores below 0, are none."""
     if dataset.preds.dense:
         return True
-    first = dataset.preds.all_batches(0, min(FIRST_ROWS, dataset.num_rows), FIRST_ROWS)
-    values = [rows.values for rows in first if isinstance(rows, Ragged) and rows.values is not None]
-    return any(bool(((some >= 0) | (some != some.round())).any()) for some in values)
+    values = dataset.preds.first_values()
+    return bool(((values >= 0) | (values != values.round())).any())
 
 
 # -- training labels ------------------------------------------------------------------------------------------------
@@ -349,11 +342,8 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
 
 def _note_lower_gains(collection: TopKCollection, train: TargetDataset) -> None:
     """Warn where training targets of the same scale count from a smaller gain than the targets."""
-    level = _largest_min_gain(collection)
-    first = train.target.all_batches(train.start, min(train.start + FIRST_ROWS, train.stop), FIRST_ROWS)
-    gains = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
-    known = np.concatenate([one.reshape(-1) for one in gains if one is not None] or [np.empty(0)])
-    if ((known > 0) & (known < level)).any() and (known >= level).any():
+    level, gains = _largest_min_gain(collection), train.target.first_values()
+    if ((gains > 0) & (gains < level)).any() and (gains >= level).any():
         said = f"Training targets count from any gain above 0, targets from {level:g}: "
         warnings.warn(f"{said}--train-min-gain {level:g} counts both alike.", CommandWarning, stacklevel=2)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from tailmetrics._arguments import shape_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, check_indexes, per_row
+from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.report.formatting import cut
 from tailmetrics.report.report import Report
 
@@ -252,6 +253,9 @@ def _of_tables(
     with catch_warnings(record=True) as guesses, _columns_are_renamed():
         simplefilter("always", DataFileNote)
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
+        swapped = note_on_swapped(dataset)
+    for said in swapped:
+        warn_outside(f"{CALLER}: {said}")
 
     def batches(size: int) -> Iterator[Part]:
         with _columns_are_renamed():
@@ -266,7 +270,7 @@ def _of_tables(
             for part in read_target(tables["train_target"], label_names=names):
                 train.update(part.target)
     notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
-    notes += notes_on_queries(dataset, missing)
+    notes += swapped + notes_on_queries(dataset, missing)
     cpu = torch.device("cpu")
     row_mask = of_rows(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
     mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
@@ -325,6 +329,24 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
         (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
     )
     return tuple(f"{number:,} {text}" for number, text in said if number)
+
+
+LARGEST_GRADE = 10
+"""Grades of relevance go to 3 or 4, ratings to 5 or 10. Whole scores, such as popularity, are mostly larger."""
+
+
+def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+    """Return that the two may be swapped, where predictions look like grades, and targets like scores."""
+    grades, scores = dataset.preds.first_values(), dataset.target.first_values()
+    # ranks are read as whole scores below 0
+    if not len(grades) or not 0 < grades.max() <= LARGEST_GRADE or bool((grades != grades.round()).any()):
+        return ()
+    if bool((scores == scores.round()).all()):
+        return ()
+    return (
+        f"{preds} holds only whole numbers up to {grades.max():g}, as grades are, and {target} holds fractions, as "
+        "scores are. If the two are swapped: predictions come first here, unlike in ranx and pytrec_eval.",
+    )
 
 
 def _check_columns(argument: str, value: Any) -> None:

@@ -147,6 +147,10 @@ UNKNOWN_HINT = (
 KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) that it has another name."
 
 
+FIRST_ROWS = 64
+"""Rows that are read to see what kind of values rows hold: the first may be empty."""
+
+
 class Source(ABC):
     """One file of rows, opened; no row has been read yet unless the class says so.
 
@@ -200,6 +204,12 @@ class Source(ABC):
         if first < stop:
             hint = "the file may be truncated or corrupt: write it again."
             raise DataFileError(self.path, f"ends after {first} rows, but declares {self.num_rows}", hint=hint)
+
+    def first_values(self) -> Array:
+        """Return the scores or gains of the first rows, shape (n,), which tell their scale; n is 0 without any."""
+        first = self.all_batches(0, min(FIRST_ROWS, self.num_rows), FIRST_ROWS)
+        found = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
+        return np.concatenate([np.empty(0), *(one.reshape(-1) for one in found if one is not None)])
 
     @property
     def files(self) -> Sequence[Source]:
