@@ -293,8 +293,9 @@ class TopKCollection(Mergeable, LoggedCollection):
             preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
             target: What is relevant, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
-            row_groups: Shape (N,), integers: the place of each row's group among the names, -1 for none.
-            row_weights: Shape (N,), numbers of at least 0, for the members that are ``weighted``.
+            row_groups: Shape (N,), integers: the index of each row's group in the names of the groups; -1 for a row
+                without a group.
+            row_weights: Shape (N,), weights of at least 0; read by the metrics with ``weighted=True``.
             indexes: Shape (n,), integers: the query of each document of flat queries.
         """
         if self._background is not None and not isinstance(preds, Ranking):

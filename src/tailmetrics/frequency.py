@@ -39,7 +39,7 @@ class LabelFrequency(ExactMetric):
 
     Args:
         num_labels: L.
-        validate_args: False skips the checks that read values; they make a GPU wait.
+        validate_args: False skips the checks of values in tensors, for which the CPU waits for the GPU.
         kwargs: See :class:`torchmetrics.Metric`.
 
     >>> frequency = LabelFrequency(num_labels=4)

@@ -313,7 +313,7 @@ class ConfiguredMetric(ExactMetric):
 
     @property
     def is_bound(self) -> bool:
-        """Whether nothing is left open that :meth:`bind` would have to complete."""
+        """Whether the metric has all that it needs, so that :meth:`bind` need not be called."""
         return not self._missing()
 
     def _missing(self) -> list[str]:
@@ -336,10 +336,10 @@ class ConfiguredMetric(ExactMetric):
         )
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Self:
-        """Complete what was left open: ``buckets="deciles"``, the number of labels, the training counts.
+        """Set what the constructor left open: ``buckets="deciles"``, the number of labels, the training counts.
 
-        Binding again, to other counts, needs a :meth:`reset` first. A ``LabelFrequency`` adds up the counts of all
-        processes: call this in every process.
+        To bind to other counts, call :meth:`reset` first. A ``LabelFrequency`` adds up the counts of all processes, so
+        call ``bind`` in every process.
 
         Args:
             frequency: Training counts, or buckets.
@@ -395,7 +395,7 @@ class ConfiguredMetric(ExactMetric):
 
     @once
     def ks(self) -> tuple[int, ...]:
-        """The cut-offs, with a number beyond any rank for None."""
+        """The cut-offs; None becomes a number larger than any rank."""
         return tuple(EVERYTHING if k is None else k for k in self.cutoffs)
 
 

@@ -49,7 +49,7 @@ class LabelArguments(RelevanceArguments, total=False):
 
 
 class LabelValues(TopKMetric):
-    """A metric that has a value for each label with ``average="none"``, which has no key and is no scalar."""
+    """A metric that with ``average="none"`` returns a vector, one value per label; this vector has no key."""
 
     average: Average
 
@@ -85,22 +85,22 @@ class LabelValues(TopKMetric):
 
 
 class LabelAveragedMetric(LabelValues, TieAwareMetric):
-    """A metric that is a ratio of counts, of a row (``average="samples"``), of all rows, or of each label.
+    """A ratio of counts: of each row (``average="samples"``), of all rows, or of each label.
 
-    Averages over labels count the predictions of every row, within buckets too: their values are those of scikit-learn
-    on the columns of the bucket. With ``empty_target_action="skip"`` a row without a relevant label, within buckets
-    without one of the bucket, adds nothing, its wrong predictions included; the key then says ``skip``.
+    Averages over labels count the predictions of every row, also within buckets: the values are those of scikit-learn
+    on the columns of the bucket. With ``empty_target_action="skip"``, a row without a relevant label (of the bucket)
+    adds nothing, not even its wrong predictions; the key then contains ``skip``.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
         average: ``"samples"``, the mean over rows; ``"micro"``, the ratio of the sums over all labels; ``"macro"``,
             the mean over labels; ``"weighted"``, that mean weighted by support; ``"none"``, the value of each label.
-        denominator: What a precision divides by: ``"predicted"``, the labels there are among the top k; ``"k"``, k
-            even where a list is shorter.
-        labels: Over which labels ``average="macro"`` is a mean: ``"present"`` in the targets, ``"union"`` of those
-            and the predicted ones, ``"all"``.
-        macro: What ``average="macro"`` of an F-score is: None, the mean of the labels' F-scores; ``"of_averages"``,
-            the F-score of their mean precision and mean recall, as medical coding reports it.
+        denominator: What precision divides by: ``"predicted"``, the number of labels in the top k; ``"k"``, always k,
+            also if a list is shorter.
+        labels: The labels over which ``average="macro"`` takes the mean: ``"present"``, those in the targets;
+            ``"union"``, those in the targets or the predictions; ``"all"``, all labels.
+        macro: How ``average="macro"`` of an F-score is computed: None, the mean of the labels' F-scores;
+            ``"of_averages"``, the F-score of their mean precision and mean recall, as medical coding reports it.
         kwargs: See :class:`RelevanceMetric`.
     """
 
@@ -337,14 +337,14 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
     # values per label
 
     def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
-        """Return what is kept of support, predictions and true positives of each label, and its value, over all rows.
+        """Return support, predictions, true positives and value of each label over all rows, as far as they are kept.
 
-        With ``average="none"`` all of them are kept, else those that the average reads. Shape (L,) each.
+        With ``average="none"`` all counts are kept, otherwise only those that the average reads. Shape (L,) each.
 
-        They are those of all processes: call this in every process.
+        Counts are summed over all processes: call ``per_label`` in every process.
 
         Args:
-            several: Whether counts that depend on a cut-off have it in their names even where there is one.
+            several: Whether the names of counts include the cut-off even if there is only one.
             zero_division: The value that divides by 0, such as the recall of a label with support 0.
 
         Raises:

@@ -81,26 +81,27 @@ class QueriesSeen:
 class TopKMetric(ConfiguredMetric):
     """A metric of ranked labels, overall or by bucket.
 
-    A batch is ranked (once for all metrics, in a :class:`tailmetrics.TopKCollection`), what it adds to the states is
-    computed, and only then are the states touched: after an error everything is as before. States are whole numbers,
-    so that results do not depend on batch size, order or number of processes.
+    ``update`` ranks a batch (once for all metrics of a :class:`tailmetrics.TopKCollection`), computes what the batch
+    adds, and changes the states last: after an error, the states are as before. States are whole numbers, so results do
+    not depend on batch size, order or number of processes.
 
     ``update`` takes ``preds`` as scores (N, L), ranked ids (N, K), a pair of scores and ids (N, C) or CSR (N, L), and
     ``target`` as class indices (N,), padded label ids (N, M), multi-hot or gains (N, L) or CSR (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
-        num_labels: Number of labels L, if neither buckets nor data say it.
+        buckets: Label buckets, or a text such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``, from
+            which :meth:`bind` makes the buckets.
+        num_labels: Number of labels L; needed only if neither the buckets nor ``preds`` show it.
         row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
             value is computed over all rows and over the rows of each group.
         weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
-        duplicates: ``"error"`` refuses ids that stand twice in a row of ``preds``; ``"first"`` counts the later
-            places as misses.
-        ignore_index: Rows with this label in ``target`` do not count, such as the -100 of language models.
-        min_gain: The least gain of a label that counts as relevant; None for any above 0.
-        name: Replaces the key under which :meth:`scalars` lists the value.
-        validate_args: False skips the checks that read values; they make a GPU wait.
+        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
+            counts the first place, and the later places are misses.
+        ignore_index: Rows with this label in ``target`` do not count; language models use -100.
+        min_gain: Smallest gain with which a label is relevant; None: every label with a gain above 0 is relevant.
+        name: Key of the value in :meth:`scalars`, in place of the usual key.
+        validate_args: False skips the checks of values in tensors, for which the CPU waits for the GPU.
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
@@ -211,7 +212,7 @@ class TopKMetric(ConfiguredMetric):
         return self.in_registry and bool(self._defaults)
 
     def persistent(self, mode: bool = False) -> None:
-        """Say whether states go into the ``state_dict``, also those that :meth:`bind` is still to make."""
+        """Set whether ``state_dict`` includes the states, also the states that :meth:`bind` makes later."""
         self._keep_states = mode
         super().persistent(mode)
 
@@ -239,11 +240,11 @@ class TopKMetric(ConfiguredMetric):
             preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
             target: What is relevant, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
-            row_groups: Shape (N,), integers: the place of each row's group among the names that the metric was given,
-                -1 for a row that counts only overall.
-            row_weights: Shape (N,), numbers of at least 0, of a metric that is ``weighted``.
-            indexes: Shape (n,), integers: the query of each document, where ``preds`` and ``target`` are documents one
-                below the other, as in :meth:`Ranking.from_flat`. Each query is a row; all its documents stand in one
+            row_groups: Shape (N,), integers: the index of each row's group in the names that the metric was given; -1
+                for a row that counts only overall.
+            row_weights: Shape (N,), weights of at least 0; only for a metric with ``weighted=True``.
+            indexes: Shape (n,), integers: the query of each document, if ``preds`` and ``target`` have one entry per
+                document, as in :meth:`Ranking.from_flat`. Each query is a row. All documents of a query must be in one
                 update.
 
         Raises:
@@ -299,7 +300,7 @@ class TopKMetric(ConfiguredMetric):
         """Warn if scores look like what the metric does not read."""
 
     def prepare(self, ranking: Ranking) -> Prepared:
-        """Return what a batch would add, for a later ``update(prepared)``; nothing is changed.
+        """Return what a batch would add to the states, without changing them; ``update(prepared)`` adds it later.
 
         Raises:
             ValueError: If the metric cannot read the ranking.
@@ -488,10 +489,11 @@ class TopKMetric(ConfiguredMetric):
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.
 
-        Of a ratio of sums it is what a row adds to numerator and denominator, shape (N,) each.
+        For a ratio of sums, the value is a pair: what the row adds to the numerator and to the denominator, shape (N,)
+        each.
 
         Raises:
-            ValueError: With an average over labels, which is no sum over rows.
+            ValueError: If the metric averages over labels: such a value is no sum over rows.
         """
         self._check(ranking)
         found = self._of_rows(ranking)
@@ -515,7 +517,7 @@ class TopKMetric(ConfiguredMetric):
         return dict(zip(keys, value.reshape(-1).unbind(), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot a value of ``compute`` or ``forward``, by bucket as bars from head to tail, or several over steps.
+        """Plot a value of ``compute`` or ``forward`` (bars from head to tail with buckets), or several values over steps.
 
         Args:
             val: The value, or a sequence of values; None plots ``compute()``.

@@ -104,22 +104,23 @@ class RelevanceArguments(TopKArguments, total=False):
 
 
 class RelevanceMetric(TopKMetric):
-    """A metric that compares what is ranked with what is relevant: it has a scope, and rows without anything relevant.
+    """Base of metrics that compare the ranked labels of each row with its relevant labels.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
-        scope: ``"bucket"``: the row's top ``depth`` list is cut to the bucket's labels, then the top k of that.
-            ``"global"``: the row's overall top k, in which only the bucket's labels count as relevant.
+        buckets: Label buckets, or a text such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``, from
+            which :meth:`bind` makes the buckets.
+        scope: ``"bucket"`` reads the row's top ``depth`` list, keeps only the bucket's labels, and takes the top k of
+            these. ``"global"`` takes the row's overall top k, in which only the bucket's labels count as relevant.
         average: ``"samples"``, the mean over rows. Precision, recall and F1 also take ``"micro"``, ``"macro"``,
             ``"weighted"`` and ``"none"``.
-        depth: How much of a list ``scope="bucket"`` reads.
-        empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
-            ``"error"`` refuses it. None is ``"neg"`` overall, but ``"skip"`` for ``CrossEntropy`` and ``KForRecall``;
-            within buckets it is ``"skip"`` for the mean over rows and ``"neg"`` for averages over labels, in which
-            every row counts.
-        ties: How labels of one score are ranked: ``"id"``, the lower id first, as a list shows them; ``"expected"``,
-            the mean over all their orders; ``"worst"`` and ``"best"``, the relevant ones behind or before the others.
+        depth: Number of labels of a list, best first, that ``scope="bucket"`` reads.
+        empty_target_action: Value of a row without a relevant label: ``"neg"`` is 0, ``"pos"`` is 1; with ``"skip"``
+            the row does not count; ``"error"`` raises an error. None means ``"neg"`` overall, but ``"skip"`` for
+            ``CrossEntropy`` and ``KForRecall``; within buckets, None means ``"skip"`` for the mean over rows and
+            ``"neg"`` for averages over labels, in which every row counts.
+        ties: How labels of equal score are ranked: ``"id"``, the lower id first, as in a list; ``"expected"``, the mean
+            value over all orders of these labels; ``"worst"``, relevant labels last; ``"best"``, relevant labels first.
         kwargs: See :class:`TopKMetric`. ``min_gain`` says what is relevant; CG, DCG and nDCG keep all gains, as in
             trec_eval.
     """
@@ -402,7 +403,7 @@ def row_value(formula: Callable[..., Tensor], *reads: str) -> Any:
 
 
 class RowMeanMetric(RelevanceMetric):
-    """The mean over rows of a value per row; a new metric states the formula of that value."""
+    """Mean over rows of one value per row; a new metric defines the formula of that value."""
 
     fixed_point: FixedPoint = UNIT
     reads_counts_alone: ClassVar[bool] = True
@@ -476,9 +477,9 @@ class TieAwareMetric(RowMeanMetric):
 
 
 class ScoreMetric(RowMeanMetric):
-    """A metric of scores themselves, not of ranks: depth and ties mean nothing to it.
+    """A metric that reads scores, not ranks: ``depth`` and ``ties`` have no effect.
 
-    By bucket it reads the relevant labels of each bucket.
+    With buckets, it reads the relevant labels of each bucket.
     """
 
     tie_rules: ClassVar[tuple[Ties, ...]] = ("id",)
@@ -500,7 +501,7 @@ class ScoreMetric(RowMeanMetric):
 
 
 class RatioMetric(RelevanceMetric):
-    """A sum over rows divided by another: the ratio of means, not the mean of ratios."""
+    """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios."""
 
     empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "skip", "error")
     fixed_point: FixedPoint = REAL

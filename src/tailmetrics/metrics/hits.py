@@ -27,7 +27,8 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
+        denominator: What the hits are divided by: ``"predicted"``, m_k, the number of labels in the top k of the list;
+            ``"k"``, always k, also if the list is shorter.
 
     Returns:
         Shape (...), float64.
@@ -47,13 +48,14 @@ class PrecisionAtK(LabelAveragedMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when each of the k places is seen, and a wrong label in one of them costs the same.
+    Use it when users see all k places, and a wrong label costs the same in each place.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        denominator: ``"predicted"``, the labels there are among the top k; ``"k"``, k even for shorter lists.
+        denominator: What the hits are divided by: ``"predicted"``, the number of labels in the top k; ``"k"``, always
+            k, also if the list is shorter.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -70,7 +72,7 @@ class PrecisionAtK(LabelAveragedMetric):
 
     @once
     def fixed_point(self) -> FixedPoint:
-        """How values are written: h_k as it is where k divides it, else h_k / m_k."""
+        """How the state stores a value: as the whole number h_k if k is the denominator, else as h_k / m_k."""
         return COUNT if self._counts_hits else UNIT
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
@@ -108,7 +110,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 @formula
 def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Hits among the top k, divided by the most that are possible there: h_k / min(k, n).
+    """Hits among the top k, divided by the largest possible number of hits: h_k / min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
@@ -134,7 +136,7 @@ class RecallAtK(LabelAveragedMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when a missed label costs, and the list goes to a second stage or a patient reader.
+    Use it when a missed label is costly, and a second stage or a patient reader reads the whole list.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -159,11 +161,11 @@ class RecallAtK(LabelAveragedMetric):
 
 @final
 class NormalizedRecallAtK(TieAwareMetric):
-    """Hits among the top k, divided by the most that are possible there: min(k, n).
+    """Hits among the top k, divided by the largest possible number of hits: min(k, n).
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when rows may have more than k relevant labels: recall could not reach 1 there.
+    Use it when rows may have more than k relevant labels, so that their recall could not reach 1.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -214,7 +216,7 @@ class F1AtK(LabelAveragedMetric):
     Higher is better, in [0, 1]; NaN before the first row. ``F1AtK(k=1, average="weighted")`` on class-index targets
     is the weighted F1 of classification.
 
-    Use it when finding labels and showing few wrong ones weigh the same, and one number is asked for.
+    Use it when you want one number in which missed labels and wrong labels weigh the same.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -237,15 +239,15 @@ class F1AtK(LabelAveragedMetric):
 
 @formula
 def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
-    """Harmonic mean of precision and recall, recall weighing beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
+    """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        beta: How many times as much recall counts as precision, above 0.
-        denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, k even for shorter lists.
+        beta: How many times more important recall is than precision, above 0.
+        denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, always k, also if the list is shorter.
 
     Returns:
         Shape (...), float64.
@@ -262,7 +264,7 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
 
 @final
 class FBetaAtK(LabelAveragedMetric):
-    """Harmonic mean of precision and recall at k in which recall weighs beta^2.
+    """Harmonic mean of precision and recall at k in which recall has weight beta^2.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
@@ -272,7 +274,7 @@ class FBetaAtK(LabelAveragedMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        beta: How many times as much recall counts as precision, above 0; 1 is F1.
+        beta: How many times more important recall is than precision, above 0; 1 is F1.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -367,11 +369,11 @@ class HitRateAtK(TieAwareMetric):
 
 @final
 class AccuracyAtK(TieAwareMetric):
-    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` as classification calls it.
+    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` under its name in classification.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when each row has one class, as in classification: k=1 is its accuracy.
+    Use it when each row has one class, as in classification: with k=1 the value is the usual accuracy.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -399,7 +401,7 @@ class RelevanceAtK(TieAwareMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when a place in the list matters by itself, such as the one that is shown largest.
+    Use it when one place in the list matters most, such as the place that is shown largest.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -432,13 +434,13 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        num_labels: L, or the number of labels of each bucket, (G,); None where scores tell.
+        num_labels: Number of labels L, or that of each bucket, shape (G,); None reads it from the scores.
 
     Returns:
         Shape (...), float64.
 
     Raises:
-        ValueError: If nothing tells the number of labels.
+        ValueError: If neither ``num_labels`` nor the scores give the number of labels.
 
     >>> import torch
     >>> float(fall_out_at_k(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0]]), k=2))
@@ -458,9 +460,10 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 class FallOutAtK(RowMeanMetric):
     """Share of the irrelevant labels that is among the top k.
 
-    Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` says what a row counts if every label
-    (of the bucket) is relevant: as in TorchMetrics the default is ``"pos"``, which is 1; within buckets it is
-    ``"skip"``. A row without a relevant label counts its own fall-out. A list that shows a label twice is refused.
+    Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` sets the value of a row in which every
+    label (of the bucket) is relevant. The default is ``"pos"``, which is 1, as in TorchMetrics; within buckets it is
+    ``"skip"``. A row without a relevant label counts with its fall-out. A list that shows a label twice raises an
+    error.
 
     Use it when showing a wrong label has a cost of its own, as in screening.
 

@@ -52,11 +52,12 @@ class _SoftmaxMetric(TopKMetric):
 
 @final
 class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
-    """Expected calibration error: the mean difference, over bins of probability, of share right and mean probability.
+    """Expected calibration error: the weighted mean over probability bins of |accuracy - mean probability|.
 
-    Lower is better, in [0, 1]; NaN when nothing is shown. Probabilities are the softmax of a row's scores over all
-    labels: of probabilities, pass the logarithm. What is binned are the labels among the top k. By bucket these are the
-    predicted labels of the bucket: a row counts where its prediction is, not where its class is.
+    Lower is better, in [0, 1]; NaN when nothing is shown. The probabilities are the softmax of a row's scores over all
+    labels; if ``preds`` are probabilities, pass their logarithm. The labels among the top k go into bins by their
+    probability. With buckets, a prediction counts in the bucket of the predicted label, not in the bucket of the
+    relevant label.
 
     Use it when scores are read as probabilities, such as a confidence beside a suggestion.
 
@@ -64,7 +65,7 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        bins: Number of bins of equal width, closed at their lower end.
+        bins: Number of bins of equal width; each bin includes its lower end.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -127,13 +128,13 @@ def _edges(bins: int) -> Tensor:
 
 @formula
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
-    """-log softmax(scores)[label], natural log over all L labels; the mean over a row's relevant labels.
+    """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural log, softmax over all L labels.
 
-    Lower is better, in [0, inf]; inf where a relevant label scores -inf, 0 without a relevant label.
+    Lower is better, in [0, inf]; inf if the score of a relevant label is -inf, 0 without a relevant label.
 
     Args:
-        ranking: Made from dense scores.
-        buckets: Take the mean over the relevant labels of each of G buckets instead.
+        ranking: A ranking of dense scores.
+        buckets: If given, the mean is taken over the relevant labels of each of G buckets.
 
     Returns:
         Shape (N,), or (N, G) with buckets; float64.
@@ -162,12 +163,12 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
 class CrossEntropy(_SoftmaxMetric, ScoreMetric):
     """Mean over rows of the cross-entropy of the relevant labels under the softmax of dense scores.
 
-    Lower is better, in [0, inf]; NaN before the first row. A row without a relevant label is left out, as a padded
-    token is: counted as 0 it would be a row of which the model is certain and right.
+    Lower is better, in [0, inf]; NaN before the first row. A row without a relevant label, such as a padded token, is
+    left out: the value 0 would mean that the model is certain and right.
 
-    Use it when probabilities are what the model is trained for, or are used as such.
+    Use it when the model is trained for probabilities, or when its probabilities are used.
 
-    Scores are logits: probabilities are their softmax. Of probabilities, pass the logarithm.
+    Scores are logits: the metric takes their softmax. If ``preds`` are probabilities, pass their logarithm.
 
     ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 

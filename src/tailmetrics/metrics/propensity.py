@@ -33,9 +33,9 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
 
     Args:
         label_counts: Shape (L,), training counts N_l.
-        num_train: Number of training rows N, at least 3: below, ln N - 1 is negative.
-        a: A.
-        b: B.
+        num_train: Number of training rows N, at least 3; with fewer rows, ln N - 1 is negative.
+        a: The constant A of the formula.
+        b: The constant B of the formula.
 
     Returns:
         Shape (L,), float64.
@@ -59,17 +59,18 @@ def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tens
 def propensity_scored_precision_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sum of inverse propensities of the hits over k, and the best value attainable.
+    """Sum of the inverse propensities of the hits, divided by k, and the largest attainable value of this sum.
 
     Higher is better; 0 without a relevant label.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        weights: Shape (L,), :func:`inverse_propensities`.
+        weights: Shape (L,), as :func:`inverse_propensities` returns them.
 
     Returns:
-        Two of shape (...), float64; the metric is the ratio of their sums over rows.
+        Two tensors of shape (...), float64; the metric is the sum of the first over the rows, divided by that of the
+        second.
 
     >>> import torch
     >>> weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
@@ -88,17 +89,18 @@ def propensity_scored_precision_at_k(
 def propensity_scored_recall_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sum of inverse propensities of the hits, and of all relevant labels.
+    """Sum of the inverse propensities of the hits, and the same sum over all relevant labels.
 
     Higher is better; 0 without a relevant label.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        weights: Shape (L,), :func:`inverse_propensities`.
+        weights: Shape (L,), as :func:`inverse_propensities` returns them.
 
     Returns:
-        Two of shape (...), float64; the metric is the ratio of their sums over rows.
+        Two tensors of shape (...), float64; the metric is the sum of the first over the rows, divided by that of the
+        second.
 
     >>> import torch
     >>> weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
@@ -118,18 +120,19 @@ def propensity_scored_recall_at_k(
 def propensity_scored_ndcg_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor, normalization: Normalization = "normalized"
 ) -> tuple[Tensor, Tensor]:
-    """Discounted sum of inverse propensities of the hits, and the best value attainable.
+    """Discounted sum of the inverse propensities of the hits, and the largest attainable value of this sum.
 
     Higher is better; 0 without a relevant label.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        weights: Shape (L,), :func:`inverse_propensities`.
-        normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves them.
+        weights: Shape (L,), as :func:`inverse_propensities` returns them.
+        normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves both unchanged.
 
     Returns:
-        Two of shape (...), float64; the metric is the ratio of their sums over rows.
+        Two tensors of shape (...), float64; the metric is the sum of the first over the rows, divided by that of the
+        second.
 
     >>> import torch
     >>> weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
@@ -246,11 +249,11 @@ class _PropensityMetric(RatioMetric):
 
 @final
 class PropensityScoredPrecisionAtK(_PropensityMetric):
-    """Precision at k with hits weighted by inverse propensity, divided by the best attainable: a ratio of means.
+    """Precision at k, hits weighted by inverse propensity, divided by its largest attainable value: a ratio of means.
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 
-    Use it when targets miss rare labels more often, as in extreme classification, whose papers report it.
+    Use it when targets miss rare labels more often than frequent labels, as in extreme classification.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -281,7 +284,7 @@ class PropensityScoredRecallAtK(_PropensityMetric):
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 
-    Use it when targets miss rare labels more often, and what is missed counts.
+    Use it when targets miss rare labels more often than frequent labels, and a missed label is costly.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -308,11 +311,11 @@ class PropensityScoredRecallAtK(_PropensityMetric):
 
 @final
 class PropensityScoredNDCGAtK(_PropensityMetric):
-    """nDCG at k with hits weighted by inverse propensity, divided by the best attainable: a ratio of means.
+    """nDCG at k, hits weighted by inverse propensity, divided by its largest attainable value: a ratio of means.
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 
-    Use it when targets miss rare labels more often, and early ranks count more.
+    Use it when targets miss rare labels more often than frequent labels, and early ranks count more.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 

@@ -84,7 +84,7 @@ HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
 
 @formula
 def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: HitsDenominator = "relevant") -> Tensor:
-    """Sum over the hits j within the top k of h_j / j, divided by n or by min(k, n).
+    """Sum of h_j / j over the ranks j of the hits within the top k, divided by n or by min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
@@ -92,7 +92,8 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off. None
             reads everything retrieved: with dense scores all labels, whatever the depth of the ranking.
-        denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
+        denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the largest possible number of hits within the top
+            k.
 
     Returns:
         Shape (...), float64.
@@ -122,17 +123,18 @@ def _numbers(size: int) -> Tensor:
 
 @final
 class MAP(TieAwareMetric):
-    """Mean over rows of the average precision: of the precision at the rank of each relevant label.
+    """Mean over rows of average precision, which is the mean precision at the ranks of the relevant labels.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when all relevant labels count, the earlier the better, and gains are 0 and 1.
+    Use it when all relevant labels should stand early, and each label is either relevant or not.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs. None reads the whole ranking: with dense scores, all labels.
-        denominator: ``"relevant"``, the number of relevant labels n; ``"attainable"``, min(k, n).
+        denominator: What the sum of precisions is divided by: ``"relevant"``, the number of relevant labels n;
+            ``"attainable"``, min(k, n).
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -167,7 +169,8 @@ RowStatistic: TypeAlias = Literal["median", "mean"]
 def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     """Smallest k with h_k / n >= min_recall.
 
-    Lower is better, from 1; ``NOT_RANKED`` if the list ends first, and for a row without a relevant label.
+    Lower is better, from 1; ``NOT_RANKED`` if the list ends before the recall is reached, and for a row without a
+    relevant label.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
@@ -199,21 +202,22 @@ def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
 
 @final
 class KForRecall(RelevanceMetric):
-    """How many predictions it takes to find ``min_recall`` of the relevant labels, median or mean over rows.
+    """Number of predictions needed to find the share ``min_recall`` of the relevant labels; median or mean over rows.
 
-    Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label. Rows without one are
-    always skipped.
+    Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label. Rows without a
+    relevant label are always skipped.
 
-    Use it when the length of the list is still to be chosen: it answers in numbers of suggestions.
+    Use it when you choose the length of a list: the value is a number of suggestions.
     A median of 9 says that half of the rows need 9 or fewer.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        min_recall: Recall to reach in a row, in (0, 1]. With one relevant label per row it makes no difference.
-        statistic: ``"median"``, the middle row (the mean of the two middle ones), or ``"mean"``.
-        miss_value: What a row counts whose list of ``depth`` labels ends before; None for half the number of labels
-            (of all labels, not of the bucket's). A miss can thus cost less than a late hit.
+        min_recall: Recall to reach in a row, in (0, 1]. With one relevant label per row, every choice gives the same
+            value.
+        statistic: ``"median"``, the value of the middle row (or the mean of the two middle rows), or ``"mean"``.
+        miss_value: Value of a row whose list of ``depth`` labels ends before the recall is reached; None is half the
+            number of all labels, also within buckets. A miss can thus cost less than a late hit.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -313,7 +317,7 @@ class KForRecall(RelevanceMetric):
         return self.num_labels or ranking.num_labels or 0
 
     def compute(self) -> Tensor:
-        """Return the value over all batches and processes, as every metric does, and note the rows that miss."""
+        """Return the value over all batches and processes, and note which share of rows does not reach the recall."""
         found = super().compute()
         states = {name: self._state(name)[0] for name in self._names}
         vars(self)["_missed"] = (
