@@ -69,15 +69,16 @@ class Mergeable(ABC):
         return [part._states_held() for part in self._parts().values()]
 
     def merge_state(self, incoming_state: Any) -> None:
-        """Add the states of another object of the same arguments, which may have counted in another process.
+        """Add the states of another object with the same arguments, which may come from another process.
 
         Args:
             incoming_state: A metric, or a collection of the same metrics in the same order; or, for a metric, the
                 ``metric_state`` of another one.
 
         Raises:
-            TypeError: If it is neither.
-            ValueError: If it is of other arguments, buckets or counts; the message says of which. Nothing is changed.
+            TypeError: If ``incoming_state`` is neither.
+            ValueError: If it has other arguments, buckets or counts; the message names the difference. Nothing is
+                changed.
         """
         caller, parts = f"{type(self).__name__}.merge_state", self._parts()
         self._check_own("merge_state")
@@ -105,10 +106,10 @@ class Mergeable(ABC):
         self._share_again()
 
     def state_bytes(self) -> bytes:
-        """Return the states of this process as bytes, for :meth:`load_state_bytes` of an object of the same arguments.
+        """Return the states of this process as bytes; an object with the same arguments can load them.
 
-        They hold no tables of buckets or counts, only digests that tell whether the reader has the same ones: some
-        kilobytes at any number of labels, unless a metric counts labels.
+        The bytes hold no tables of buckets or counts, only digests, by which the reader checks that its tables are the
+        same. They take some kilobytes whatever the number of labels, unless a metric counts labels.
 
         Raises:
             ValueError: Before :meth:`bind` has completed the metrics.
@@ -120,11 +121,12 @@ class Mergeable(ABC):
         """Replace the states by those that :meth:`state_bytes` returned on another machine.
 
         Args:
-            data: Bytes of an object of the same arguments, buckets and counts.
+            data: Bytes of an object with the same arguments, buckets and counts.
 
         Raises:
             TypeError: If ``data`` is not bytes.
-            ValueError: If they are damaged, or of other arguments; the message says of which. Nothing is changed.
+            ValueError: If the bytes are damaged, or belong to other arguments; the message names the difference.
+                Nothing is changed.
         """
         self._check_states("load_state_bytes")
         self._check_own("load_state_bytes")
@@ -165,7 +167,7 @@ def _waiting(method: Callable[..., Any]) -> Any:
 
 
 class ExactMetric(Mergeable, Metric):
-    """What TorchMetrics would lose or change, kept: see each method. States are integer tensors, 0 at first."""
+    """A metric that keeps what TorchMetrics would lose or change; each method says what. States start at integer 0."""
 
     __signature__ = ClassSignature()
     _described: ClassVar[dict[str, str]] = {}
@@ -285,7 +287,7 @@ class ExactMetric(Mergeable, Metric):
     # what is sent
 
     def settings(self) -> dict[str, Any]:
-        """Return the value of every argument that numbers depend on, by name; what ``bind`` completed included."""
+        """Return by name every argument that the numbers depend on, also those that ``bind`` has set."""
         values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
         values |= {name: vars(self)[name] for name in values if name in vars(self)}
         return {name: value for name, value in values.items() if name not in PRESENTATION}

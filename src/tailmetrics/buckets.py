@@ -21,8 +21,8 @@ EqualCounts: TypeAlias = Literal["split", "together"]
 class LabelBuckets:
     """An assignment of every label to one bucket, head first; immutable, shared by any number of metrics.
 
-    Made by :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds` or :meth:`from_assignment`. Copies of a metric
-    share it, and each device holds one table of it, however many metrics use it.
+    Made by :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds` or :meth:`from_assignment`. Copies of a metric share
+    one object, and each device holds one table of the buckets for all metrics.
 
     Attributes:
         assignment: Shape (L,), int64; the bucket of each label, an index into ``names``.
@@ -56,7 +56,7 @@ class LabelBuckets:
 
     @classmethod
     def deciles(cls, counts: Any) -> LabelBuckets:
-        """Return ten buckets of about a tenth of the label occurrences each, and ``unseen``.
+        """Return ten buckets, each with about a tenth of the label occurrences, and ``unseen``.
 
         ``decile_10`` holds the most frequent labels, ``decile_1`` the rarest.
 
@@ -69,14 +69,15 @@ class LabelBuckets:
     def quantiles(cls, counts: Any, n: int, by: QuantileBy = "mass", ties: EqualCounts = "split") -> LabelBuckets:
         """Return ``n`` buckets of about equal size, and ``unseen`` for labels that never occur.
 
-        Labels are walked from most to least frequent (equal counts: lower id first). When a bucket opens, let R be
-        the mass not yet placed and b the buckets left, itself included; it closes once its mass m has m·b >= R. So
-        no bucket is empty while labels last, even where one label alone holds more than its share.
+        Labels are placed from the most to the least frequent one (equal counts: lower id first). When a bucket opens, R
+        is the mass of the labels not yet placed, and b the number of buckets left, this bucket included. The bucket
+        closes as soon as its mass m has m·b >= R. So no bucket is empty as long as labels remain, even if one label
+        holds more than the share of a bucket.
 
         Args:
             counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
             n: Number of buckets.
-            by: ``"mass"``, a label weighs its count; ``"labels"``, every seen label weighs 1.
+            by: What is equal in size: ``"mass"``, the sum of the counts; ``"labels"``, the number of seen labels.
             ties: ``"split"``: a boundary may fall between labels of equal count; their ids then decide on which side
                 they are, and :meth:`labels_by_id` counts them. ``"together"`` moves the boundary behind them.
         """
@@ -105,7 +106,7 @@ class LabelBuckets:
 
     @classmethod
     def thresholds(cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
-        """Return one bucket per edge: a label belongs to the last edge that its count reaches.
+        """Return one bucket per edge: a label belongs to the largest edge that its count reaches.
 
         Seen labels that reach no edge share a bucket below the first one; labels never seen are ``unseen``.
 
@@ -268,7 +269,7 @@ The names of the buckets depend on these arguments only, so metrics can name sta
 
 
 def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuckets:
-    """Return buckets as a text names them, such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
+    """Return the buckets that a text names, such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
 
     Args:
         kind: The name of a method of :class:`LabelBuckets`, and its arguments, each behind a colon:

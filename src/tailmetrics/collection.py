@@ -48,26 +48,27 @@ UNSEEN = "unseen"
 class TopKCollection(Mergeable, LoggedCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
-    ``compute()`` is a flat dict of scalars, and Lightning's ``self.log_dict(collection)`` logs each of them; keys are
-    unique by construction. An update touches no metric unless it succeeds for all.
+    ``compute()`` returns a flat dict of scalars with unique keys; Lightning's ``self.log_dict(collection)`` logs each
+    scalar. If ``update`` fails for one metric, it changes no metric.
 
     Args:
         metrics: Metrics of this library, as a list or as a dict. The names of a dict replace the keys of its metrics:
             ``{"p": PrecisionAtK([1, 5])}`` has the keys ``p@1`` and ``p@5``. A name must not contain ".".
-        prefix: Put in front of every key.
-        postfix: Put behind every key.
-        row_groups: Names of groups of rows for every member that has none of its own.
-        duplicates: What happens where ids or candidates name a label twice, for every member that does not say so.
-        ignore_index: Rows with this label in ``target`` do not count, for every member that does not say so.
-        background: Whether ``update`` returns at once, and a thread adds the batches, to the same bits. Everything that
-            reads or changes states waits for it. A batch that cannot be added is told in the next call, by its number.
-            Do not change the tensors of a batch in place before values are read: that is refused.
+        prefix: Text in front of every key.
+        postfix: Text behind every key.
+        row_groups: Names of groups of rows, for every metric that has no names of its own.
+        duplicates: What happens if a row of ids or candidates holds a label twice, for every metric that does not set
+            it.
+        ignore_index: Rows with this label in ``target`` do not count, for every metric that does not set it.
+        background: Whether ``update`` returns at once and a thread adds the batches; values have the same bits. Calls that
+            read or change states wait for the thread. If a batch cannot be added, the next call raises the error with
+            the number of the batch. A batch must not be changed in place before values are read: that is an error.
         references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
             ``"attainable"``.
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
-        ValueError: If two members have one key, or read repeated ids in different ways.
+        ValueError: If two metrics have the same key, or read repeated ids in different ways.
 
     >>> import torch
     >>> from tailmetrics import PrecisionAtK, RecallAtK
@@ -139,12 +140,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         return found.with_references(self._references)
 
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
-        """Accumulate these references from now on, as if the collection had been made with them; return itself."""
+        """Accumulate these references from now on, like the argument ``references``; return the collection."""
         self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
         return self._with_twins()
 
     def with_orders(self) -> TopKCollection:
-        """Accumulate from now on what :meth:`orders` returns; return itself."""
+        """Accumulate from now on what :meth:`orders` returns; return the collection."""
         self._orders = ORDERS
         return self._with_twins()
 
@@ -178,7 +179,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             )
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
-        """Refuse: members are checked against one another, and share states, from the start."""
+        """Raise an error: pass all metrics to the constructor, which lets them share states."""
         if metrics or additional_metrics:
             raise TypeError("TopKCollection: members cannot be added later; make a new collection of all of them.")
 
@@ -205,9 +206,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._init_compute_groups()
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:
-        """Complete what members left open, such as ``buckets="deciles"``; all of them share one table.
+        """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
 
-        A ``LabelFrequency`` synchronises: call this on every rank.
+        A ``LabelFrequency`` adds up the counts of all processes, so call ``bind`` in every process.
 
         Args:
             frequency: Training counts, or buckets.
@@ -232,7 +233,7 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     @property
     def is_bound(self) -> bool:
-        """Whether no member is left open."""
+        """Whether all metrics have all that they need, so that :meth:`bind` need not be called."""
         return all(metric.is_bound for metric in self.members().values())
 
     def rank(
@@ -344,7 +345,7 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Add a batch, given as to :meth:`update`, and return its own values, as flat as those of :meth:`compute`."""
+        """Add a batch as :meth:`update` does, and return the values of this batch alone as a flat dict."""
         ranking = self.rank(*args, **kwargs)
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
@@ -438,7 +439,7 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     @property
     def adjusted(self) -> list[str]:
-        """The names of the members of which :meth:`above_chance` is known: means over rows by bucket."""
+        """Names of the metrics that have :meth:`above_chance`: means over rows with buckets."""
         means = (
             name for name, one in self.members().items() if one.buckets is not None and isinstance(one, RowMeanMetric)
         )
@@ -446,10 +447,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         return [name for name in means if all(name in self._twins.get(side, {}) for side in sides)]
 
     def above_chance(self, name: str, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return by key what the rows of a member have beyond chance, and what they could have, shape (N,) each.
+        """Return by key, for each row, (value - chance) and (attainable - chance), shape (N,) each.
 
-        The sum of the first over the sum of the second is (value - chance) / (attainable - chance), which
-        ``adjusted_gap`` is made of. NaN in rows that do not count. Empty of a member that is not in :attr:`adjusted`.
+        ``adjusted_gap`` is computed from the sum of the first divided by the sum of the second. NaN in rows that do not
+        count. The dict is empty for a metric that is not in :attr:`adjusted`.
         """
         if name not in self.adjusted:
             return {}
@@ -473,11 +474,11 @@ class TopKCollection(Mergeable, LoggedCollection):
         return num_labels
 
     def references(self) -> dict[str, dict[str, Tensor]]:
-        """Return by name and key what models that need no run would reach on the same rows, over all processes.
+        """Return the values of reference models on the same rows, by name and key, over all processes.
 
-        ``"chance"`` scores all labels alike, ``"popularity"`` by their training counts, ``"attainable"`` by their
-        gains. Each value is the mean over all orders of equal scores. Metrics that know no such mean are left out, and
-        popularity where nothing tells training counts.
+        ``"chance"`` gives all labels the same score; ``"popularity"`` scores a label by its training count,
+        ``"attainable"`` by its gain. Each value is the mean over all orders of equal scores. Metrics without a formula
+        for this mean are left out. ``"popularity"`` is left out if training counts are unknown.
 
         >>> import torch
         >>> from tailmetrics import RecallAtK
@@ -491,9 +492,9 @@ class TopKCollection(Mergeable, LoggedCollection):
     def orders(self) -> dict[str, dict[str, Tensor]]:
         """Return by name and key the values under other orders of equal scores, after :meth:`with_orders`.
 
-        ``"worst"`` and ``"best"`` rank relevant labels behind or before others of the same score; ``"expected"`` is
-        the mean over all orders. Lists of ids have one order. Nothing is returned of metrics that have read a list
-        that was cut, which may end among equal scores.
+        ``"worst"`` ranks relevant labels behind other labels of the same score, ``"best"`` before them; ``"expected"``
+        is the mean over all orders. Lists of ids have one order. Metrics that have read a cut list are left out,
+        because the cut may separate equal scores.
         """
         return self._reference_values(self._orders)
 
@@ -533,13 +534,13 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._compute_groups_create_state_ref()
 
     def per_label(self, zero_division: float = 0.0) -> dict[str, Tensor]:
-        """Return what members know of single labels over all rows: a dict of vectors (L,).
+        """Return counts and values of each label over all rows: a dict of vectors (L,).
 
-        ``count`` is the training count, ``support`` in how many rows a label is relevant, ``predicted`` how often it
-        was among the predictions, ``hits`` how often it was relevant there (with the cut-off behind ``@`` where members
-        have several), and the values by key, such as ``precision@5``. Members with ``average="none"``, ``"macro"`` or
-        ``"weighted"`` know them. Where a later member counts otherwise, as with ``min_gain=2``, its columns have its
-        key behind their names: ``hits (none_precision_min2@5)``.
+        ``count`` is the training count of a label, ``support`` the number of rows in which it is relevant,
+        ``predicted`` how often it is predicted, and ``hits`` how often it is predicted and relevant. With several
+        cut-offs, ``predicted`` and ``hits`` end in ``@`` and the cut-off. Values have their key, such as
+        ``precision@5``. Metrics with ``average="none"``, ``"macro"`` or ``"weighted"`` hold these vectors. If a later
+        metric counts differently, as with ``min_gain=2``, its key follows the name of its columns: ``hits (none_precision_min2@5)``.
 
         Counts are those of all processes: call this in every process.
 
@@ -570,12 +571,12 @@ class TopKCollection(Mergeable, LoggedCollection):
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
 
-        ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one;
-        ``recall@10/spread`` the standard deviation over the mean of the buckets (Elliot's PopREO). Both read the
-        buckets that were seen in training and measured here, in which a label was relevant, and are NaN where fewer
-        than two were. With ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of
-        (value - chance) / (attainable - chance), which is 0 for random scores, however many labels the buckets hold
-        (Hubert and Arabie, J. Classification 2, 1985, adjust a value for chance like this).
+        ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one; ``recall@10/spread`` is
+        the standard deviation of the buckets' values divided by their mean (Elliot's PopREO). Both read only buckets
+        whose labels occur in training and in which a label was relevant here; with fewer than two such buckets they are
+        NaN. With ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of (value -
+        chance) / (attainable - chance), which is 0 for random scores, however many labels the buckets hold (Hubert and
+        Arabie, J. Classification 2, 1985, adjust a value for chance like this).
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.
@@ -661,7 +662,7 @@ def _spread(values: Tensor) -> float:
 
 
 def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelValues]:
-    """Whether a metric knows values of single labels."""
+    """Whether a metric holds values of each label."""
     return isinstance(metric, LabelValues) and metric.keeps_labels
 
 

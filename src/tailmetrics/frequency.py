@@ -34,8 +34,8 @@ ADDING = Lock()
 class LabelFrequency(ExactMetric):
     """Training count of every label, shape (L,), int64; streamed, merged, synchronised and checkpointed.
 
-    The stateful helper that all metrics share: it knows which labels are head and which are tail. ``compute`` and the
-    methods that make buckets add the counts of all ranks up, so call them on every rank.
+    Metrics read from it which labels are head and which are tail. ``compute`` and the methods that make buckets add up
+    the counts of all ranks, so call them on every rank.
 
     Args:
         num_labels: L.
@@ -63,9 +63,9 @@ class LabelFrequency(ExactMetric):
 
     @classmethod
     def from_counts(cls, counts: Any, num_rows: int, **kwargs: Any) -> LabelFrequency:
-        """Return the frequency of training that was counted elsewhere.
+        """Return a ``LabelFrequency`` of training counts that were counted elsewhere.
 
-        Counts are taken as those of all ranks: each rank passes the same ones, and nothing is added up.
+        The counts must be those of all ranks together: every rank passes the same counts, and they are not added up.
 
         Args:
             counts: Shape (L,), whole numbers: training count of every label.
@@ -96,12 +96,12 @@ class LabelFrequency(ExactMetric):
                 floating (N, L), relevant where > 0; integer (N, L) of 0 and 1; sparse CSR (N, L). Or a
                 :class:`Ranking`, alone.
             row_mask: Shape (N,), bool; False drops a row.
-            target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
-            ignore_index: The label of rows that do not count. Each label is then a row: of tokens (B, T) there are
-                B·T rows, whether T is L or not.
+            target_ids: Label ids (N,) or (N, M) in place of ``target``; use it if the width M may equal L.
+            ignore_index: Rows with this label do not count. Each label is then a row: tokens (B, T) are B·T rows, also
+                if T equals L.
 
         Raises:
-            ValueError: If integers (N, L) hold more than 0 and 1: they may be ids or gains.
+            ValueError: If integers (N, L) hold numbers other than 0 and 1, which may be ids or gains.
         """
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
@@ -129,7 +129,7 @@ class LabelFrequency(ExactMetric):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows counted, over all ranks; synchronises: ask on every rank."""
+        """Number of rows counted over all ranks; reading it synchronises, so read it on every rank."""
         with self._over_all_processes():
             return int(self.rows)
 

@@ -31,9 +31,9 @@ NUM_LABELS, NUM_ROWS, NUM_TRAIN = 30, 47, 200
 
 
 def show_versions() -> None:
-    """Print the versions of what computes a metric, and whether batches on the CPU are read in C or in torch.
+    """Print the versions that a bug report needs, and whether C or torch reads batches on the CPU.
 
-    Values have the same bits in both forms. ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
+    Both give the same bits. ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
     """
     print("python", python_version())
     for module in (tailmetrics, torch, torchmetrics, np):
@@ -42,11 +42,11 @@ def show_versions() -> None:
 
 
 def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
-    """Hold a metric to the laws of the library, on made data, overall and by bucket.
+    """Check on generated data that a metric obeys the laws of the library, overall and by bucket.
 
     Args:
-        metric: The class.
-        arguments: What the class is made with. Facts of training that it needs beyond them are bound.
+        metric: The class of the metric.
+        arguments: Arguments of the class. ``bind`` adds what else the metric needs, such as training counts.
 
     Raises:
         AssertionError: If a law does not hold; the message names the metric and the law.

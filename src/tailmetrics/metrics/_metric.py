@@ -517,7 +517,7 @@ class TopKMetric(ConfiguredMetric):
         return dict(zip(keys, value.reshape(-1).unbind(), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot a value of ``compute`` or ``forward`` (bars from head to tail with buckets), or several values over steps.
+        """Plot a value of ``compute`` or ``forward`` (with buckets, bars from head to tail), or several over steps.
 
         Args:
             val: The value, or a sequence of values; None plots ``compute()``.
