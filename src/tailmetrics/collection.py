@@ -60,8 +60,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         duplicates: What happens if a row of ids or candidates holds a label twice, for every metric that does not set
             it.
         ignore_index: Rows with this label in ``target`` do not count, for every metric that does not set it.
-        background: Whether ``update`` returns at once and a thread adds the batches; values have the same bits. Calls that
-            read or change states wait for the thread. If a batch cannot be added, the next call raises the error with
+        background: Whether ``update`` returns at once and a thread adds the batches; values have the same bits. Calls
+            that read or change states wait for the thread. If a batch cannot be added, the next call raises the error with
             the number of the batch. A batch must not be changed in place before values are read: that is an error.
         references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
             ``"attainable"``.
@@ -540,7 +540,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         ``predicted`` how often it is predicted, and ``hits`` how often it is predicted and relevant. With several
         cut-offs, ``predicted`` and ``hits`` end in ``@`` and the cut-off. Values have their key, such as
         ``precision@5``. Metrics with ``average="none"``, ``"macro"`` or ``"weighted"`` hold these vectors. If a later
-        metric counts differently, as with ``min_gain=2``, its key follows the name of its columns: ``hits (none_precision_min2@5)``.
+        metric counts differently, as with ``min_gain=2``, its key follows the name of its columns:
+        ``hits (none_precision_min2@5)``.
 
         Counts are those of all processes: call this in every process.
 
