@@ -61,8 +61,8 @@ class TopKCollection(Mergeable, LoggedCollection):
             it.
         ignore_index: Rows with this label in ``target`` do not count, for every metric that does not set it.
         background: Whether ``update`` returns at once and a thread adds the batches; values have the same bits. Calls
-            that read or change states wait for the thread. If a batch cannot be added, the next call raises the error with
-            the number of the batch. A batch must not be changed in place before values are read: that is an error.
+            that read or change states wait for the thread. If a batch cannot be added, the next call raises an error
+            with its number. A batch must not be changed in place before values are read: that is an error.
         references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
             ``"attainable"``.
 
