@@ -164,3 +164,14 @@ def test_the_two_swapped_are_told(tailmetrics, tmp_path):
     status, _, err = tailmetrics("evaluate", *words)
     said = "qrels.json holds only whole numbers up to 2, as grades are, and run.json holds fractions"
     assert (status, said in err) == (0, True)
+
+
+def test_the_hint_on_queries_without_a_grade_can_be_typed(given, evaluated):
+    """One of two queries has no grade of 2: recall counts it as 0, and leaves it out as the hint says."""
+    words = given(preds="query,item,score\np,a,1\nq,a,1\n", target="query,item,gain\np,a,2\nq,a,1\n")
+    words += ["--min-gain", 2, "--metrics+=RecallAtK", "--metrics.k=1"]
+    report = evaluated(*words)
+    (hint,) = (one.partition("; ")[2] for one in report["warnings"] if "no relevant label at --min-gain 2" in one)
+    assert hint == "--metrics.empty_target_action skip behind --metrics+=CLASS leaves them out."
+    found = evaluated(*words, *hint.split()[:2])["metrics"]
+    assert [*report["metrics"].values(), *found.values()] == [0.5, 1]

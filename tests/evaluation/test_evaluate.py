@@ -332,6 +332,18 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
     assert not any("min_gain" in one for one in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
 
 
+def test_a_value_below_that_of_each_bucket_is_explained() -> None:
+    """Two of three rows have nothing of gain 4: a mean over all counts them as 0, buckets do not count them."""
+    buckets, gains = tm.LabelBuckets.from_assignment([0, 0, 0], ["a"]), torch.diag(torch.tensor([4.0, 3.0, 0.0]))
+    said = "Buckets leave them out, so that the value over all labels may be below that of each bucket."
+    for action, is_said in (("skip", True), ("neg", False)):
+        by_bucket = tm.RecallAtK(k=1, min_gain=4, buckets=buckets, empty_target_action=action)
+        report = tm.evaluate(torch.eye(3), gains, metrics=[tm.RecallAtK(k=1, min_gain=4), by_bucket])
+        (value,) = (value for key, value in report.scalars.items() if key.endswith("/a"))
+        assert (report.scalars["recall_min4@1"] < value) == is_said
+        assert any(said in one for one in report.warnings) == is_said
+
+
 @pytest.mark.parametrize(("empty", "is_said"), [(0, False), (1, False), (2, True)])
 def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> None:
     """Of 100 rows one without a relevant label moves no mean by more than a hundredth of it; two do, in every metric."""

@@ -123,6 +123,9 @@ def in_options(text: str) -> str:
     '--preds-columns.query member --columns.query user joins by it.'
     """
     text = text.replace("pass preds.log()", "add --probabilities").replace("pass preds.sigmoid(), or", "write")
+    text = text.replace(
+        "empty_target_action='skip' leaves", "--metrics.empty_target_action skip behind --metrics+=CLASS leaves"
+    )
     text = _MASKED.sub(r"add --ignore-index \1", text)
     text = _INSTEAD.sub(r"write its logit: --metrics+ \1 --metrics.threshold \2", text)
     if _OF_METRIC.match(text):  # its arguments stand in a config

@@ -425,8 +425,11 @@ class Evaluation:
                 said += f", and {counted.get(metric.empty_target_action, 'count as 0 in')} "
                 if rows - answered > (0 if level else MANY_EMPTY * rows):
                     keys.setdefault(said, []).extend(map(self.collection._set_name, metric.row_keys()))
+        by_bucket = {one.empty_target_action for one in self.members if isinstance(one, RowMeanMetric) and one.buckets}
         for said, of in keys.items():
             hint = "; empty_target_action='skip' leaves them out." if "count as" in said else "."
+            if "count as 0" in said and "skip" in by_bucket:
+                hint += " Buckets leave them out, so that the value over all labels may be below that of each bucket."
             yield f"{said}{', '.join(of)}{hint}"
 
     def _notes_on_buckets(self) -> Iterator[str]:
