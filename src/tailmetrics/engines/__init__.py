@@ -1,6 +1,6 @@
-"""An evaluation on the engines that people have: Ray, Spark and Dask move the work, and start it again where it fails.
+"""Evaluations on Ray, Spark or Dask: the engine sends tasks to the machines, and repeats a task that fails.
 
-Each has a module with the same two functions:
+Each engine has a module with the same two functions:
 
 >>> from tailmetrics.engines.ray import count_labels, evaluate  # doctest: +SKIP
 >>> from tailmetrics.engines.spark import count_labels, evaluate  # doctest: +SKIP

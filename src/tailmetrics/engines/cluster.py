@@ -1,4 +1,4 @@
-"""What every engine offers: one call that evaluates a data set, one that counts labels, and the work of their tasks."""
+"""The base class of the engines: it evaluates a data set or counts its labels, and defines the work of a task."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tailmetrics.ranking._inputs import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8
-"""Results that one task adds up: a tree of three levels holds 512 parts, and no task holds more than 8 states."""
+"""Number of results that one task adds up: a tree of three levels holds 512 parts, and no task more than 8 states."""
 COUNTED, REFUSED = b"+", b"-"
-"""The first byte of a result: states follow, or an error that any other attempt would end with too."""
+"""The first byte of a result. After ``+`` come states; after ``-`` an error that a repeated task would raise too."""
 BATCH_ROWS = 4096
-"""Rows that are ranked at a time: lists of 500 ids take 16 MB."""
+"""Number of rows that are ranked at a time: lists of 500 ids then take 16 MB."""
 
 
 @dataclass
 class Work:
-    """What the tasks of an engine do: they count the rows of their parts, and return the states as bytes.
+    """The work of a task: it adds the rows of one part to a counter, and returns the counter's states as bytes.
 
-    It is sent to the machines, so all of it can be pickled.
+    The engine sends it to the machines, so every attribute can be pickled.
 
     Attributes:
-        counter: An evaluation or label counts, which have counted nothing and stay so.
+        counter: An empty evaluation or empty label counts; each task works on a copy.
         columns: The columns that ``add`` reads.
-        add: Counts a batch, a table of Arrow, into a copy of the counter.
-        refuses: Errors of the rows, which an engine is not to try again.
+        add: Adds a batch, an Arrow table, to a copy of the counter.
+        refuses: Errors caused by the rows; the engine does not repeat a task that raises one.
     """
 
     counter: Any
@@ -48,7 +48,7 @@ class Work:
     refuses: tuple[type[Exception], ...] = (TypeError, ValueError)
 
     def __call__(self, batches: Iterable[Any]) -> bytes:
-        """Count batches."""
+        """Return the states after all batches, or the pickled error of a batch."""
         counter = deepcopy(self.counter)
         try:
             for batch in batches:
@@ -58,7 +58,7 @@ class Work:
         return COUNTED + bytes(counter.state_bytes())
 
     def merged(self, results: Iterable[bytes]) -> bytes:
-        """Add up the results of any number of tasks, in any order. Where tasks failed, return the first error."""
+        """Return the sum of the results of any number of tasks, in any order; or the first result that is an error."""
         total, part = deepcopy(self.counter), deepcopy(self.counter)
         for result in results:
             if result[:1] == REFUSED:
@@ -68,7 +68,7 @@ class Work:
         return COUNTED + bytes(total.state_bytes())
 
     def counted(self, result: bytes) -> Any:
-        """Return the label counts of a result, or raise its error."""
+        """Return a copy of the counter with the states of a result, or raise the error that the result holds."""
         if result[:1] == REFUSED:
             raise pickle.loads(result[1:])
         counter = deepcopy(self.counter)
@@ -77,25 +77,25 @@ class Work:
 
 
 class Cluster(ABC):
-    """An engine and its machines. The engine decides how it is reached, and what happens when a machine fails.
+    """An engine and its machines. The engine itself connects to the machines, and handles their failures.
 
     Attributes:
-        name: How the command line calls it.
+        name: Name of the engine on the command line.
     """
 
     name: str
 
     @abstractmethod
     def total(self, dataset: Any, work: Work) -> bytes:
-        """Let a task do the work on each part of the data set, and return the sum of the results."""
+        """Run a task on each part of the data set, and return the sum of the results."""
 
     @abstractmethod
     def numbers(self, count: int) -> Any:
-        """Return a data set with the column ``id``, which holds 0 to ``count - 1``, each in a part of its own."""
+        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``, one number in each part."""
 
     @abstractmethod
     def connect(self) -> int:
-        """Reach the machines by the engine's own conventions, and return how many tasks run at a time."""
+        """Connect to the machines by the engine's own settings, and return how many tasks run at a time."""
 
     def evaluate(
         self,
@@ -115,29 +115,30 @@ class Cluster(ABC):
         intervals: bool = True,
         title: str = "Evaluation",
     ) -> Report:
-        """Return the report on the rows of a data set, with the bits of one process.
+        """Return the report on a data set; its values are bit for bit equal to the values of a single process.
 
-        Every part of the data set is evaluated by a task, which returns states of some kilobytes; tasks add them up.
+        One task evaluates each part of the data set and returns states of some kilobytes. Further tasks add the states.
 
         Args:
             dataset: ``ray.data.Dataset``, or a DataFrame of Spark or Dask.
-            metrics: Metrics, which stay as they are; None takes those of :func:`tailmetrics.evaluate`.
-            preds: The column with a list of label ids per row, best first, or in any order beside ``scores``; or with a
-                list of scores, one per label.
-            target: The column with a list of the relevant label ids per row, or with one label id.
-            scores: The column with the scores of the ids.
-            gains: The column with the gains of the relevant labels.
-            row_groups: The column with the group of each row, such as its language; the metrics name the groups.
+            metrics: The metrics, which are copied; None takes the defaults of :func:`tailmetrics.evaluate`.
+            preds: Name of the column with a list of label ids per row: best first, or in any order if ``scores`` is
+                given. Or of the column with a list of scores per row, one score per label.
+            target: Name of the column with a list of the relevant label ids per row, or with one label id per row.
+            scores: Name of the column with the scores of the ids.
+            gains: Name of the column with the gains of the relevant labels.
+            row_groups: Name of the column with the group of each row, such as its language. The metrics define the
+                names of the groups.
             buckets: As for :func:`tailmetrics.evaluate`.
-            label_counts: Training counts, shape (L,), or what :func:`count_labels` returned.
+            label_counts: Training counts, shape (L,), or the result of :func:`count_labels`.
             labels: As for :func:`tailmetrics.evaluate`.
             label_names: As for :func:`tailmetrics.evaluate`.
-            num_labels: Number of labels, where ``labels`` are asked for and no count tells it.
-            intervals: Whether values have 95 % confidence intervals, from sums over rows.
-            title: Heads the report.
+            num_labels: Number of labels; needed with ``labels=True`` if no other argument tells the number.
+            intervals: Whether values have 95 % confidence intervals, computed from sums over rows.
+            title: Title of the report.
 
         Raises:
-            ValueError: If a column is absent, or a metric refuses the rows; the engine does not try that again.
+            ValueError: If a column is absent, or if a metric refuses the rows; the engine then repeats no task.
         """
         more: dict[str, Any] = {"buckets": buckets, "label_counts": label_counts, "num_labels": num_labels}
         confidence = CONFIDENCE if intervals else None
@@ -149,12 +150,12 @@ class Cluster(ABC):
         return cast("Evaluation", self._counted("evaluate", dataset, work)).report(title)
 
     def count_labels(self, dataset: Any, num_labels: int, *, target: str = "labels") -> LabelFrequency:
-        """Return how often each label occurs in a data set of training targets, for ``label_counts``.
+        """Return how often each label occurs in training targets; :meth:`evaluate` takes it as ``label_counts``.
 
         Args:
             dataset: ``ray.data.Dataset``, or a DataFrame of Spark or Dask.
             num_labels: Number of labels.
-            target: The column with a list of label ids per row.
+            target: Name of the column with a list of label ids per row.
         """
         counter = LabelFrequency(check_count("count_labels", "num_labels", num_labels))
         work = Work(counter, [target], partial(_count, target=target))
@@ -173,19 +174,19 @@ class Cluster(ABC):
 
 
 def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
-    """Return results in groups, each for one task to add up; one empty group where there are no results."""
+    """Return results in groups of :data:`FAN_IN`, one group per task that adds; without results, one empty group."""
     return [results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)]
 
 
 def _in_arrow(batch: Any) -> Any:
-    """Return a batch as a table of Arrow, which a DataFrame of pandas is turned into."""
+    """Return a batch as an Arrow table: convert a pandas DataFrame, and return any other batch unchanged."""
     import pyarrow as pa
 
     return pa.Table.from_pandas(batch, preserve_index=False) if hasattr(batch, "iloc") else batch
 
 
 def _evaluate(evaluation: Evaluation, batch: Any, *, names: Mapping[str, str]) -> None:
-    """Evaluate the rows of a batch, a few thousand at a time."""
+    """Add the rows of a batch to an evaluation, :data:`BATCH_ROWS` rows at a time."""
     for start in range(0, len(batch), BATCH_ROWS):
         rows = batch.slice(start, BATCH_ROWS)
         found = {kind: _lists(rows, name) for kind, name in names.items() if kind != "row_groups"}
@@ -200,13 +201,13 @@ def _evaluate(evaluation: Evaluation, batch: Any, *, names: Mapping[str, str]) -
 
 
 def _count(frequency: LabelFrequency, batch: Any, *, target: str) -> None:
-    """Count the labels of a batch, some thousand rows at a time."""
+    """Count the labels of a batch, :data:`BATCH_ROWS` rows at a time."""
     for start in range(0, len(batch), BATCH_ROWS):
         frequency.update(_lists(batch.slice(start, BATCH_ROWS), target))
 
 
 def _lists(rows: Any, name: str) -> Any:
-    """Return a column of lists or numbers; refuse text, which Dask makes of lists by its default settings."""
+    """Return a column of lists or numbers; raise if it holds text, to which Dask converts lists by default."""
     column = rows[name]
     if str(column.type).endswith("string"):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Dask: one task evaluates each partition of a DataFrame, and a tree of tasks adds the results up."""
+"""Dask: one task evaluates each partition of a DataFrame, and a tree of tasks adds up the results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
 EXPECTED: Final = 8
-"""Threads that a cluster without a worker is taken to get: tasks for a few workers, and not too many for one."""
+"""Assumed number of threads of a cluster without workers: enough tasks for a few workers, not too many for one."""
 
 
 class DaskCluster(Cluster):
-    """Runs tasks on the scheduler of the current ``Client``. Without a client, the threads of this process run them."""
+    """Runs tasks on the scheduler of the current ``Client``; without a client, on threads of this process."""
 
     name = "dask"
 
@@ -29,7 +29,7 @@ class DaskCluster(Cluster):
         return total
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame with the numbers 0 to ``count - 1``; each number is a partition of its own."""
+        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``, one number per partition."""
         import pandas as pd
 
         return import_module("dask.dataframe").from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
@@ -37,14 +37,14 @@ class DaskCluster(Cluster):
     def connect(self) -> int:
         """Return the number of threads of all workers.
 
-        If there is no client and Dask's settings name no scheduler, workers are started on this machine. A cluster
-        whose workers have not joined yet, or start with the first tasks, counts as :data:`EXPECTED` threads.
+        If there is no client and Dask's settings name no scheduler, workers are started on this machine. If no worker
+        has joined the cluster yet, return :data:`EXPECTED`: some clusters start workers with the first tasks.
         """
         distributed = import_module("distributed")
         try:
             self._client: Any = distributed.get_client()
         except ValueError:
-            self._client = distributed.Client(threads_per_worker=1)  # kept: workers end with their client
+            self._client = distributed.Client(threads_per_worker=1)  # keep the client: the workers end with it
         return sum(self._client.nthreads().values()) or EXPECTED
 
 

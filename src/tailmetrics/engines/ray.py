@@ -1,4 +1,4 @@
-"""Ray: one task of Ray Data evaluates each block, and a tree of tasks adds the results up."""
+"""Ray: one task of Ray Data evaluates each block, and a tree of tasks adds up the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
 
 class RayCluster(Cluster):
-    """The cluster of ``ray.init``; without it, the one that ``RAY_ADDRESS`` names, or this machine."""
+    """The Ray cluster: the one of ``ray.init``, else the one that ``RAY_ADDRESS`` names, else this machine."""
 
     name = "ray"
 
@@ -35,13 +35,13 @@ class RayCluster(Cluster):
         return result
 
     def numbers(self, count: int) -> Any:
-        """Return a data set with the numbers 0 to ``count - 1``; each number is a block of its own."""
+        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``, one number per block."""
         import ray
 
         return ray.data.range(count, override_num_blocks=count)
 
     def connect(self) -> int:
-        """Start Ray unless it has been started, and return the processors of the cluster."""
+        """Start Ray unless it is running, and return the number of processors of the cluster."""
         import ray
 
         if not ray.is_initialized():

@@ -1,4 +1,4 @@
-"""Spark: one task of ``mapInArrow`` evaluates each partition; a shuffle sends the results to tasks that add them up."""
+"""Spark: one task of ``mapInArrow`` evaluates each partition, and a shuffle sends the results to tasks that add."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tailmetrics.engines.cluster import FAN_IN, Cluster, Work
 
 
 class SparkCluster(Cluster):
-    """The cluster of the running Spark session, such as the one that ``spark-submit`` starts."""
+    """The cluster of the current Spark session, such as a session that ``spark-submit`` starts."""
 
     name = "spark"
 
@@ -25,7 +25,7 @@ class SparkCluster(Cluster):
         return work.merged(bytes(row["result"]) for row in merged)
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame with the numbers 0 to ``count - 1``; each number is a partition of its own."""
+        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``, one number per partition."""
         return _session().range(0, count, 1, count)
 
     def connect(self) -> int:
@@ -40,7 +40,7 @@ def _session() -> Any:
 
 
 def _in_arrow(function: Callable[[Iterable[Any]], bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function of a partition that yields the only result as a batch of Arrow."""
+    """Return a function for ``mapInArrow``: it yields the result of one partition as an Arrow batch."""
 
     def mapped(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Layer 4: the callback that reports from head to tail in every validation and test."""
+"""Layer 4: the Lightning callback, which reports metrics by label frequency in every validation and test."""
 
 from tailmetrics.lightning.callback import HeadToTailReport
 

@@ -1,4 +1,4 @@
-"""The callback: what happens at which moment of a Trainer's life, and the evaluations of the loaders."""
+"""The Lightning callback: the methods that a Trainer calls, and one evaluation for each loader."""
 
 from __future__ import annotations
 
@@ -37,49 +37,50 @@ from tailmetrics.report import Report
 
 
 class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
-    """Feeds metrics from what validation and test steps return, logs them once per epoch, and writes a report.
+    """Updates metrics with the outputs of validation and test steps, logs them once per epoch, and writes a report.
 
     ``validation_step`` and ``test_step`` return ``{"preds": …, "target": …}``, in any form that
-    :func:`tailmetrics.rank` takes. What a metric leaves open (``buckets="deciles"``) is completed by counting the
-    training labels once, before the first training step, or before a test without training. Rows that a distributed
-    sampler repeats to fill up its last round are left out; so are those of Lightning's sanity check.
+    :func:`tailmetrics.rank` takes. If metrics need training counts (``buckets="deciles"``), the callback counts the
+    training labels once: before the first training step, or before a test without training. Rows that a distributed
+    sampler repeats to fill its last round are left out, and so are the rows of Lightning's sanity check.
 
-    Several callbacks in one Trainer each need a ``name``: it stands in their keys, files and checkpoint entries.
+    Several callbacks in one Trainer need different names: ``name`` is part of their keys, files and checkpoint entries.
 
     Args:
         metrics: The metrics, as a list or a :class:`TopKCollection`.
         num_labels: L; None takes it from ``label_counts``, the metrics, or the attribute ``num_labels`` of the data
             module or model.
         label_counts: Training counts, shape (L,), as a tensor, a list or the path of a file that ``torch.save`` or
-            ``numpy.save`` wrote; None counts them, which reads the training data once.
-        num_train: Number of training rows that go with ``label_counts``; only propensities and novelty ask for it.
-        preds: Key of the predictions in what a step returns.
-        target: Key of the target in what a step returns.
-        row_mask: Key of a row mask in what a step returns, if it has one.
-        train_target: Where the target is in a training batch: a key, or an index, or a function of the batch, which
+            ``numpy.save`` wrote; None counts the labels, which reads the training data once.
+        num_train: Number of training rows behind ``label_counts``; only propensities and novelty need it.
+        preds: Key of the predictions in the output of a step.
+        target: Key of the target in the output of a step.
+        row_mask: Key of the row mask in the output of a step; the mask is optional.
+        train_target: Place of the target in a training batch: a key, an index, or a function of the batch that
             returns None for a batch without labels.
         files: Whether to write ``report_val.*``, ``report_test.*`` and ``history.csv`` into the folder of the run.
         table: Whether to print a table after validation outside of fitting, after testing, and after fitting.
-        figures: Whether to hand figure and tables to loggers that take them: TensorBoard, Weights & Biases, MLflow.
-        name: Tells this callback from others: ``val/name/…``, ``report_name_val.*``.
-        row_groups: Key of the group of each row in what a step returns, names or numbers; read where metrics have
+        figures: Whether to send the figure and tables to TensorBoard, Weights & Biases and MLflow loggers.
+        name: Name of this callback in keys and files: ``val/name/…``, ``report_name_val.*``.
+        row_groups: Key of the group of each row, a name or number, in the output of a step; read only if metrics have
             row groups.
-        group_names: Names of the groups of rows, for every metric that has none of its own.
-        labels: Whether the report names the worst labels and ``labels_val.csv`` has the values of all: those that a
-            metric keeps (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
+        group_names: Names of the row groups, for every metric that has no row groups of its own.
+        labels: Whether the report names the worst labels, and ``labels_val.csv`` holds the values of every label. They
+            come from metrics that keep them (``average="none"``, ``"macro"``), or else are precision, recall and F1 at
+            k = 10.
         label_names: The name of each label; None takes the attribute ``label_names`` of the data module or model.
-        examples: Whether the report shows a few rows: for each bucket one that misses a label of it.
-        row_ids: Key of the number of each row in what a step returns, int64; read for examples where it is there.
+        examples: Whether the report shows example rows: for each bucket, a row that misses a relevant label of it.
+        row_ids: Key of the number of each row (int64) in the output of a step; optional, and used only for examples.
         row_names: The name of each row by its number; None takes the attribute ``row_names`` of the data module or
             model.
-        intervals: Whether the report has 95 % confidence intervals, of rows that are independent. They come from sums
-            over the rows, which costs time in every step.
+        intervals: Whether the report has 95 % confidence intervals. They assume independent rows, and cost time in
+            every step.
 
     Attributes:
-        report: The last report, of the first loader.
-        folder: Where the first process has written it; None without files.
+        report: The latest report on the first loader.
+        folder: The folder into which the first process wrote the report; None without files.
         history: Epoch, step, number of the loader and values of every validation of the fit, oldest first.
-        frequency: How often each label occurs in training; None until it is known.
+        frequency: How often each label occurs in training; None until this is known.
     """
 
     def __init__(
@@ -133,13 +134,13 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     @property
     def frequency(self) -> LabelFrequency | None:
-        """How often each label occurs in training; None until it is known."""
+        """How often each label occurs in training; None until this is known."""
         return self._labels.frequency
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Count the training labels, unless they are known."""
+        """Count the training labels if the metrics need counts, and drop the history behind the current step."""
         self._bind(trainer, pl_module, starts_fit=True)
-        self.history = [row for row in self.history if row["step"] <= trainer.global_step]  # none where it starts anew
+        self.history = [row for row in self.history if row["step"] <= trainer.global_step]  # a new fit empties it
 
     def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
         if self._labels.ensure(trainer, pl_module, starts_fit):
@@ -148,14 +149,14 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     # -- validation and test ------------------------------------------------------------------------------------
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start from nothing, with one evaluation per loader."""
+        """Start empty evaluations, one per loader."""
         if not trainer.sanity_checking:
             self._bind(trainer, pl_module)
             names = {kind: self._names(kind, trainer, pl_module) for kind in ("label_names", "row_names")}
             self._running.start(trainer, pl_module.device, **names)
 
     def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
-        """Return the names of the labels or rows, as given or as the data module or the model has them."""
+        """Return the names of labels or rows: of the callback, else of the data module, else of the model."""
         owners = {"": self, " of the data module": getattr(trainer, "datamodule", None), " of the model": pl_module}
         for of, owner in owners.items():
             names: Sequence[str] | None = getattr(owner, kind, None)
@@ -206,7 +207,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             self._print(trainer, self.report)
 
     def _publish(self, trainer: Any, reports: list[Report], stage: str, in_fit: bool) -> None:
-        """Write files, and hand figures and tables to loggers."""
+        """Write files, and send figures and tables to loggers."""
         self.folder = folder = run_folder(trainer) if self.files else None
         for index, report in enumerate(reports):
             stem = "_".join(filter(None, ("report", self.name, stage, str(index) if len(reports) > 1 else "")))
@@ -227,15 +228,15 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     @property
     def state_key(self) -> str:
-        """What the entry in a checkpoint is called; Lightning refuses two callbacks of one Trainer that share it."""
+        """Key of the callback's entry in a checkpoint; Lightning refuses two callbacks of a Trainer with one key."""
         return f"HeadToTailReport {self.name}".strip()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return training counts and history, so that a resumed run goes on with them."""
+        """Return training counts and history, so that a resumed run continues with them."""
         return {**self._labels.state_dict(), "history": self.history}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load counts and history of a checkpoint; training counts that are there already stay."""
+        """Load training counts and history from a checkpoint; counts that are known already are kept."""
         self._labels.load_state_dict(state_dict)
         self.history = state_dict["history"]
 
@@ -244,9 +245,9 @@ class Evaluations:
     """One evaluation per loader, from the start of a validation or test to its end.
 
     Args:
-        collection: Metrics, of which each loader gets copies.
-        keys: Names in what a step returns: of predictions, target, row mask, row groups and numbers of rows.
-        more: What else :class:`Evaluation` takes.
+        collection: The metrics; each loader gets a copy.
+        keys: Keys in the output of a step: of predictions, target, row mask, row groups and numbers of rows.
+        more: Further arguments of :class:`Evaluation`.
     """
 
     def __init__(self, collection: TopKCollection, keys: Mapping[str, str], **more: Any) -> None:
@@ -257,11 +258,11 @@ class Evaluations:
         self._of_sequences = False
 
     def discard_copies(self) -> None:
-        """Discard the copies of the metrics, because these were bound again; the next start makes new ones."""
+        """Discard the copies of the metrics, after the metrics got new counts; the next start makes new copies."""
         self._each = []
 
     def start(self, trainer: Any, device: torch.device | str, **names: Sequence[str] | None) -> None:
-        """Start empty, with one evaluation per loader; loaders whose batches come together have one in common."""
+        """Start an empty evaluation per loader; loaders whose batches come together share one evaluation."""
         loaders = evaluated_loaders(trainer)
         if len(self._each) != len(loaders):
             more: dict[str, Any] = {**self._more, **names}
@@ -271,7 +272,7 @@ class Evaluations:
             evaluation.start(device)
 
     def add(self, outputs: Any, index: int, step: str) -> None:
-        """Add what a step returned for a batch of the loader ``index``, without rows that the sampler repeats."""
+        """Add the output of a step for a batch of the loader ``index``, without rows that the sampler repeats."""
         needed = [self._keys["preds"], self._keys["target"]]
         if not isinstance(outputs, dict) or not {*needed} <= outputs.keys():
             raise ValueError(
@@ -283,7 +284,7 @@ class Evaluations:
         kept = self._padding[index].first_seen(first.shape[0], step, mask is not None)
         if kept is not None:
             kept = kept.to(first.device)
-            mask = kept if mask is None else kept.reshape(-1, *[1] * (mask.ndim - 1)) & mask  # of rows, or sequences
+            mask = kept if mask is None else kept.reshape(-1, *[1] * (mask.ndim - 1)) & mask  # per row or sequence
         self._of_sequences |= first.ndim > 2
         names = self._each[index].row_groups
         if names and groups is None:
@@ -296,7 +297,7 @@ class Evaluations:
         self._each[index].update(preds, target, mask, row_groups=groups, rows=rows)
 
     def reports(self, title: str, of: str, notes: tuple[str, ...]) -> list[Report]:
-        """Return a report per loader, over all processes, and start again; every process calls it."""
+        """Return a report per loader, over all processes, and empty the evaluations; call it in every process."""
         several, found = len(self._each) > 1, []
         for index, evaluation in enumerate(self._each):
             report = evaluation.report(f"{title} {index}{of}" if several else f"{title}{of}")
@@ -311,13 +312,13 @@ class Evaluations:
 
 
 def _copy(collection: TopKCollection) -> TopKCollection:
-    """Return a copy that shares the process groups, which cannot be copied."""
+    """Return a copy of the metrics that shares their process groups, which cannot be copied."""
     groups = (metric.process_group for metric in collection.members().values())
     return deepcopy(collection, {id(group): group for group in groups if group is not None})
 
 
 def write_history(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write a table with one line per validation and loader, as a whole or not at all; NaN is an empty cell."""
+    """Write a CSV file with one line per validation and loader, completely or not at all; NaN is an empty cell."""
     unfinished = path.with_name(f".{path.name}")
     with unfinished.open("w", encoding="utf-8", newline="") as file:
         columns = dict.fromkeys(name for row in history for name in row)

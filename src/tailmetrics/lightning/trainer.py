@@ -1,4 +1,4 @@
-"""What the callback asks of Lightning and of loggers: loaders, folders, logged values and figures."""
+"""Functions by which the callback uses Lightning and its loggers: loaders, folders, logged values and figures."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from tailmetrics.report.text import markdown
 
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 KNOWN = "2.2 to 2.6"
-"""Versions of Lightning whose private parts were read for :func:`evaluated_loaders`."""
+"""Versions of Lightning that have the private attributes which :func:`evaluated_loaders` reads."""
 
 # -- the two packages ---------------------------------------------------------------------------------------------
 
 
 def callback_bases() -> tuple[type, ...]:
-    """Return the class ``Callback`` of every package that is installed."""
+    """Return the class ``Callback`` of each installed Lightning package."""
     return tuple(import_module(name).Callback for name in installed())
 
 
 def installed() -> list[str]:
-    """Return the names of the packages that can be imported; any folder called "lightning" is found as a package."""
+    """Return the names of the Lightning packages that can be imported.
+
+    Each package is imported: a mere search would also find any folder called "lightning".
+    """
     found = []
     for name in PACKAGES:
         with suppress(ModuleNotFoundError):
@@ -44,7 +47,7 @@ def installed() -> list[str]:
 
 @contextmanager
 def same_random_numbers(loader: Any) -> Iterator[None]:
-    """Leave the random numbers of the run, and those of a loader and its samplers, as they were."""
+    """Restore the random state of the run, of a loader and of its samplers when the context ends."""
     batches, sampler = getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)
     owners = (loader, sampler, batches, getattr(batches, "sampler", None))
     generators = [getattr(owner, "generator", None) for owner in owners]
@@ -56,7 +59,7 @@ def same_random_numbers(loader: Any) -> Iterator[None]:
 
 
 def _class_of_lightning(owner: Any, method: str) -> type:
-    """Return the class of Lightning that ``owner`` has ``method`` from, unless it has one of its own."""
+    """Return the first base class of ``owner`` that belongs to Lightning and has ``method``."""
     bases = (base for base in type(owner).__mro__ if base.__module__.startswith(PACKAGES))
     return next(base for base in bases if method in dir(base))
 
@@ -70,7 +73,7 @@ def outline(value: Any) -> str:
 
 
 def training_loaders(trainer: Any, pl_module: Any) -> list[Any]:
-    """Return the training loaders of the running fit, or else those of the data module or of the model."""
+    """Return the training loaders of the running fit; without a fit, of the data module, or else of the model."""
     loaders: Any = trainer.train_dataloader
     if loaders is None:
         datamodule: Any = getattr(trainer, "datamodule", None)
@@ -93,14 +96,14 @@ def _has_training_data(owner: Any) -> bool:
 
 
 def evaluated_loaders(trainer: Any) -> list[Any]:
-    """Return the loaders of the validation or test under way; ``[None]`` where their batches come together.
+    """Return the loaders of the running validation or test; ``[None]`` if a step gets batches of several loaders.
 
-    Not ``trainer.val_dataloaders``: those are the loaders of the fit, also in a later ``trainer.validate``.
+    ``trainer.val_dataloaders`` would be wrong: it holds the loaders of the fit, even in a later ``trainer.validate``.
     """
     try:
         loop = trainer._evaluation_loop
         return list(loop._combined_loader.flattened) if loop._is_sequential else [None]
-    except AttributeError as error:  # guessing would count rows that a sampler repeats
+    except AttributeError as error:  # with guessed loaders, repeated rows would be counted
         package = type(trainer).__module__.split(".")[0]
         raise RuntimeError(
             f"HeadToTailReport: {package} {import_module(package).__version__} does not say which loaders are "
@@ -109,16 +112,16 @@ def evaluated_loaders(trainer: Any) -> list[Any]:
 
 
 class SamplerPadding:
-    """Tells the rows that a distributed sampler repeats to fill its last round, batch by batch.
+    """Finds in each batch the rows that a distributed sampler repeats to fill its last round.
 
-    Of ``n`` rows over ``w`` processes, process ``r`` gets the places r, r + w, r + 2w, …; places from n on are
-    repeats, shuffled or not.
+    With n rows and w processes, process r gets the places r, r + w, r + 2w, …. Places from n on hold repeated rows,
+    whether or not the sampler shuffles.
 
     Args:
-        loader: What gives the batches; None where that is not one loader.
+        loader: The loader; None if a step gets batches of several loaders.
 
     Attributes:
-        sampler: The distributed sampler; None where there is none, and no row is repeated.
+        sampler: The distributed sampler; None if the loader has none, so that no row is repeated.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -130,15 +133,16 @@ class SamplerPadding:
         self._before = 0
 
     def first_seen(self, rows: int, step: str, masked: bool) -> Tensor | None:
-        """Return a mask of the rows of the next batch that are not repeated; None where no row is.
+        """Return a mask of the next batch that is False for repeated rows; None if this mask is not needed.
 
         Args:
             rows: Number of rows that the step returned.
-            step: Its name, for the message.
-            masked: Whether it returned a row mask, too.
+            step: Name of the step, for the error message.
+            masked: Whether the step returned a row mask. If it also changed the number of rows, its mask has to drop
+                repeated rows.
 
         Raises:
-            ValueError: If a batch holds repeats, and the step returned another number of rows than it got.
+            ValueError: If the batch holds repeated rows, and the step changed the number of rows without a row mask.
         """
         if self.sampler is None:
             return None
@@ -161,7 +165,7 @@ class SamplerPadding:
 
 
 class _Unchecked(str):
-    """A name in which Lightning before 2.6 does not find "/dataloader_idx_", which it would refuse."""
+    """A name that hides "/dataloader_idx_" from Lightning before 2.6, which refuses names with this text."""
 
     __slots__ = ()
 
@@ -170,12 +174,12 @@ class _Unchecked(str):
 
 
 def log_values(pl_module: Any, values: Mapping[str, float]) -> None:
-    """Log values that all processes have alike, without a collective and without a read of the device.
+    """Log values that are equal in all processes, without communication and without waiting for a device.
 
-    They are tensors on the CPU, where reading them makes no device wait. ``sync_dist`` with ``rank_zero_only`` is how
-    Lightning is told that there is nothing to reduce, and nothing to warn of; the maximum of one value is that value,
-    where a mean would divide. Names are plain strings: launchers send them between processes, and
-    ``torch.load(weights_only=True)`` knows no other kind.
+    Lightning gets tensors on the CPU, which it reads without waiting. ``sync_dist`` with ``rank_zero_only`` makes
+    Lightning reduce nothing and warn of nothing. ``reduce_fx="max"`` keeps a single value unchanged, while a mean would
+    divide. Names are plain strings where possible: launchers send names between processes, and
+    ``torch.load(weights_only=True)`` refuses other types.
     """
     package = import_module(_class_of_lightning(pl_module, "log_dict").__module__.split(".")[0])
     before = tuple(map(int, package.__version__.split(".")[:2])) < (2, 6)
@@ -185,9 +189,9 @@ def log_values(pl_module: Any, values: Mapping[str, float]) -> None:
 
 
 def apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, float]:
-    """Return values under names of which none is a folder of another, where a logger keeps a file for each name.
+    """Return values with names that are no folders of other names, if a logger stores a file for each name.
 
-    MLflow's file store does: ``val/recall@10`` beside ``val/recall@10/decile_1`` is then ``val/recall@10/all``.
+    MLflow's file store does so: ``val/recall@10`` becomes ``val/recall@10/all`` beside ``val/recall@10/decile_1``.
     """
     if not any(hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None for logger in loggers):
         return values
@@ -196,9 +200,9 @@ def apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, f
 
 
 def run_folder(trainer: Any) -> Path | None:
-    """Return where the run of a Trainer keeps its files, None where that is no folder; for the first process only.
+    """Return the folder of a Trainer's run; None if it is not local. Call it on the first process only.
 
-    It is the folder in which Lightning keeps the folder of the run's checkpoints; without a logger, ``reports``.
+    It is the parent of Lightning's folder of checkpoints; without a logger, ``reports`` in ``default_root_dir``.
     """
     logger = trainer.logger
     root = str(getattr(logger, "save_dir", None) or trainer.default_root_dir)
@@ -211,22 +215,22 @@ def run_folder(trainer: Any) -> Path | None:
         return None
     if logger is None:
         return Path(root, "reports")
-    logger.experiment  # noqa: B018 - a property that begins the run; some know their version only then
+    logger.experiment  # noqa: B018 - the property starts the run; some loggers know their version only then
     version = logger.version
     return Path(root, str(logger.name), version if isinstance(version, str) else f"version_{version}")
 
 
 def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:
-    """Hand a report to every logger that takes figures and text; call it on the first process.
+    """Send a report to every logger that takes figures and text; call it on the first process.
 
-    Loggers are told apart by what they can do, so that none has to be installed. One that takes neither, such as a
-    ``CSVLogger``, is passed over.
+    Loggers are recognised by their methods, so that no logger has to be installed. A logger without methods for
+    figures and text, such as ``CSVLogger``, is skipped.
 
     Args:
-        loggers: Those of the trainer.
-        report: What they are to show.
-        name: Under which they show it.
-        step: Of the training.
+        loggers: The loggers of the trainer.
+        report: The report to show.
+        name: Name of the report in the loggers.
+        step: The training step.
     """
     for logger in loggers:
         experiment: Any = getattr(logger, "experiment", None)

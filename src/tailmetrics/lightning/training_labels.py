@@ -1,4 +1,4 @@
-"""How often each label occurs in training: given, taken from a checkpoint, or counted."""
+"""Training counts of the labels for the callback: given, loaded from a checkpoint, or counted."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.trainer import SamplerPadding, installed, outline, same_random_numbers, training_loaders
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
-"""Where the target is in a training batch."""
+"""The place of the target in a training batch: a key, an index, or a function of the batch."""
 SPARED = "pass label_counts= to leave this out"
 EACH_ROW_ONCE = (data.SequentialSampler, data.RandomSampler, data.SubsetRandomSampler, data.DistributedSampler)
-"""Samplers of torch that show a row once in an epoch, unless they draw with replacement."""
+"""Samplers of torch that draw each row at most once per epoch, unless they draw with replacement."""
 OF_ALL_ROWS = (data.SequentialSampler, data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler)
-"""Samplers of torch that know no processes: each process draws from all rows."""
+"""Samplers of torch that do not split the rows over processes: each process draws from all rows."""
 
 
 FEW_DROPPED = 0.01
-"""Share of rows that may be left out unsaid: a tenth of the occurrences, a bucket, loses a hundredth of them."""
+"""Largest share of rows that ``drop_last`` may leave out without a note: a decile then loses 1 % of its occurrences."""
 
 
 class TrainingLabels:
-    """The training counts of a callback, and what they come from.
+    """The training counts of a callback: given by the user, loaded from a checkpoint, or counted.
 
     Args:
-        collection: Metrics that the counts complete.
-        num_labels: L, if the user says so.
-        label_counts: Counts, if the user gives them, or the path of a file of them.
-        num_train: Number of training rows that go with them.
-        train_target: Where the target is in a training batch.
+        collection: The metrics, which get their buckets and counts from the training counts.
+        num_labels: L; None if the user does not give it.
+        label_counts: Training counts, or the path of their file; None if the user gives none.
+        num_train: Number of training rows behind ``label_counts``.
+        train_target: The place of the target in a training batch.
 
     Attributes:
-        frequency: The counts; None until they are known.
-        notes: What is to be said of counts that were counted.
+        frequency: The training counts; None until they are known.
+        notes: Warnings about the counting, for the report.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class TrainingLabels:
             self._adopt(counts, num_train)
 
     def ensure(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> bool:
-        """Make sure that the metrics are bound; return whether they were bound anew.
+        """Make sure that the metrics have their buckets and counts; return whether this call set the training counts.
 
-        What was counted is counted again when a fit starts: it may have other data.
+        If the callback counted the labels before, it counts again when a fit starts: the fit may have other data.
         """
         again = starts_fit and self._counted
         if self._saved and self.frequency is None:
@@ -112,14 +112,14 @@ class TrainingLabels:
     def _adopt(self, counts: Tensor, num_rows: int | None, again: bool = False) -> None:
         self.frequency = frequency = LabelFrequency.from_counts(counts, num_rows or 0)
         if again or not self.collection.is_bound:
-            # counts that were given without num_train: buckets know no number of rows, rather than none
+            # counts without num_train: deciles leave the number of rows open, while a LabelFrequency would say 0
             only_counts = not int(frequency.rows) and bool(frequency.counts.any())
             self.collection.bind(LabelBuckets.deciles(frequency.counts) if only_counts else frequency)
 
     # -- the number of labels -----------------------------------------------------------------------------------
 
     def _stated(self, trainer: Any, pl_module: Any) -> Iterator[tuple[int, str]]:
-        """Yield every number of labels that is stated, with its source, the one that counts first."""
+        """Yield each known number of labels with its source; the first one has precedence."""
         stated = [(self.num_labels, "num_labels")]
         members = self.collection.members().values()
         stated += [(metric.num_labels, f"num_labels of {type(metric).__name__}") for metric in members]
@@ -139,7 +139,7 @@ class TrainingLabels:
         return {"label_counts": self.frequency.counts.cpu(), "num_train": int(self.frequency.rows)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Keep the counts of a checkpoint until it is known who else states their number; counts at hand win."""
+        """Store the counts of a checkpoint. :meth:`ensure` checks and uses them, unless counts are known already."""
         self._saved = {name: state[name] for name in ("label_counts", "num_train") if name in state}
 
     # -- counting -----------------------------------------------------------------------------------------------
@@ -147,13 +147,13 @@ class TrainingLabels:
     def _count(
         self, trainer: Any, pl_module: Any, num_labels: int, source: str
     ) -> tuple[LabelFrequency, tuple[str, ...]]:
-        """Return how often each label is in one epoch of the training loaders, and what there is to say of it.
+        """Return how often each label occurs in one epoch of the training loaders, and warnings about the counting.
 
-        Each process counts what its loader yields, without the rows that a distributed sampler repeats. A loader that
-        yields all rows in every process is counted by the first process alone.
+        Each process counts the rows of its loader, without the rows that a distributed sampler repeats. If a loader
+        yields all rows in every process, only the first process counts them.
         """
         counter, notes = LabelFrequency(num_labels).to(pl_module.device), []
-        ignored = next(iter(self.collection.members().values())).ignore_index  # all members have the same
+        ignored = next(iter(self.collection.members().values())).ignore_index  # equal in all members
         for loader in training_loaders(trainer, pl_module):
             padding, sampler = SamplerPadding(loader), _sampler(loader)
             length, limit = length_hint(loader, -1), trainer.limit_train_batches
@@ -174,7 +174,7 @@ class TrainingLabels:
                 elif trainer.global_rank > 0:
                     continue
             with same_random_numbers(loader):
-                if trainer.world_size > 1:  # a sampler that draws by chance draws alike in each process
+                if trainer.world_size > 1:  # a random sampler then draws the same rows in each process
                     torch.manual_seed(0)
                 for batch in _shown(loader, limit if limited else length, trainer):
                     target = _target(batch, self.train_target)
@@ -203,7 +203,7 @@ def _read(path: str) -> Any:
 
 
 def _labels(target: Any, device: torch.device) -> Any:
-    """Return a training target as it is counted; refuse shares of labels."""
+    """Move a training target to the device; raise if it holds numbers between 0 and 1 (shares of labels)."""
     if not isinstance(target, Tensor):
         return target
     target = target.to(device)
@@ -219,16 +219,16 @@ def _labels(target: Any, device: torch.device) -> Any:
 
 
 def _sampler(loader: Any) -> Any:
-    """Return what chooses the rows of a loader; None where rows have no numbers."""
+    """Return the sampler or batch sampler of a loader; None for an iterable data set."""
     if isinstance(getattr(loader, "dataset", None), data.IterableDataset):
         return None
     batches = getattr(loader, "batch_sampler", None)
     sampler = batches.sampler if type(batches) is data.BatchSampler else batches
-    return getattr(getattr(sampler, "dataset", None), "_sampler", sampler)  # Lightning shares it over processes
+    return getattr(getattr(sampler, "dataset", None), "_sampler", sampler)  # inside Lightning's wrapper
 
 
 def _uneven_sampling(loader: Any, sampler: Any) -> list[str]:
-    """Return the names of what may show some rows of a loader more than once in an epoch, or not at all."""
+    """Return the names of samplers and settings by which an epoch of a loader may repeat rows or leave rows out."""
     known = sampler is None or (type(sampler) in EACH_ROW_ONCE and not getattr(sampler, "replacement", False))
     found, rows = [] if known else [type(sampler).__name__], getattr(loader, "dataset", None)
     while isinstance(rows, data.Subset):
@@ -240,7 +240,7 @@ def _uneven_sampling(loader: Any, sampler: Any) -> list[str]:
 
 
 def _shown(loader: Any, total: int, trainer: Any) -> Iterator[Any]:
-    """Yield the first ``total`` batches, all if below 0; say at the start what is done, and show how far it is."""
+    """Yield the first ``total`` batches, or all if ``total`` < 0; log the start, and show a progress bar."""
     number = "" if total < 0 else f" in {total:,} batches"
     import_module(f"{installed()[0]}.utilities").rank_zero_info(
         f"HeadToTailReport: counting the training labels{number}; {SPARED}."
@@ -252,7 +252,7 @@ def _shown(loader: Any, total: int, trainer: Any) -> Iterator[Any]:
 
 
 def _target(batch: Any, where: TargetPlace) -> Any:
-    """Return the target of a training batch; None where a function says that it has none."""
+    """Return the target of a training batch; None if ``where`` is a function that returns None."""
     if callable(where):
         return where(batch)
     try:
