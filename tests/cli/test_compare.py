@@ -454,7 +454,8 @@ def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated
         five, everything = "full 5, cut 3", "full all labels, cut 3"
         assert found["unequal_lists"] == {"recall@5": five, "mrr": everything, "macro_recall@5": five}
         assert (
-            f"† recall@5, macro_recall@5: lists have unequal median lengths ({five}), which may be" in found["verdict"]
+            f"† recall@5, macro_recall@5: the median number of labels read in a list differs ({five}), which may be"
+            in found["verdict"]
         )
         lines = (tmp_path / "out" / "compare.md").read_text().replace("\\_", "_").splitlines()
         for key in ("recall@3", "recall@5", "mrr", "macro_recall@3", "macro_recall@5"):

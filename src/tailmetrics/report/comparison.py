@@ -225,8 +225,8 @@ def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
         places: [*keys[:3], *([f"{len(keys) - 3} more"] if len(keys) > 3 else [])] for places, keys in kinds.items()
     }
     return [
-        f"{UNEQUAL} {', '.join(keys)}: lists have unequal median lengths ({places}), which may be part of the "
-        "difference. A k that the lists of all reach, if there is one, reads as much of each."
+        f"{UNEQUAL} {', '.join(keys)}: the median number of labels read in a list differs ({places}), "
+        "which may be part of the difference. A k that the lists of all reach, if there is one, reads as much of each."
         for places, keys in some.items()
     ]
 
