@@ -204,6 +204,17 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, given, eva
     assert said in tailmetrics("compare", *files, *metrics, *options)[2]
 
 
+@pytest.mark.parametrize(("screens", "times"), [(["stdout", "stderr"], 1), (["stdout"], 2), (["stderr"], 2), ([], 2)])
+def test_a_warning_is_once_on_a_screen(given, tailmetrics, monkeypatch, screens, times):
+    """Where one of the two streams goes to a file, each of them holds the warning."""
+    for name in screens:
+        monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
+    files = given(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
+    _, out, err = tailmetrics("evaluate", *files, "--metrics+=CrossEntropy")
+    assert (out + err).count("CrossEntropy: ") == times
+    assert err.count("CrossEntropy: ") == 1
+
+
 def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetrics, tmp_path):
     """The warning names the file; with the options that it names the value is that of the probabilities."""
     rng = np.random.default_rng(0)

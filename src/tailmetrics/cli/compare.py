@@ -63,7 +63,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         if folder is not None:
             report.write(folder)
         written = outputs.place()
-    show(report, written, options.quiet)
+    show(report, written, options.quiet, said)
 
 
 def _check_told_nothing_else(request: Request) -> None:

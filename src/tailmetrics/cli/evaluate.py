@@ -142,7 +142,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                     report = replace(report, intervals={**report.intervals, **found})
                 if folder is not None:
                     report.write(folder)
-                show(report, outputs.place(), options.quiet)
+                show(report, outputs.place(), options.quiet, said)
 
 
 def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Container, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,10 +92,10 @@ def _is_same(goal: Path, path: Path) -> bool:
     return goal.resolve() == path.resolve()
 
 
-def show(report: Any, paths: Iterable[Path], quiet: bool) -> None:
-    """Print a report or a comparison, and which files were written."""
+def show(report: Any, paths: Iterable[Path], quiet: bool, said: Container[str]) -> None:
+    """Print a report or a comparison, and which files were written; the same screen has the warnings ``said``."""
     console = Console()
     if not quiet:
-        print_report(report, console)
+        print_report(report, console, said=said if sys.stdout.isatty() and sys.stderr.isatty() else ())
     for path in paths:
         console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -98,8 +98,10 @@ def csv_text(records: Records) -> str:
     return text.getvalue()
 
 
-def print_report(shown: Documented, console: Console | None = None, references: bool = False) -> None:
-    """Print the values, from head to tail, and what to know before believing them."""
+def print_report(
+    shown: Documented, console: Console | None = None, references: bool = False, said: Container[str] = ()
+) -> None:
+    """Print the values, from head to tail, and what to know before believing them, but for the warnings ``said``."""
     from rich.console import Console, Group
     from rich.text import Text
 
@@ -112,7 +114,7 @@ def print_report(shown: Documented, console: Console | None = None, references: 
         parts += [Text(printable(section.said), style="dim")] if section.said else []
         side_by_side = [_part(section, columns) for columns in _side_by_side(section, console.width)]
         parts += side_by_side or _one_by_one(section)
-    parts += (Text(f"! {printable(warning)}", style="yellow") for warning in document.warnings)
+    parts += (Text(f"! {printable(one)}", style="yellow") for one in document.warnings if one not in said)
     console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
 
 
