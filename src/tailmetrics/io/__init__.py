@@ -1,4 +1,4 @@
-r"""Readers: files of predictions and targets as batches that metrics take, in bounded memory and shared by ranks.
+r"""Readers of prediction and target files: batches for ``metric.update``, in bounded memory, divided among ranks.
 
 >>> from pathlib import Path
 >>> from tempfile import mkdtemp

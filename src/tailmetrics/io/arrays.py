@@ -1,8 +1,8 @@
-"""Files of arrays: ``.npy`` and ``.pt``, mapped, and scipy's CSR in ``.npz``, which is held in memory.
+"""Files of arrays: memory-mapped ``.npy`` and ``.pt``, and scipy's CSR in ``.npz``, which is held in memory.
 
-Integers are label ids, floats scores or gains, bool multi-hot targets. An array may also be a sparse CSR tensor or a
-pair (scores, ids), as from ``torch.topk``. Arrays (B, T, L) are B·T rows, and a target (B, T) beside them one label for
-each of these.
+Integers are label ids, floats are scores or gains, bools are multi-hot targets. An array may also be a sparse CSR
+tensor or a pair (scores, ids), as ``torch.topk`` returns. An array (B, T, L) has B·T rows; a target (B, T) beside it
+holds one label for each row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ HINTS = {
 
 
 class ArraySource(Source):
-    """One array of rows, mapped anew for every batch so that pages read before do not count as memory in use."""
+    """One array of rows. Each batch maps the file anew, so that pages of earlier batches do not count as memory in use.
+
+    Attributes:
+        form: The format, in the text of an error.
+    """
 
     form: str
 
@@ -63,7 +67,7 @@ class ArraySource(Source):
         """Return the array, or a pair (scores, ids), without reading it."""
 
     def _with_rows(self, array: Any) -> Any:
-        """Return an array, or a pair, whose first axis is the rows; nothing is copied."""
+        """Return the array, or the pair, with the rows as the first axis; nothing is copied."""
         if isinstance(array, tuple):
             return tuple(map(self._with_rows, array))
         return array if self._axes == 1 else array.reshape(-1, *array.shape[self._axes :])
@@ -72,7 +76,11 @@ class ArraySource(Source):
         return self._with_rows(self._mapped())
 
     def read_as_names(self) -> None:
-        """Take label ids for names, to be numbered over all files."""
+        """Treat label ids as names, which are then numbered over all files.
+
+        Raises:
+            DataFileError: If label ids are the columns of a matrix.
+        """
         if self.num_labels is not None:
             super().read_as_names()
         self.string_ids = True
@@ -88,9 +96,10 @@ class ArraySource(Source):
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
-        """Take whole numbers [N, L] for multi-hot rows or gains, (B, T) for one label at each place of a sequence.
+        """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label for each place of a sequence.
 
-        ``sequences`` is (B, T) of the predictions beside these targets; (-1,) takes whole numbers of any axes so.
+        ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,), each whole number of an array
+        of any shape is one label.
         """
         one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape[1:] == sequences[1:])
         if one_label and self.num_labels is None:
@@ -100,7 +109,7 @@ class ArraySource(Source):
             self.dense, self.num_labels = True, num_labels
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers may be multi-hot rows as well as ids: each lies between 0 and the number of columns."""
+        """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and below the number of columns."""
         if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
             return False
         array = self._array()
@@ -108,7 +117,7 @@ class ArraySource(Source):
         return all(block.min() >= 0 and block.max() < self.width for block in blocks)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows as copies: each batch has a mapping of its own, which ends with it."""
+        """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
         for first in range(start, stop, size):
             with reading(self.path, self.form):
                 array = self._array()
@@ -173,7 +182,7 @@ def _is_csr(array: Any) -> bool:
 
 
 def _kind(array: Any) -> str:
-    """Return b, i or f for bool, whole and real numbers, ? for anything else."""
+    """Return the kind of an array: b for bools, i for whole numbers, f for real numbers, ? for anything else."""
     if isinstance(array, Tensor):
         if array.layout not in (torch.strided, torch.sparse_csr) or array.is_complex():
             return "?"
@@ -182,7 +191,7 @@ def _kind(array: Any) -> str:
 
 
 def _numpy(part: Any) -> Array:
-    """Return a copy in memory, in the machine's byte order; numpy has no bfloat16, so that becomes float32."""
+    """Return a copy in memory, in the machine's byte order; bfloat16, which numpy lacks, becomes float32."""
     if isinstance(part, Tensor):
         half = part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64)
         return np.array((part.float() if half else part).numpy())
@@ -190,7 +199,7 @@ def _numpy(part: Any) -> Array:
 
 
 class NumpySource(ArraySource):
-    """An array of numpy."""
+    """A numpy array in a ``.npy`` file."""
 
     form = ".npy array"
 
@@ -202,7 +211,7 @@ class NumpySource(ArraySource):
 
 
 class TorchSource(ArraySource):
-    """A tensor or a pair of tensors, read with ``weights_only=True``."""
+    """A tensor or a pair of tensors in a ``.pt`` file, read with ``weights_only=True``."""
 
     form = ".pt array"
 
@@ -216,7 +225,7 @@ class TorchSource(ArraySource):
 
 
 class NpzSource(ArraySource):
-    """A CSR matrix [N, L] of scipy: stored entries are scored candidates or gains, a stored zero included."""
+    """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored candidate or a gain."""
 
     form = "a scipy CSR matrix"
     _matrix: Tensor | None = None
@@ -225,7 +234,7 @@ class NpzSource(ArraySource):
         from scipy.sparse import load_npz
 
         if self._matrix is None:
-            with self._plain.path.open("rb") as file:  # numpy leaves one open that is no archive
+            with self._plain.path.open("rb") as file:  # numpy does not close a file that is not an archive
                 arrays = np.load(file, allow_pickle=False).files
                 if "format" not in arrays:
                     problem = f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"

@@ -1,4 +1,4 @@
-"""What is to be opened, and which of its columns hold the query, the item and the value."""
+"""The columns of a file: names to look for, and the choice of the columns of query, item and value."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.files import FilePath
 
 Role: TypeAlias = Literal["preds", "target"]
-"""What a file is for. A function that takes a role takes None where only the labels that a file names are asked for."""
+"""What a file holds: predictions or targets. Functions also take None, to read only the names of its labels."""
 
 
 NO_GAIN = "none"
-"""What stands for the name of a column of gains where there is to be none."""
+"""The value of ``Columns.gain`` for "read no gains"."""
 
 
 @dataclass(frozen=True)
 class Columns:
     """Names of columns.
 
-    Where one of the last five is left at its default and a file has no such column, the usual names are tried, such
-    as ``user_id`` or ``qid`` for the query, and a note says which one was taken. A column called ``rank`` or
-    ``position`` is an order, 1 the best, wherever it is taken for the score.
+    If one of the last five names is left at its default and the file has no such column, the reader tries the usual
+    names, such as ``user_id`` or ``qid`` for the query, and a note says which column it took. If the reader takes a
+    column called ``rank`` or ``position`` as the score, its numbers are ranks, and 1 is the best.
 
     Attributes:
         ids: Parquet, predictions: lists of label ids.
-        scores: Parquet, predictions: lists of their scores.
+        scores: Parquet, predictions: lists of the scores of these labels.
         labels: Parquet, targets: lists of label ids.
-        gains: Parquet, targets: lists of their gains.
+        gains: Parquet, targets: lists of the gains of these labels.
         query: The query, user or row of a line or of a list.
         item: CSV, TSV, JSON Lines: the item, document or label.
         score: CSV, TSV, JSON Lines, predictions: the score.
-        gain: CSV, TSV, JSON Lines, targets: the gain or grade; ``none`` leaves it out, and each line is relevant.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade; with ``none`` it is not read, and each line is relevant.
         rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
     """
 
@@ -50,23 +50,23 @@ class Columns:
     rank: str = "rank"
 
     def is_given(self, field: str) -> bool:
-        """Whether a name differs from its default, so that a file has to have it."""
+        """Whether the name of a field differs from its default; the file must then have this column."""
         return bool(getattr(self, field) != _DEFAULTS[field])
 
     @property
     def without_gain(self) -> bool:
-        """Whether targets have no gain, whatever their columns are called."""
+        """Whether no gains are read, whatever columns the targets have."""
         return self.gain == NO_GAIN
 
     @property
     def by_place(self) -> bool:
-        """Whether columns are named by their places, from 0, as those of a file without a line of names."""
+        """Whether columns are given by number, from 0, as for a file without a header line."""
         given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
         given = [name for name in given if name != NO_GAIN]
         return bool(given) and all(name.isdecimal() for name in given)
 
     def by_names(self, header: Sequence[str]) -> Columns:
-        """Return the names that places stand for in a file that names its columns."""
+        """Return a copy in which column numbers are replaced by the names in the header."""
         names = {str(place): name for place, name in enumerate(header) if str(place) not in header}
         return replace(self, **{field: names.get(name, name) for field, name in vars(self).items()})
 
@@ -82,22 +82,22 @@ USUAL = {
     "gain": "gain score rating relevance rel grade label",
     "rank": "rank ranking position pos",
 }
-"""Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
+"""Field -> its usual column names, in lower case and without dashes, blanks and underscores."""
 LISTED = {
     "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
     "target": "items itemids target targets relevant articles articleid groundtruth positives codes labels class",
 }
-"""Names of columns of lists, written alike."""
+"""Role -> usual names of a column of lists, in the same spelling."""
 MANY_COLUMNS = 30
-"""Above this many, errors name three columns alone: a line or two of a terminal."""
+"""Errors list up to this many columns (one or two lines of a terminal), and of more columns only three."""
 IDS = {"id", "label", "labelid", "index"}
-"""Names of the field of a struct that holds the label, beside those of an item."""
+"""Names of the label field in a struct, in addition to the usual names of an item."""
 TYPED = re.compile(r":(token|float)(_seq)?$")
-"""The type behind a name, which RecBole writes: ``user_id:token``."""
+"""The type that RecBole writes after the name of a column, as in ``user_id:token``."""
 
 
 def plain(name: str) -> str:
-    """Return a column's name as USUAL has it."""
+    """Return a column's name in the spelling of USUAL: lower case, without dashes, blanks and underscores."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
@@ -108,13 +108,13 @@ def is_usual(name: str, field: str) -> bool:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The columns of one file that hold query, item and value.
+    """The names of the columns of one file that hold query, item and value.
 
     Attributes:
-        query: The query.
-        item: The item.
-        value: The score, rank or gain; None where there is none.
-        is_rank: Whether it is a rank, of which less is better.
+        query: Column of the query.
+        item: Column of the item.
+        value: Column of the score, rank or gain; None without such a column.
+        is_rank: Whether the value is a rank, so that a lower value is better.
     """
 
     query: str
@@ -124,22 +124,22 @@ class Chosen:
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
+        """The names of the chosen columns."""
         return [name for name in (self.query, self.item, self.value) if name is not None]
 
 
 def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Columns, where: str) -> Chosen:
-    """Return the columns of a file by the names given, or by usual ones, which a note then says.
+    """Return the columns of a file: by the given names, or by usual names, and then a note says which.
 
     Args:
         path: The file.
         header: Names of its columns.
-        role: What it is for; None when only items are asked for.
-        columns: Names given.
-        where: How an error names the place of the header.
+        role: Predictions or targets; None to read only the items.
+        columns: The given names.
+        where: The place of the header in the text of an error.
 
     Raises:
-        DataFileError: If a column is missing, stands there twice, or one of two has to be guessed.
+        DataFileError: If a column is missing, a name is repeated, or two columns could be the same field.
     """
     value = None if role is None else "score" if role == "preds" else "gain"
     if value == "gain" and columns.without_gain and NO_GAIN not in header:
@@ -148,7 +148,7 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
         value = "rank"
     wanted = {field: field != "gain" for field in ("query", "item", *([value] if value else []))}
     found: dict[str, str | None] = {}
-    for field, needed in wanted.items():  # a column holds one of them, and is not guessed to hold another one
+    for field, needed in wanted.items():  # a column that already holds one field is not guessed to hold another field
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
         usual = [name for name in header if is_usual(name, field) and name not in others]
         found[field] = _find(path, header, field, columns, list(dict.fromkeys(usual)), needed, where)
@@ -172,7 +172,7 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
 
 
 def _is_ranked(header: Sequence[str], columns: Columns) -> bool:
-    """Whether predictions have a column of ranks and none of scores."""
+    """Whether predictions have a column of ranks but no column of scores."""
     if columns.is_given("score"):
         return False
     if columns.is_given("rank"):
@@ -208,7 +208,7 @@ def _find(
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Return the names of columns as an error lists them; of many columns, which may be labels, the first three."""
+    """Return the column names as text for an error; of many columns, which may be labels, only the first three."""
     if len(names) <= MANY_COLUMNS:
         return ", ".join(names)
     said = f"{', '.join(names[:3])} and {len(names) - 3:,} more"
@@ -216,13 +216,13 @@ def in_words(names: Sequence[str]) -> str:
 
 
 class Opening(NamedTuple):
-    """The file that a format opens, and how.
+    """The arguments with which a format opens a file.
 
     Attributes:
         path: The file.
-        role: Whether it has predictions or targets; None if only the names of its labels are read.
+        role: Whether it holds predictions or targets; None to read only the names of its labels.
         columns: Names of columns.
-        partition: Columns that folders in the path give as ``key=value``.
+        partition: Name and value of the columns that folders in the path give as ``key=value``.
     """
 
     path: FilePath

@@ -1,4 +1,4 @@
-"""DuckDB in a temporary folder: it reads, numbers, joins and orders lines in bounded memory, and spills the rest."""
+"""DuckDB in a temporary folder: it reads, numbers, joins and sorts lines in bounded memory; the rest goes to disk."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from numpy.typing import NDArray
 from tailmetrics.io.files import temporary_folder
 
 MEMORY = "1GB"
-"""What is held at a time unless told otherwise: ten million lines fit, and to spill them takes a third longer."""
+"""The default memory limit of DuckDB: ten million lines fit in it; writing them to disk takes a third longer."""
 THREAD_BYTES = 2**27
-"""A thread sorts and joins within this much."""
+"""The memory that one thread needs to sort and join."""
 LEAST_BYTES = 2**26
-"""Below this DuckDB refuses some joins of five million names."""
+"""The smallest memory limit: below it DuckDB refuses some joins of five million names."""
 KEPT_ROWS = 2**16
-"""DuckDB is kept after so many rows at most: what it frees stays with the process, 386 MB after 13 million rows."""
+"""A DuckDB instance that wrote more rows is closed, not kept: it keeps freed memory, 386 MB after 13 million rows."""
 LOOK_SECONDS = 0.2
-"""How often a watcher is told how far a statement is."""
+"""Seconds between two reports of progress to the watcher."""
 WHITE = "chr(32) || chr(9) || chr(13)"
 WATCHER: ContextVar[Callable[[str, float], None] | None] = ContextVar("watcher", default=None)
-"""Who is told what is being done and what share of it is done, from another thread."""
+"""A function that receives the current step and the share of it that is done; another thread calls it."""
 
 _IDLE: dict[int, Any] = {}
-"""Process -> a DuckDB that nobody uses: opening and closing one takes 18 ms, emptying it 1 ms."""
+"""Process id -> an unused DuckDB instance, kept because opening and closing one takes 18 ms, emptying one 1 ms."""
 atexit.register(_IDLE.clear)
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=_IDLE.clear)  # a child that ends would wait for threads that it does not have
+    os.register_at_fork(before=_IDLE.clear)  # a child would wait at its end for threads that it lacks
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
 
 
 def bytes_of(memory: str) -> int:
-    """Return how many bytes ``"2GB"`` or ``"512 MiB"`` is.
+    """Return the number of bytes of a size such as ``"2GB"`` or ``"512 MiB"``.
 
     Raises:
-        ValueError: If it is no size, or too little.
+        ValueError: If the text is not a size, or the size is below 64 MiB.
     """
     match = _SIZE.fullmatch(str(memory).strip())
     if match is None:
@@ -56,27 +56,27 @@ def bytes_of(memory: str) -> int:
 
 
 class Database:
-    """A database that ends with this object.
+    """A DuckDB database, deleted together with this object.
 
     Args:
-        memory: What it holds at a time, such as ``"2GB"``; the rest lies in a folder beneath ``TMPDIR``.
+        memory: The memory limit, such as ``"2GB"``; more data goes to a folder in ``TMPDIR``.
 
     Attributes:
-        limit: That many bytes.
+        limit: The memory limit in bytes.
     """
 
     def __init__(self, memory: str = MEMORY) -> None:
         self.limit = bytes_of(memory)
         try:
             import duckdb
-            import pyarrow  # noqa: F401 # what is read comes out as its arrays
+            import pyarrow  # noqa: F401 # DuckDB returns some results as pyarrow tables
         except ModuleNotFoundError as error:
             problem = f"lines that name their query need the package {error.name}: pip install 'tailmetrics[cli]'"
             raise ModuleNotFoundError(problem, name=error.name) from error
         self._memory = memory
         folder = temporary_folder(self)
         threads = max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES))
-        place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")  # below, it cannot hold a block
+        place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")  # less holds no block
         self._process, self._written = os.getpid(), 0
         idle = _IDLE.pop(self._process, None)
         self._owner = idle or duckdb.connect(config={"threads": threads, "autoinstall_known_extensions": False})
@@ -84,7 +84,7 @@ class Database:
         self._sql.execute(
             f"SET memory_limit = '{self.limit}B'; SET threads = {threads}; "
             f"SET temp_directory = {literal(str(folder / 'spilled'))}; "
-            "PRAGMA force_compression = 'dictionary'; "  # on disk; others take longer than writing does
+            "PRAGMA force_compression = 'dictionary'; "  # on disk; others take longer than the writing itself
             f"ATTACH {literal(place)} AS lines; USE lines"
         )
 
@@ -92,7 +92,7 @@ class Database:
         if not hasattr(self, "_sql"):
             return
         if self._process == os.getpid() and self._written <= KEPT_ROWS and not is_finalizing():
-            with suppress(Exception):  # refused where something was spilled: that goes with its owner
+            with suppress(Exception):  # refused after a spill to disk, which closing the owner deletes
                 self._sql.execute("USE memory; DETACH lines; SET temp_directory = ''")
                 self._sql.close()
                 _IDLE[self._process] = self._owner
@@ -100,37 +100,37 @@ class Database:
         self._owner.close()
 
     def run(self, statement: str, doing: str = "", in_order: bool = False, **arrow: Any) -> int:
-        """Carry out a statement, and return how many rows it wrote.
+        """Execute a statement, and return the number of rows that it wrote.
 
         Args:
             statement: SQL.
-            doing: What a watcher is told.
-            in_order: Whether a table keeps the order in which its rows are read, so that ``rowid`` counts them.
-            arrow: Tables and readers of Arrow, by the names that the statement has for them.
+            doing: Name of the step, for the watcher; empty for no report.
+            in_order: Whether a table keeps its rows in the order of reading, so that ``rowid`` numbers them from 0.
+            arrow: Arrow tables and readers, by their names in the statement.
         """
         with self._failing():
             for name, table in arrow.items():
                 self._sql.register(name, table)
             with self._watched(doing):
-                order = f"SET preserve_insertion_order = {in_order}"  # it takes more memory
+                order = f"SET preserve_insertion_order = {in_order}"  # keeping the order takes more memory
                 found = self._sql.execute(f"{order}; {statement}").fetchall()
         written = int(found[0][0]) if found else 0
         self._written += written
         return written
 
     def row(self, statement: str, *values: Any) -> Any:
-        """Return the first row that a statement finds; None where there is none."""
+        """Return the first row of the result of a query; None if the result is empty."""
         with self._failing():
             return next(iter(self._sql.execute(statement, list(values)).fetchall()), None)
 
     def arrays(self, statement: str, *values: Any) -> dict[str, NDArray[Any]]:
-        """Return the columns that a statement finds."""
+        """Return the result of a query as arrays, by column name."""
         with self._failing():
             found: dict[str, NDArray[Any]] = self._sql.execute(statement, list(values)).fetchnumpy()
             return found
 
     def names(self, statement: str, descending: bool = False) -> Names:
-        """Return the only column that a statement finds, of names."""
+        """Return the result of a query with a single column, of names."""
         with self._failing():
             return Names(self._sql.sql(statement).to_arrow_table().column(0), descending)
 
@@ -157,7 +157,7 @@ class Database:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Raise what DuckDB raises as an error that says what to do."""
+        """Turn the errors of DuckDB into a ValueError for too little memory, or else into a :class:`DatabaseError`."""
         import duckdb
 
         try:
@@ -171,15 +171,16 @@ class Database:
 
 
 class DatabaseError(OSError):
-    """An error of DuckDB, such as of a file that is no text, or of a full disk."""
+    """An error of DuckDB: the file is not text, the disk is full, and so on."""
 
 
 class Names(Sequence[str]):
-    """Names in their order, kept by Arrow: millions of them take the memory of their text.
+    """A sequence of names in an Arrow array, so that millions of names take little more memory than their text.
 
     Args:
         column: Arrow string array.
-        descending: Whether labels are numbered so that the last name wins ties, as in trec_eval.
+        descending: Whether label ids follow the names in descending order, so that the last name wins ties, as in
+            trec_eval.
     """
 
     def __init__(self, column: Any, descending: bool = False) -> None:
@@ -216,29 +217,29 @@ class Names(Sequence[str]):
 
 
 def arrow_names(names: Iterable[str]) -> Any:
-    """Return names as an arrow string array."""
+    """Return names as an Arrow string array."""
     import pyarrow as pa
 
     return names.column if isinstance(names, Names) else pa.array(list(names), pa.large_string())
 
 
 def literal(text: str) -> str:
-    """Return a text as SQL has it."""
+    """Return a text as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def named(path: object) -> str:
-    """Return a path as SQL has it: no part of it is a pattern."""
+    """Return a path as an SQL string literal in which the characters of glob patterns are escaped."""
     return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 
 def trimmed(expression: str) -> str:
-    """Return a text without the blanks around it, null where nothing is left; other blanks may be part of a name."""
+    """Return SQL that strips spaces, tabs and CRs from both ends of a text; null if the rest is empty."""
     end = " OR ".join(f"ends_with({expression}, chr({code}))" for code in (32, 9, 13))
-    # looking at both ends takes a tenth of what trimming takes, and few names have blanks there
+    # testing both ends takes a tenth of the time of trimming, and few names have blanks there
     return f"CASE WHEN {expression} < '!' OR {end} THEN nullif(trim({expression}, {WHITE}), '') ELSE {expression} END"
 
 
 def quoted(name: str) -> str:
-    """Return the name of a column as SQL has it."""
+    """Return the name of a column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Open files as batches of tensors that ``metric.update`` takes: cut, filtered, checked."""
+"""Batches of open files, as tensors for ``metric.update``: cut to one rank's rows, filtered and checked."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
 class Batch(NamedTuple):
-    """Consecutive rows.
+    """Consecutive rows of predictions and targets.
 
     Attributes:
         preds: Scores (N, L), ranked ids (N, K), a pair (scores, ids) of candidates, or CSR (N, L).
-        target: Label ids (N, M), one per row (N,), multi-hot or gains (N, L), or CSR (N, L).
-        rows: Shape (N,), int64, numbers of the rows in the files.
+        target: Label ids (N, M), one label id per row (N,), multi-hot or gains (N, L), or CSR (N, L).
+        rows: Shape (N,), int64, row numbers in the files.
     """
 
     preds: Tensor | tuple[Tensor, Tensor]
@@ -40,11 +40,11 @@ class Batch(NamedTuple):
 
 
 class TargetBatch(NamedTuple):
-    """Consecutive rows of targets alone.
+    """Consecutive rows of targets, without predictions.
 
     Attributes:
-        target: Label ids (N, M), one per row (N,), multi-hot or gains (N, L), or CSR (N, L).
-        rows: Shape (N,), int64, numbers of the rows in the file.
+        target: Label ids (N, M), one label id per row (N,), multi-hot or gains (N, L), or CSR (N, L).
+        rows: Shape (N,), int64, row numbers in the file.
     """
 
     target: Tensor
@@ -53,19 +53,20 @@ class TargetBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Files:
-    """What is known of files that are open.
+    """Facts about open files, and the conversion of their rows to tensors.
 
     Attributes:
-        num_rows: Rows over all ranks.
-        num_labels: Number of labels, given or declared by a file; None when neither.
-        label_names: String ids in the order of the label ids; None when label ids are numbers.
-        row_names: Queries in the order of the rows; None when rows are numbers.
-        missing_queries: Queries of the target without predictions, over all ranks: left out, or zero, as asked.
-        unmatched_queries: Queries of the predictions without targets, over all ranks: left out.
+        num_rows: Number of rows of all ranks together.
+        num_labels: Number of labels, as given or as a file declares it; None if neither says it.
+        label_names: Names of the labels in the order of the label ids; None if label ids are numbers.
+        row_names: Queries in the order of the rows; None if rows have only numbers.
+        missing_queries: Number of target queries without predictions, over all ranks. ``missing`` decides whether they
+            are left out or count with an empty list.
+        unmatched_queries: Number of prediction queries without targets, over all ranks; they are left out.
         start: First row of this rank.
-        stop: Row behind its last.
+        stop: The row after the last row of this rank.
         batch_rows: Rows per batch.
-        columns: Number of columns that holds every label id; None when not known.
+        columns: Number of columns that is enough for every label id; None if not known.
     """
 
     num_rows: int
@@ -81,15 +82,15 @@ class Files:
 
     @property
     def tie_winner(self) -> str:
-        """Which of two labels with equal scores is ranked first."""
-        if not isinstance(self.label_names, Names):  # numbers, or names in an order of the user's own
+        """Text that says which of two labels with equal scores is ranked first."""
+        if not isinstance(self.label_names, Names):  # label ids are numbers, or the user gave the order of the names
             return "the lower label id"
         return f"the label that comes {'last' if self.label_names.descending else 'first'} by name"
 
     def _checked(
         self, source: Source, role: Role, repeats: bool = False, lowest: int = 0
     ) -> Iterator[tuple[Rows, Tensor]]:
-        """Yield the rows of each batch, and their numbers."""
+        """Yield the checked rows of each batch, and their row numbers."""
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
             check_rows(rows, role, source, first, self.columns, repeats, lowest)
@@ -97,7 +98,7 @@ class Files:
             first += len(rows)
 
     def _target_tensor(self, source: Source, rows: Rows) -> Tensor:
-        """Return a dense target [N, L], one label id for each row [N], ids [N, M], or gains as CSR [N, L]."""
+        """Return a dense target [N, L], one label id per row [N], label ids [N, M], or gains as CSR [N, L]."""
         if not isinstance(rows, Ragged):
             return _tensor(rows)
         if source.one_label:
@@ -107,7 +108,7 @@ class Files:
                 hint = "pass num_labels, or leave the gains out if all are 1."
                 raise DataFileError(source.path, "holds gains, but the number of labels is not known", hint=hint)
             return csr_tensor(rows, rows.values, self.columns)
-        if rows.matrix.shape[1] == self.columns:  # whole numbers of width L would be taken for a matrix
+        if rows.matrix.shape[1] == self.columns:  # metrics take whole numbers [N, L] as multi-hot
             return torch.nn.functional.pad(torch.from_numpy(rows.matrix), (0, 1), value=-1)
         return torch.from_numpy(rows.matrix)
 
@@ -115,16 +116,17 @@ class Files:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset(Files):
-    """Predictions and targets in batches; iterate as often as needed.
+    """Predictions and targets in batches; can be iterated any number of times.
 
-    Every value has been checked when a batch comes out, so metrics need not (``validate_args=False``), but for numbers
-    below -1 in a target of one label per row: they are right where they are the ``ignore_index`` of the metrics.
+    Every value of a batch has been checked, so that metrics can skip their checks (``validate_args=False``). One
+    exception: in a target of one label per row, a number below -1 is valid only if it is the metrics'
+    ``ignore_index``, and only the metrics check this.
 
     Attributes:
         preds: The file of predictions.
         target: The file of targets.
-        ignored: Pairs of row and label that do not count.
-        duplicates: ``"first"`` if rows of predictions may hold a label twice, as :func:`tailmetrics.rank` takes it.
+        ignored: The filter: pairs of row and label that do not count.
+        duplicates: ``"first"`` if a row of predictions may hold a label twice, as in :func:`tailmetrics.rank`.
     """
 
     preds: Source
@@ -134,12 +136,12 @@ class Dataset(Files):
 
     @property
     def tokens(self) -> int:
-        """The number of rows of each sequence: T for predictions (B, T, L), 1 for others."""
+        """Number of rows per sequence: T for predictions (B, T, L), otherwise 1."""
         return math.prod(self.preds.sequences[1:])
 
     def __iter__(self) -> Iterator[Batch]:
         repeats = self.duplicates == "first"
-        lowest = -LARGEST if self.target.one_label else 0  # metrics know their ignore_index
+        lowest = -LARGEST if self.target.one_label else 0  # metrics check these: they know ignore_index
         targets = self._checked(self.target, "target", lowest=lowest)
         for (preds, rows), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
             if self.ignored is not None:
@@ -149,9 +151,9 @@ class Dataset(Files):
             yield Batch(scored, self._target_tensor(self.target, target), rows)
 
     def filtered(self) -> tuple[int, int, int]:
-        """Return how many labels of this share are relevant, how many the filter removes, and how many rows it empties.
+        """Return three counts over this rank's rows: relevant labels, relevant labels filtered out, rows left empty.
 
-        It reads the targets once more.
+        A row left empty had relevant labels, all of them filtered out. This reads the targets once more.
         """
         assert self.ignored is not None
         found = np.zeros(3, np.int64)
@@ -166,12 +168,13 @@ class Dataset(Files):
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TargetDataset(Files):
-    """Targets in batches; iterate as often as needed.
+    """Targets in batches; can be iterated any number of times.
 
     Attributes:
-        target: The file.
-        min_gain: The least gain that counts as relevant; None for any above 0.
-        one_label: Whether any number below 0 may stand for no label, because an ``ignore_index`` is known.
+        target: The file of targets.
+        min_gain: The lowest gain that counts as relevant; None for every gain above 0.
+        one_label: Whether, in a target of one label per row, any negative number means "no label", such as an
+            ``ignore_index``; otherwise only -1 does.
     """
 
     target: Source
@@ -203,7 +206,7 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
-    """Return rows as CSR [N, L]."""
+    """Return rows with these values as a sparse CSR tensor [N, L]."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
@@ -216,11 +219,11 @@ def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
 
 
 def _tensor(array: Array, lent: Array | None = None) -> Tensor:
-    """Return an array as a tensor that owns its memory: what arrow or a file lends may not be written to.
+    """Return an array as a tensor that owns its memory, because the memory of Arrow or of a file must not be changed.
 
     Args:
         array: Any array.
-        lent: What may have been lent; None where each view may be of something lent.
+        lent: An array that may lie in the memory of Arrow or a file; None if any view may.
     """
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
@@ -234,7 +237,7 @@ def _tensor(array: Array, lent: Array | None = None) -> Tensor:
 
 
 def drop_low_gains(rows: Rows, minimum: float) -> Rows:
-    """Return targets without the gains below ``minimum``; as they are where they have no gains."""
+    """Return targets without the gains below ``minimum``; targets without gains stay unchanged."""
     if isinstance(rows, Ragged):
         return rows if rows.values is None else rows.select(rows.values >= minimum)
     if rows.dtype.kind == "b":
@@ -246,7 +249,7 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 
 
 def _relevant(rows: Rows) -> Ints:
-    """Return how many labels of each row are relevant, shape (n,)."""
+    """Return the number of relevant labels of each row, shape (n,)."""
     if not isinstance(rows, Ragged):
         return np.asarray(np.count_nonzero(rows, axis=1))
     return rows.select((rows.ids >= 0) & (True if rows.values is None else rows.values > 0)).lengths
@@ -259,10 +262,10 @@ FILTER_HINT = (
 
 
 class Filter:
-    """Pairs of a row and a label that do not count, ascending by row.
+    """Pairs of a row and a label that do not count, sorted by row.
 
     Args:
-        rows: Shape (P,), rows.
+        rows: Shape (P,), row numbers.
         labels: Shape (P,), label ids.
     """
 
@@ -274,7 +277,10 @@ class Filter:
         return len(self._rows)
 
     def apply(self, batch: Rows, first: int, blank: float) -> Rows:
-        """Return the rows that start at row ``first`` without the filtered labels; ``blank`` overwrites dense cells."""
+        """Return a batch without its filtered labels; in a dense batch, ``blank`` overwrites them in place.
+
+        ``first`` is the row number of the batch's first row.
+        """
         start, stop = np.searchsorted(self._rows, [first, first + len(batch)])
         if start == stop:
             return batch
@@ -293,7 +299,7 @@ def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
 
 
 def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter:
-    """Read pairs of row and label numbers."""
+    """Read a filter file: a row number and a label id on each line."""
     path = check_file(path)
     cells = (parse_int64(path, "row or label", word, number) for number, words in _words(path) for word in words)
     pairs = np.fromiter(cells, np.int64).reshape(-1, 2)
@@ -307,12 +313,13 @@ def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter
 
 
 def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> Filter:
-    """Read pairs of query and item; those of a query or item that is not evaluated have nothing to remove.
+    """Read a filter file of queries and items; a pair whose query or item is not evaluated is left out.
 
     Args:
-        path: The file, or parts: two words on each line, or a table whose first line names columns of query and item.
-        columns: Their names.
-        database: With the tables ``kept`` (query), of which ``rowid`` is the row, and ``labels`` (item, id).
+        path: The file, or its parts: two words on each line, or a table whose first line names the columns of query
+            and item.
+        columns: The names of these columns.
+        database: Holds the tables ``kept`` (query), whose ``rowid`` is the row number, and ``labels`` (item, id).
     """
     given = find(path)
 
@@ -384,16 +391,19 @@ def check_rows(
     repeats: bool = False,
     lowest: int = 0,
 ) -> None:
-    """Raise unless ids are in range and distinct within their row, scores are not NaN, and gains add up exactly.
+    """Raise unless ids are in range and distinct within their row, no score is NaN, and gains are in their range.
 
     Args:
         rows: Rows as read.
-        role: What they are for.
+        role: Predictions or targets.
         source: The file, for the message.
-        first: Number in the file of the first row.
-        num_labels: Number of labels; None leaves the upper end open.
+        first: Row number of the first row in the file.
+        num_labels: Number of labels; None for no upper limit.
         repeats: Whether a row may hold a label more than once.
-        lowest: The least number that may stand in the place of an id.
+        lowest: The lowest number allowed in the place of a label id.
+
+    Raises:
+        DataFileError: Naming the row and the wrong value.
     """
     if not isinstance(rows, Ragged):
         found = _wrong_value(rows, role)
@@ -410,7 +420,7 @@ def check_rows(
 
 
 def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:
-    """Return the place of an id that is out of range, what is wrong with it and what to do."""
+    """Return the position of an id that is out of range, the problem and a hint; None if all ids are in range."""
     if not ids.size:
         return None
     low, high = int(ids.min()), int(ids.max())
@@ -426,7 +436,10 @@ def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tup
 
 
 def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
-    """Return the same of a score or gain. Of scores only the smallest is read: it is NaN if any of them is."""
+    """Return the position of a wrong score or gain, the problem and a hint; None if there is none.
+
+    For scores a look at the minimum is enough: it is NaN if any score is NaN.
+    """
     if not values.size or values.dtype.kind in "bu":
         return None
     if role == "preds":
@@ -445,7 +458,7 @@ def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
 
 
 def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> None:
-    """Raise if a row holds a label twice; rows of very different lengths are looked at in halves."""
+    """Raise if a row holds a label twice; rows of very different lengths are halved first, against padding."""
     if rows.width < 2:
         return
     middle = len(rows) // 2

@@ -1,4 +1,4 @@
-"""The one error of all readers, and what turns the errors of other libraries into it."""
+"""The error of all readers, the note of their decisions, and the conversion of other libraries' errors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from tailmetrics.ranking._warnings import warn_outside
 
 
 class DataFileError(ValueError):
-    """A data file that cannot be read as what it was given for.
+    """A data file cannot be read, or its content does not fit.
 
     Attributes:
-        path: The file; the address of one in a store.
-        where: Row, line or query inside the file; empty when it is about the whole file.
-        hint: What to do about it; may be empty.
+        path: The file; its address if it is in a store.
+        problem: What is wrong.
+        where: Row, line or query inside the file; empty if the problem concerns the whole file.
+        hint: What the user can do; may be empty.
     """
 
     def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
@@ -33,16 +34,16 @@ class DataFileError(ValueError):
 
 
 class DataFileNote(UserWarning):
-    """A decision that a reader made, such as which column is the query; the command line prints it as a note."""
+    """A warning about a decision of a reader, such as which column is the query; the command line prints a note."""
 
 
 SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
-"""What has been said of the parts of one data set; None outside of :func:`said_once`."""
+"""The decisions already reported for the parts of one data set; None outside of :func:`said_once`."""
 
 
 @contextmanager
 def said_once(said: set[str]) -> Iterator[None]:
-    """Say each decision once within the block, also where several parts of the same data lead to it."""
+    """Report each decision only once within the block, even if several parts of a data set lead to it."""
     token = SAID.set(said)
     try:
         yield
@@ -51,7 +52,7 @@ def said_once(said: set[str]) -> Iterator[None]:
 
 
 def note(path: object, decision: str) -> None:
-    """Say what was decided while a file was read."""
+    """Warn with a :class:`DataFileNote` about a decision made while a file was read."""
     said = SAID.get()
     if said is not None:
         if decision in said:
@@ -62,10 +63,10 @@ def note(path: object, decision: str) -> None:
 
 @contextmanager
 def reading(path: object, form: str) -> Iterator[None]:
-    """Raise whatever goes wrong inside as a :class:`DataFileError` of this file, read as ``form``."""
+    """Turn an exception in the block into a :class:`DataFileError` of this file; ``form`` is the format in its text."""
     try:
         yield
-    except (DataFileError, Warning, AssertionError):  # warnings are raised where a program wants it so
+    except (DataFileError, Warning, AssertionError):  # a program can turn warnings into exceptions
         raise
     except ModuleNotFoundError as error:
         hint = "install it with pip install 'tailmetrics[cli]'."
