@@ -1,12 +1,12 @@
-"""Files of data: paths and addresses, folders and patterns, compression, and copies that last as long as needed.
+"""Data files: paths and addresses, folders and patterns, compression, and temporary copies.
 
-Addresses (``s3://``, ``gs://``, ``hdfs://``), their options and credentials are those of ``pyarrow.fs``: the
-environment, the files of the vendor's own tools, or the address itself, such as
-``s3://bucket/key?endpoint_override=localhost:9000&scheme=http``. A scheme that pyarrow does not know is left to fsspec.
+``pyarrow.fs`` opens addresses (``s3://``, ``gs://``, ``hdfs://``). It takes options and credentials from the
+environment, from the files of the vendor's own tools, or from the address itself, such as
+``s3://bucket/key?endpoint_override=localhost:9000&scheme=http``. fsspec opens a scheme that pyarrow does not know.
 
-Parts follow one another by their paths, numbers in them by value: ``part-2`` comes before ``part-10``. Names that begin
-with ``_`` or ``.`` are no data, as in Spark and Arrow. Folders ``key=value`` are a partition: each part has the column
-``key``.
+Parts are sorted by path, numbers in a path by value: ``part-2`` comes before ``part-10``. Files and folders whose names
+begin with ``_`` or ``.`` are left out, as in Spark and Arrow. A folder ``key=value`` is a partition: all rows of its
+parts have this value in the column ``key``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ GOOGLE_HINT = (
     "gs://anonymous@bucket/… opens a public bucket."
 )
 SCRATCH = ".tailmetrics-"
-"""What the names of folders that go with their process begin with."""
+"""Start of the names of temporary folders."""
 PATIENCE = "retry_limit_seconds=10"
-"""Option of Google's store: without it nobody hears for a quarter of an hour that there are no credentials."""
+"""Option for Google's store: without it, missing credentials become an error only after a quarter of an hour."""
 
 _ADDRESS = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?]*)(.*?)(\?\w+=[^?*]*)?$", re.DOTALL)
-"""Scheme, authority, path and options."""
+"""An address: its groups are scheme, authority, path and options."""
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Suffix of a compressed file -> its codec in pyarrow."""
 MAGIC = {
@@ -49,23 +49,23 @@ MAGIC = {
     (0, b"\x28\xb5\x2f\xfd"): "zstd",
     (0, b"\x04\x22\x4d\x18"): "lz4",
 }
-"""Place and value of the bytes that tell a codec."""
+"""(Position, value) of the bytes that identify a codec -> the codec in pyarrow."""
 HEAD_BYTES = 2**16
 LONGEST_FIRST_LINE = 2**27
-"""128 MB, as the longest line of a list: what is no text seldom has 64 kB without the byte of a line end."""
+"""Bytes of a first line at most (128 MB), for long lists. A binary file seldom has 64 kB without a line-end byte."""
 GLOB = re.compile(r"[*?\[]")
 DATASET_STATE = "state.json"
-"""What ``datasets`` writes beside its files."""
+"""The file that ``datasets`` writes beside its data files."""
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file or folder in a store, with what readers use of :class:`pathlib.Path`.
+    """A file or folder in a store, with the methods of :class:`pathlib.Path` that readers use.
 
     Attributes:
-        address: How messages show it, without credentials and options.
-        key: Its path in the store.
-        system: A file system of fsspec; those of ``pyarrow.fs`` are wrapped as one.
+        address: The address without credentials and options, for messages.
+        key: The path in the store.
+        system: A file system of fsspec, which may wrap a file system of ``pyarrow.fs``.
     """
 
     address: str
@@ -81,37 +81,37 @@ class StoredFile:
         raise AttributeError(name)
 
     def open(self, mode: str = "rb") -> Any:
-        """Open it, to be read anywhere."""
+        """Open the file for reading, with random access."""
         return self.system.open(self.key, mode)
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """Type and size, as fsspec has them."""
+        """Type and size, as fsspec reports them; the type ``nothing`` if the file does not exist."""
         with asking(self.address), suppress(FileNotFoundError):
             return self.system.info(self.key)  # type: ignore[no-any-return]
         return {"type": "nothing"}
 
     def exists(self) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether the file or folder exists."""
         return bool(self.facts["type"] != "nothing")
 
     def is_file(self) -> bool:
-        """Whether it is a file."""
+        """Whether the key is a file."""
         return bool(self.facts["type"] == "file")
 
     def is_dir(self) -> bool:
-        """Whether it is a folder."""
+        """Whether the key is a folder."""
         return bool(self.facts["type"] == "directory")
 
     def glob(self) -> list[StoredFile]:
-        """Return the files that this pattern of a path means, or those below this folder."""
+        """Return the files that match this pattern, or the files below this folder."""
         with asking(self.address):
             search = self.system.glob if GLOB.search(self.key) else self.system.find
             found = search(self.key, detail=True)
         host = self.address[: len(self.address) - len(self.key.lstrip("/"))]  # or the bucket
         files = [StoredFile(host + key.lstrip("/"), key, self.system) for key in found]
         for file, facts in zip(files, found.values(), strict=True):
-            vars(file)["facts"] = facts  # not asked for once more
+            vars(file)["facts"] = facts  # so that the store is not asked again
         return files
 
 
@@ -120,15 +120,15 @@ PathLike: TypeAlias = str | PurePath | StoredFile
 
 
 def is_address(path: Any) -> bool:
-    """Whether a path opens with a scheme."""
+    """Whether a path is an address, which begins with a scheme."""
     return isinstance(path, str) and _ADDRESS.match(path) is not None
 
 
 def path_of(path: str | PurePath | StoredFile) -> FilePath:
-    """Return the file or folder of a path or an address; that of ``file://`` is a path.
+    """Return the file or folder of a path or an address; ``file://`` gives a local path.
 
     Raises:
-        DataFileError: If nothing knows the scheme, or the address is wrong.
+        DataFileError: If the scheme is unknown or the address is wrong.
     """
     match = _ADDRESS.match(path) if isinstance(path, str) else None
     if match is None:
@@ -144,7 +144,7 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
 
 @lru_cache(maxsize=64)
 def _system(root: str, options: str) -> tuple[Any, str]:
-    """Return the file system of an address without its path, and what its paths begin with."""
+    """Return the file system of an address without a path, and the prefix of its paths."""
     import fsspec
     import pyarrow as pa
     from fsspec.implementations.arrow import ArrowFSWrapper
@@ -164,7 +164,7 @@ def _system(root: str, options: str) -> tuple[Any, str]:
 
 @contextmanager
 def asking(address: str) -> Iterator[None]:
-    """Raise what a store refuses as a :class:`DataFileError` of its address."""
+    """Turn an error of a store into a :class:`DataFileError` of the address."""
     try:
         yield
     except (DataFileError, Warning, AssertionError):
@@ -173,18 +173,22 @@ def asking(address: str) -> Iterator[None]:
         hint = f"install {error.name}: pip install 'tailmetrics[cli]' has pyarrow, which opens s3 and gs."
         raise DataFileError(address, f"its scheme needs the package {error.name}", hint=hint) from error
     except Exception as error:
-        said = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some write details behind it
+        said = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some stores append details
         hint = GOOGLE_HINT if address.startswith(("gs:", "gcs:")) else STORE_HINT
         raise DataFileError(address, f"cannot be opened: {said}", hint=hint) from error
 
 
 def size_of(path: FilePath) -> int:
-    """Return the bytes of a file."""
+    """Return the size of a file in bytes."""
     return path.stat().st_size if isinstance(path, Path) else int(path.facts["size"])
 
 
 def check_file(path: str | PurePath | StoredFile) -> FilePath:
-    """Return the path of a file if it holds anything."""
+    """Return the path of a file that exists and is not empty.
+
+    Raises:
+        DataFileError: If there is no such file, it is not a file, or it is empty.
+    """
     path = path_of(path)
     if not path.exists():
         raise DataFileError(path, "there is no such file", hint="check the path.")
@@ -197,11 +201,11 @@ def check_file(path: str | PurePath | StoredFile) -> FilePath:
 
 @dataclass(frozen=True)
 class Part:
-    """One file.
+    """One file of a data set.
 
     Attributes:
         path: The file.
-        partition: Columns that its folders give, by ``key=value``.
+        partition: Column name -> value, from folders ``key=value``.
     """
 
     path: FilePath
@@ -213,8 +217,8 @@ class Found:
     """The files of predictions or of targets.
 
     Attributes:
-        name: How an error calls all of them.
-        parts: The files, in their order.
+        name: One name for all files, in errors.
+        parts: The files, in the order of their rows.
     """
 
     name: FilePath
@@ -229,10 +233,11 @@ def is_path(value: Any) -> bool:
 
 
 def find(value: PathLike | Sequence[PathLike]) -> Found:
-    """Return the files of a path, a folder, a glob, an address, or of several of these.
+    """Return the files of a path, a folder, a glob, an address, or a list of these.
 
     Raises:
-        DataFileError: If there is none, or one is empty.
+        DataFileError: If there is no file, or one is empty.
+        ValueError: If a list is empty.
     """
     if isinstance(value, (list, tuple)):
         if not value:
@@ -276,14 +281,14 @@ def _parts(path: FilePath) -> Iterator[Part]:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Return what the parts of names are sorted by: numbers by value."""
+    """Return a sort key of a name, in which numbers are compared by value."""
     words = re.split(r"(\d+)", name)
     return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words if word]
 
 
 @cache
 def _spooled(pipe: Path) -> Path:
-    """Return a copy of what comes out of a pipe, which can be read once; it lasts as long as the process."""
+    """Return a file with the content of a pipe, which can be read only once; the file lasts until the process ends."""
     copy = temporary_folder(_spooled) / (pipe.name or "pipe")
     with reading(pipe, "a pipe"), pipe.open("rb") as source, copy.open("wb") as goal:
         shutil.copyfileobj(source, goal, 2**20)
@@ -291,7 +296,7 @@ def _spooled(pipe: Path) -> Path:
 
 
 def _dataset(folder: Path) -> Iterator[Part]:
-    """Yield the files of a data set that ``datasets`` saved, in the order that it says."""
+    """Yield the files of a data set saved by ``datasets``, in the order of its state file."""
     with reading(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
         names = [one["filename"] for one in state["_data_files"]]
@@ -303,21 +308,21 @@ def _dataset(folder: Path) -> Iterator[Part]:
 
 
 def suffix_of(path: FilePath) -> str:
-    """Return the suffix that tells the format, in lower case and without its dot: ``run`` for ``a.run.gz``."""
+    """Return the suffix of the format, in lower case and without its dot: ``run`` for ``a.run.gz``."""
     name = PurePath(path.name)
     inner = name.with_suffix("") if name.suffix.lower().removeprefix(".") in CODECS else name
     return inner.suffix.lower().removeprefix(".")
 
 
 def codec_of(path: FilePath) -> str | None:
-    """Return how a file is compressed, told from its first bytes; None when it is not."""
+    """Return the codec of a compressed file, from its first bytes; None if it is not compressed."""
     with path.open("rb") as file:
         start = file.read(10)
     return next((codec for (place, magic), codec in MAGIC.items() if start.startswith(magic, place)), None)
 
 
 def stream(path: FilePath) -> Any:
-    """Open a file to be read once from front to back, decompressed."""
+    """Open a file for one pass from start to end, decompressed."""
     codec = codec_of(path)
     if codec is None:
         return path.open("rb")
@@ -327,7 +332,7 @@ def stream(path: FilePath) -> Any:
 
 
 def head(path: FilePath) -> bytes:
-    """Return the first 64 kB, decompressed, and the rest of the first line where that is longer."""
+    """Return the first 64 kB, decompressed; if the first line is longer, at least this whole line (up to 128 MB)."""
     with reading(path, "text"), stream(path) as file:
         data = bytearray(file.read(HEAD_BYTES))
         block: bytes | bytearray = data
@@ -338,10 +343,10 @@ def head(path: FilePath) -> bytes:
 
 
 class Plain:
-    """A file that can be read anywhere: itself or, where it is compressed or in a store, a copy that ends with this.
+    """A local, uncompressed file: the given file, or else a copy of it, deleted together with this object.
 
     Attributes:
-        path: The file without compression.
+        path: The local file without compression.
     """
 
     def __init__(self, path: FilePath) -> None:
@@ -355,7 +360,7 @@ class Plain:
 
 
 def temporary_folder(owner: Any) -> Path:
-    """Return a new folder in ``TMPDIR``. It is deleted together with its owner, at the latest when the process ends."""
+    """Return a new folder in ``TMPDIR``; it is deleted together with ``owner``, at the latest when the process ends."""
     folder = Path(mkdtemp(prefix=f"{SCRATCH}files-"))
     finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     return folder

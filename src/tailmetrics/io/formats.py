@@ -1,7 +1,7 @@
-"""The formats of files: each declares its name, its suffixes, what its first bytes look like and who reads it.
+"""File formats: each declares its name, its suffixes, a test of a file's first bytes, and its reader.
 
-A format of your own is registered like those below, and is then known to :func:`tailmetrics.io.read`, to the command
-line and to the messages of both.
+To add a format, register it as this module does at its end. :func:`tailmetrics.io.read`, the command line and their
+messages then know it.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ Opener: TypeAlias = Callable[[Opening], "Source | SqlLines | Iterable[Triples]"]
 
 @dataclass(frozen=True)
 class Format:
-    """One format of files.
+    """One file format.
 
     Attributes:
-        name: How ``format=`` and ``--format`` call it.
-        holds: What a file holds, for the help of the command line.
-        suffixes: Suffixes of its files, without the dot; several formats can share one.
-        opener: Opens a file; or the name of a function in ``tables``, which is imported, with pyarrow, when needed.
-        recognises: Whether the first bytes of a file are of this format; None never to be told by them.
-        has_queries: Whether the lines of a file name their query (the opener then returns ``SqlLines`` or yields
-            ``Triples``), or row i of one file belongs to row i of the other (it returns a ``Source``).
-        ties: Which of two labels with equal scores is ranked first: trec_eval and pytrec_eval take the last name.
+        name: The value for ``format=`` and ``--format``.
+        holds: The content of a file, for the help of the command line.
+        suffixes: Suffixes of its files, without the dot; several formats can share a suffix.
+        opener: A function that opens a file, or the name of such a function in ``tables``, which is imported together
+            with pyarrow only when needed.
+        recognises: A function that says whether the first bytes of a file are of this format; None if they never tell.
+        has_queries: True if each line names its query: the opener then returns ``SqlLines`` or yields ``Triples``.
+            False if row i of one file belongs to row i of the other: the opener then returns a ``Source``.
+        ties: Which of two labels with equal scores is ranked first; trec_eval and pytrec_eval take the last name.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Format:
     def open(
         self, path: FilePath, role: Role | None, columns: Columns, partition: Mapping[str, str] = MappingProxyType({})
     ) -> Any:
-        """Open a file."""
+        """Open a file: return its ``Source``, ``SqlLines`` or ``Triples``."""
         opener = self.opener
         with reading(path, self.name):
             if isinstance(opener, str):
@@ -82,11 +83,11 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""Every format by its name."""
+"""Name -> format."""
 
 
 def register_format(form: Format) -> None:
-    """Add a format, or replace the one of its name.
+    """Add a format, or replace the format with the same name.
 
     Args:
         form: The format.
@@ -95,10 +96,10 @@ def register_format(form: Format) -> None:
 
 
 def format_of_parts(caller: str, parts: Sequence[Part], named: str | None, columns: Columns) -> Format:
-    """Return the format of all files; the first is looked into, and others whose names end otherwise.
+    """Return the format of all files, from the first file and one file of each other suffix.
 
     Raises:
-        DataFileError: If they differ, or nothing tells.
+        DataFileError: If two formats differ, or a format cannot be told.
     """
     first = parts[0].path
     form = format_of(caller, first, named, columns)
@@ -111,10 +112,10 @@ def format_of_parts(caller: str, parts: Sequence[Part], named: str | None, colum
 
 
 def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) -> Format:
-    """Return the format of a file: the one named, else the only one of its suffix, else what its first bytes say.
+    """Return the format of a file: as named, else by a suffix that only one format has, else by its first bytes.
 
     Raises:
-        DataFileError: If neither tells.
+        DataFileError: If neither the suffix nor the first bytes tell the format.
     """
     if named is not None:
         return FORMATS[check_choice(caller, "format", named, list(FORMATS))]
@@ -134,10 +135,10 @@ def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) 
 
 
 def in_memory(caller: str, argument: str, value: Any) -> Format:
-    """Return the format that reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
+    """Return the format of a value in memory: a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If the value is neither a table nor a dict.
     """
     from tailmetrics.io.tables import is_run_in_memory, reader_in_memory
 
@@ -146,7 +147,10 @@ def in_memory(caller: str, argument: str, value: Any) -> Format:
 
 
 def is_long(head: Head) -> bool:
-    """Whether a file of columns holds a query or an item in each row, not lists; its folders may give the other."""
+    """Whether a Parquet or Arrow file has a column of queries or of items and no lists.
+
+    One of the two columns is enough, because folders ``key=value`` can give the other.
+    """
     if not head.data.startswith((PARQUET, ARROW, STREAM)):
         return False
     with reading(head.path, "a table"):

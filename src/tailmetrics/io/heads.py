@@ -1,4 +1,4 @@
-"""What the first bytes of a file say: its format, and whether its first line names the columns."""
+"""Detection from the first bytes of a file: its format, and whether its first line names the columns."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.files import HEAD_BYTES, FilePath, head
 
 PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
-"""First bytes of files of columns; the last of an Arrow stream, such as ``datasets`` saves."""
+"""First bytes of Parquet, Arrow, Feather 1 and an Arrow stream, which ``datasets`` saves."""
 JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
-"""A dict whose first value is a dict or a list, an empty one, or a list."""
+"""The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
 QUOTED = (",", ";")
-"""What separates fields that can stand in quotes."""
+"""Delimiters of formats in which a field can be quoted."""
 BETWEEN_LABELS = (";", "|", ",")
-"""What can stand between the labels of a cell, beside blanks: codes, ids and words hold none of them."""
+"""Separators of the labels in a cell, apart from blanks; codes, ids and words hold none of them."""
 EARLIEST = 10**8
-"""A whole number from here on is a time, such as the seconds since 1970 of files of ratings, and no grade."""
+"""Whole numbers from here on are times, such as seconds since 1970 in files of ratings; lower numbers are grades."""
 
 
 class Head:
-    """The first 64 kB of a file, decompressed.
+    """The first 64 kB of a file, decompressed; more if the first line is longer.
 
     Attributes:
         data: The bytes.
-        columns: Names of columns that were given.
+        path: The file.
+        columns: The column names given by the user.
     """
 
     def __init__(self, path: FilePath, columns: Columns | None = None) -> None:
@@ -39,7 +40,7 @@ class Head:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The whole lines that hold anything."""
+        """The lines that are not blank; a last line that the 64 kB cut off is left out."""
         cut = len(self.data) >= HEAD_BYTES and not self.data.endswith(b"\n")
         whole = self.data.removeprefix(b"\xef\xbb\xbf").splitlines()
         lines = [line.decode(errors="replace") for line in (whole[:-1] if cut else whole)]
@@ -47,7 +48,7 @@ class Head:
 
     @cached_property
     def words(self) -> list[list[str]]:
-        """The words of each line, comments left out."""
+        """The words of each line, without comment lines."""
         return [line.split() for line in self.lines if not line.startswith("#")]
 
     def fields(self, delimiter: str) -> list[list[str]]:
@@ -55,7 +56,7 @@ class Head:
         return [split(line, delimiter) for line in self.lines]
 
     def delimiter(self, first: str, form: str) -> str:
-        """Return what stands between the fields of a table: by its first line, in lists by all of them."""
+        """Return the delimiter of a table's fields, from its first line; for lists, from all its first lines."""
         if form == "TSV":
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
@@ -64,17 +65,17 @@ class Head:
         return "::" if counts.get("::", 0) > 2 else max(alike or possible, key=lambda one: counts[one])
 
     def knows(self, fields: Sequence[str]) -> bool:
-        """Whether one of some fields is the name of a column: one that was given, or a usual one."""
+        """Whether any of the fields is a column name that the user gave, or a usual column name."""
         given = {value for value in vars(self.columns).values() if not value.isdecimal()}
         known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
         return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
 
     def has_names(self, fields: Sequence[str]) -> bool:
-        """Whether the first line names the columns: it holds a known name, or neither a number nor a list."""
+        """Whether the first line names the columns: it holds a known name, or it holds no number and no list."""
         return self.knows(fields) or not any(is_number(name) or re.search("[;|]", name) for name in fields)
 
     def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
-        """Raise if nothing tells whether the first line holds names or data: no known name, no column of numbers."""
+        """Raise if the first line may be names or data: it has no known name, and below it no column is all numbers."""
         if self.knows(fields):
             return
         rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
@@ -84,10 +85,10 @@ class Head:
             raise DataFileError(self.path, problem, where, hint)
 
     def guessed(self, delimiter: str, value: str) -> list[str]:
-        """Return what the columns of a table without names are: query, item, the value, and a time or others.
+        """Return names for the columns of a table without a header: query, item, then the value and a time if present.
 
         Raises:
-            DataFileError: If that cannot be told.
+            DataFileError: If the lines do not have the form of ratings (:meth:`is_unnamed`).
         """
         if self.is_unnamed(delimiter):
             return ["query", "item", value, "time"][: len(self.fields(delimiter)[0])]
@@ -95,7 +96,7 @@ class Head:
         raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
 
     def is_unnamed(self, delimiter: str) -> bool:
-        """Whether each line holds a query, an item, perhaps a number, and behind it a time, as files of ratings do."""
+        """Whether each line holds a query, an item, and perhaps a number and then a time, as in files of ratings."""
         rows = self.fields(delimiter)
         if not rows or {len(row) for row in rows} not in ({2}, {3}, {4}):
             return False
@@ -104,7 +105,7 @@ class Head:
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """Return the fields of a line, without the blanks around them; none where its quotes are wrong."""
+    """Return the fields of a line, stripped of blanks; an empty list if its quotes are wrong."""
     try:
         fields = next(csv.reader([line], delimiter=delimiter, strict=True), []) if delimiter in QUOTED else None
     except csv.Error:
@@ -113,7 +114,7 @@ def split(line: str, delimiter: str) -> list[str]:
 
 
 def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
-    """Return whether a file opens with one of some words, and has another one near them."""
+    """Return a test: whether a file begins with one of ``starts`` and has ``near`` in its first 300 bytes."""
     return lambda head: head.data.startswith(starts) and near in head.data[:300]
 
 
@@ -122,13 +123,13 @@ is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARR
 
 
 def is_run(head: Head) -> bool:
-    """Whether the first line is one of a TREC run: query, a word, document, rank, score, tag."""
+    """Whether the first line is a line of a TREC run: query, a word, document, rank, score, tag."""
     first = next(iter(head.words), [])
     return len(first) >= 6 and _is_whole(first[3]) and is_number(first[4])
 
 
 def is_qrels(head: Head) -> bool:
-    """Whether the first line is one of qrels: query, a word, document, grade; a time is no grade."""
+    """Whether the first line is a line of qrels: query, a word, document, grade; a time is not a grade."""
     first = next(iter(head.words), [])
     return len(first) == 4 and _is_whole(first[3]) and float(first[3]) < EARLIEST
 
@@ -139,7 +140,7 @@ def is_trec(head: Head) -> bool:
 
 
 def is_msmarco(head: Head) -> bool:
-    """Whether lines hold query, passage and rank, ranks counting from 1 within each query, and no column was named."""
+    """Whether lines hold query, passage and rank, counted from 1 in each query; not if the user named a score or rank."""
     if head.columns.is_given("score") or head.columns.is_given("rank"):
         return False
     before = ("", 0)
@@ -154,14 +155,14 @@ def is_msmarco(head: Head) -> bool:
 
 
 def is_xmc(head: Head) -> bool:
-    """Whether the first line is the header of a file of the Extreme Classification Repository, or lines hold pairs."""
+    """Whether the first line is a header of the Extreme Classification Repository, or a line holds ``label:value``."""
     pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
     header = next(iter(head.words), [])
     return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
 
 
 def is_jsonl(head: Head) -> bool:
-    """Whether the first line is a JSON object of which not every field is a dict or a list, as in a run."""
+    """Whether the first line is a JSON object, but not a run in one line (:func:`is_json`)."""
     try:
         first = json.loads(head.lines[0]) if head.lines else None
     except (ValueError, RecursionError):
@@ -170,12 +171,12 @@ def is_jsonl(head: Head) -> bool:
 
 
 def is_json(head: Head) -> bool:
-    """Whether a file is one JSON object from queries to a dict or a list of items, or one list of objects."""
+    """Whether a file begins like one JSON object from queries to dicts or lists of items, or like one JSON array."""
     return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
 def is_csv(head: Head) -> bool:
-    """Whether the first line has names separated by commas or semicolons, or lines are ratings."""
+    """Whether the first line has names separated by commas, semicolons or ``::``, or the lines are ratings."""
     if not head.lines:
         return False
     delimiter = head.delimiter(head.lines[0], "CSV")
@@ -183,15 +184,16 @@ def is_csv(head: Head) -> bool:
 
 
 def is_tsv(head: Head) -> bool:
-    """Whether the first line has names separated by tabs, or lines are ratings."""
+    """Whether the first line has names separated by tabs, or the lines are ratings separated by tabs."""
     return _is_table(head, "\t") or head.is_unnamed("\t")
 
 
 def is_lists(head: Head) -> bool:
-    """Whether lines hold a query and its labels, as submissions of Kaggle do.
+    """Whether lines hold a query and the list of its labels, as in Kaggle submissions.
 
-    A column that is known to hold one item per line says otherwise, unless it holds several words that look like ids;
-    and so does a query in the place of the list. Of more columns than two, one has to be named as the list.
+    Not if the list would be a column known to hold one item per line, unless the column holds several words that look
+    like ids; nor if the list would be a column of queries. In a file of more than two columns, the user must name the
+    column of lists.
     """
     for delimiter in (",", "\t", ";"):
         header, *rows = head.fields(delimiter) or [[]]
@@ -209,22 +211,22 @@ def is_lists(head: Head) -> bool:
         query = header.index(columns.query) if columns.query in header else 1 - listed
         if not rows or listed == query or (len(header) > 2 and not _names_list(columns, header)):
             continue
-        single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
+        single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
         known = not has_names or head.columns.item in header
         known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
         words = [re.findall(r"[^\s;|,]+", row[listed]) for row in rows]
         several = max(map(len, words)) > 1
         if len({row[query] for row in rows}) == len(rows):
-            # every word has a digit, as ids do and titles do not
+            # ids: every word has a digit; words of titles mostly have none
             ids = several and all(re.search(r"\d", word) for some in words for word in some)
             return (ids or not known) and not is_usual(header[listed], "query")
-        if several and not known:  # lists of which a query has two
+        if several and not known:  # a query that comes twice, with lists
             return not is_usual(header[listed], "query")
     return False
 
 
 def _names_list(columns: Columns, header: Sequence[str]) -> bool:
-    """Whether one of several columns was named as the item, and nothing as a score, of which a list has none."""
+    """Whether the user named the item column, and no column is named, or usually named, as a score, rank or gain."""
     numbers = ("score", "rank", "gain")
     others = [name for name in header if name != columns.item]
     has_number = any(columns.is_given(one) or any(is_usual(name, one) for name in others) for one in numbers)
@@ -232,7 +234,7 @@ def _names_list(columns: Columns, header: Sequence[str]) -> bool:
 
 
 def names_lists(header: Sequence[str]) -> bool:
-    """Whether two words can be the names of columns: not a query and its list already, such as ``7`` and ``a b``."""
+    """Whether words can be column names, and not data such as the query ``7`` and its list ``a b``."""
     return not any(is_number(name) or len(re.split(r"[\s;|]", name)) != 1 for name in header)
 
 

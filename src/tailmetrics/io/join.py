@@ -1,7 +1,7 @@
-"""Predictions and targets whose lines name their query, brought to common rows and label ids.
+"""Join of predictions and targets whose lines name their query, to common rows and label ids.
 
-Rows are the target's queries in the order they are first met. Each statement holds one large thing at a time, a join or
-a sort: two of them in one statement need twice the memory, and DuckDB refuses rather than spills.
+Rows are the queries of the target, in the order of their first lines. Each SQL statement does one large operation, a
+join or a sort: two in one statement need twice the memory, and DuckDB then fails instead of spilling to disk.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
 RANGE_HINT = "label ids are the columns of the matrix, from 0."
 COUNTED_ROWS = 2**20
-"""Rows whose lines are counted at a time: some 50 MB."""
+"""Number of rows whose offsets are computed at a time: about 50 MB."""
 
 
 class JoinedSource(Source):
-    """A process's rows of joined files.
+    """The rows of joined files that belong to one process.
 
-    Lines are numbered, by their places, in the order of the rows and, within a row, of the file.
+    A line's place is its number in the order of the rows and, within a row, in the order of the file.
 
     Args:
-        database: Where the lines lie, in any order.
-        name: The table of the lines (query, item and perhaps value), and how others begin that are made of it.
+        database: The database that holds the lines, in any order.
+        name: The table of the lines (query, item and perhaps value); names of tables made from it begin with this name.
         file: The files.
-        values: What their values are.
-        rows: The process's rows.
-        row_names: Queries of all rows, of every process.
+        values: The kind of the values, and the number of lines.
+        rows: The rows of this process.
+        row_names: The queries of the rows of all processes.
         labels: The label ids.
     """
 
@@ -61,13 +61,13 @@ class JoinedSource(Source):
         self._label_names = labels.names
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        """Yield the rows, each in the order of its lines."""
+        """Yield the rows; the entries of a row keep the order of its lines."""
         for first in range(start, stop, size):
             rows = slice(first - self._first, min(first + size, stop) - self._first + 1)
             offsets = self._offsets[rows]
             own = f"SELECT * FROM ({self._lines}) WHERE place >= ? AND place < ?"
             found = self._database.arrays(own, int(offsets[0]), int(offsets[-1]))
-            order = np.argsort(found.pop("place"), kind="stable")  # in order nearly: a fiftieth of reading them
+            order = np.argsort(found.pop("place"), kind="stable")  # nearly sorted: a fiftieth of the reading time
             found = {name: column[order] for name, column in found.items()}
             if self._ranked:
                 self.check_ranks(-found["value"], np.diff(offsets), first)
@@ -78,7 +78,7 @@ class JoinedSource(Source):
         return f"query {self._row_names[row]!r}"
 
     def describe_label(self, label_id: int) -> str:
-        """Return the name of a label, if it has one."""
+        """Return the name of a label, or its id if labels have no names."""
         return str(label_id) if self._label_names is None else repr(self._label_names[label_id])
 
 
@@ -91,11 +91,12 @@ def join(
     world_size: int,
     memory: str,
 ) -> tuple[JoinedSource | None, JoinedSource, Database, dict[str, Any]]:
-    """Read both files and keep the process's queries: a share of the rows that follow one another.
+    """Read both files, match them by query, and keep this process's share, a range of consecutive rows.
 
     Returns:
-        Predictions, None for a target alone; targets; where all of it lies, with the tables ``kept`` (query), whose
-        ``rowid`` is the row, and ``labels`` (item, id); and what :class:`tailmetrics.io.dataset.Files` says of them.
+        The predictions, None for a target alone; the targets; the database, with the tables ``kept`` (query), whose
+        ``rowid`` is the row number, and ``labels`` (item, id); and arguments of
+        :class:`tailmetrics.io.dataset.Files`.
     """
     database = Database(memory)
     files = {"target": target} if preds is None else {"target": target, "preds": preds}
@@ -132,7 +133,7 @@ def join(
 
 
 def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
-    """Return how many queries of the target have no predictions, and how many of the predictions no target."""
+    """Return the number of target queries without predictions, and of prediction queries without a target."""
     lacking = "(SELECT count(*) FROM {}_queries ANTI JOIN {}_queries USING (query))"
     missing, unmatched = database.row(
         f"SELECT {lacking.format('target', 'preds')}, {lacking.format('preds', 'target')}"
@@ -148,7 +149,11 @@ def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: Lab
 
 
 def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
-    """Give every item of all files its label id."""
+    """Give every item of all files its label id: make the table ``labels`` (item, id).
+
+    Raises:
+        DataFileError: If the files share no label, or an item has no valid label id.
+    """
     paths = [file.name for file in reversed(files.values())]
     items = " UNION ALL ".join(f"SELECT item, {file} AS file FROM {name}" for file, name in enumerate(reversed(files)))
     held = f"SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL"
@@ -158,7 +163,7 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
         check_agreement(database, "held", "label", paths, bool(rule.strings))
         _note_lists(database, paths)
     labels = rule.number(database, paths[0])
-    if rule.by_number:  # whole numbers, as has been seen, which are written in one way
+    if rule.by_number:  # checked above: whole numbers, each with one spelling
         check_agreement(database, "held", "label", paths, True, may_differ=True)
     database.run("DROP TABLE held")
     wrong, problem, hint = "", "", ""
@@ -179,7 +184,7 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
 
 
 def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
-    """Say that an item such as A;B is one label, where A is an item, too."""
+    """Note that an item such as A;B is read as one label, if A is an item, too."""
     first = "trim(regexp_extract(name, '^([^;|]+)[;|].', 1))"
     several = f"SELECT name, file FROM held JOIN met ON item = {first} WHERE {first} <> '' ORDER BY 1, 2 LIMIT 1"
     found = database.row(several)
@@ -191,11 +196,11 @@ def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
 def _ordered(
     database: Database, name: str, file: KeyedFile, values: Values, rows: range, num_rows: int, width: int
 ) -> tuple[Ints, str]:
-    """Make a table of the labels and values of the process's lines, which are sorted only where the file is not.
+    """Make a table of the labels and values of this process's lines, sorted by row; a sorted file is not sorted again.
 
     Returns:
-        Shape (rows + 1,): row i of the process holds the places from ``[i]`` up to ``[i + 1]``; and the SQL of its
-        columns: place, label and perhaps value.
+        The offsets, shape (rows + 1,): row i of the process holds the places from ``[i]`` up to ``[i + 1]``; and the
+        SQL that selects place, label and perhaps value.
     """
     doing = f"joining {file.name.name}"
     value = ", value" if values.given else ""
@@ -223,9 +228,9 @@ def _ordered(
 
 
 def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:
-    """Return where the lines of each row begin and end when they are in order, and whether rows have that order.
+    """Return the offsets of the rows, as if lines were sorted by row, and whether the file is sorted by row.
 
-    They have where a row's first line has as many lines before it as all rows before it hold.
+    The file is sorted if, before the first line of each row, it has as many lines as all earlier rows hold together.
     """
     offsets = np.zeros(num_rows + 1, np.int64)
     is_sorted = True

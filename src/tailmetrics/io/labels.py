@@ -1,4 +1,4 @@
-"""Labels of several files: whether their names mean the same, and how names become label ids, alike for all files."""
+"""Labels of several files: the check that their names agree, the label ids of names, and files of label counts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
 from tailmetrics.io.text import LARGEST, Table, numbered_lines, parse_int64
 
 WHOLE = "0|[1-9][0-9]{0,17}"
-"""A whole number as a computer writes it (7, not 07 or +7), small enough for 64 bits."""
+"""A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits."""
 WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
-"""A name as it would be written if all programs wrote whole numbers alike: 7 for 007, 7.0 and 7 behind a blank."""
+"""SQL of a name with whole numbers in one spelling: 7 for 007, for 7.0 and for 7 with blanks around it."""
 
 
 COLUMNS_HINT = (
@@ -33,7 +33,7 @@ COLUMNS_HINT = (
 
 
 def numbers_hint(source: Source) -> str:
-    """Return what to do where a file has numbers of labels, and another one their names."""
+    """Return the hint of an error: ``source`` has numbers for labels, but another file has names."""
     if source.num_labels is not None:
         return COLUMNS_HINT.format(source.path)
     return "if both mean the same labels, string_ids=True takes numbers for names, too."
@@ -48,16 +48,16 @@ def check_agreement(
     may_differ: bool = False,
     has_options: bool = True,
 ) -> None:
-    """Raise if a file has no name in common with the others, or writes one in another way.
+    """Raise if a file has no name in common with the others, or another spelling of the same number.
 
     Args:
-        database: With the table ``met`` (name, file), which holds each name of each file once.
-        met: Its name.
-        word: What the names are, for the message.
-        paths: The files, by their numbers.
-        as_written: Whether names that differ only in how a number is written are different.
-        may_differ: Whether names cannot be written in two ways, so that nothing in common is only noted.
-        has_options: Whether who reads an error can pass ``string_ids``.
+        database: The database.
+        met: Its table (name, file) that holds each name of each file once.
+        word: ``label`` or ``query``, for the message.
+        paths: The files, by their numbers in the table.
+        as_written: Whether two spellings of a number, such as 7 and 007, are different names.
+        may_differ: Whether files without a common name only cause a note, because names have only one spelling.
+        has_options: Whether the user can pass ``string_ids``, so that the hint of an error may name it.
 
     Raises:
         DataFileError: Naming the later file.
@@ -84,8 +84,8 @@ def check_agreement(
 
 
 def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath], has_options: bool) -> None:
-    """Raise if no file has both of two names that are one number, such as 7 and 007."""
-    # most files hold no name that could be written otherwise, and grouping all names takes far longer than to see that
+    """Raise if files have different spellings of one number, such as 7 and 007, and no file has both."""
+    # most files hold no name with another spelling, and this query finds that out far faster than grouping all names
     unusual = f"SELECT 1 FROM {met} WHERE (name < ':' OR ends_with(name, ' ')) AND name <> {WRITTEN_ALIKE} LIMIT 1"
     if database.row(unusual) is None:
         return
@@ -103,18 +103,18 @@ def _check_written_alike(database: Database, met: str, word: str, paths: Sequenc
 
 @dataclass(frozen=True)
 class LabelRule:
-    """How items become label ids.
+    """The rule by which items become label ids.
 
-    Items are names, of which each gets the next id, unless whole numbers are asked for: by ``num_labels`` or by
-    ``strings=False``. So ids with gaps, such as those of a catalogue of which a part was taken, make no labels that
-    nobody has.
+    By default, items are names, which get consecutive ids. With ``num_labels`` or ``strings=False``, items are whole
+    numbers, which are the label ids. The default avoids unused labels if ids have gaps, such as the ids of a part of a
+    catalogue.
 
     Attributes:
         names: Names of all labels, in the order of their ids; None to find them in the files.
-        strings: Whether items are names even where they look like numbers; None for the rule above.
+        strings: Whether items are names even if they look like numbers; None for the default above.
         num_labels: Number of labels; None to find it in the files.
-        descending: Whether the last name wins ties, as in trec_eval; such items are names, numbers or not.
-        matrix: The file whose columns are the labels, if there is one.
+        descending: Whether the last name wins ties, as in trec_eval; items are then names despite ``num_labels``.
+        matrix: The file whose columns are the labels; None without such a file.
     """
 
     names: Sequence[str] | None
@@ -125,7 +125,7 @@ class LabelRule:
 
     @property
     def by_number(self) -> bool:
-        """Whether whole numbers are label ids as they are."""
+        """Whether items are whole numbers and are themselves the label ids."""
         if self.names is not None or self.strings:
             return False
         return self.strings is False or (self.num_labels is not None and not self.descending)
@@ -133,10 +133,11 @@ class LabelRule:
     def number(self, database: Database, path: FilePath) -> Labels:
         """Make the table ``labels`` (item, id) from the table ``met``, which holds each item once.
 
-        Names ascend by the bytes of UTF-8, whole numbers by value; they descend where the last name wins ties.
+        Ids follow the ascending order of names (by their UTF-8 bytes; if all names are whole numbers, by value). If the
+        last name wins ties, ids follow the descending order of the bytes.
 
         Raises:
-            DataFileError: If items are not the whole numbers that they have to be, or are more than there are labels.
+            DataFileError: If an item must be a whole number but is not, or if there are more names than labels.
         """
         if self.names is not None:
             load_names(database, self.names)
@@ -190,9 +191,9 @@ class Labels:
     """The label ids of all files.
 
     Attributes:
-        names: Names in the order of the ids; None when items are numbers.
-        declared: Number of labels, None when only the largest id met is known.
-        width: Number of columns that holds every id met.
+        names: Names in the order of the ids; None if items are numbers.
+        declared: Number of labels; None if only the largest id in the files is known.
+        width: Number of columns that is enough for every id in the files.
     """
 
     names: Sequence[str] | None
@@ -201,10 +202,10 @@ class Labels:
 
 
 def load_names(database: Database, names: Sequence[str]) -> None:
-    """Write names and their places into the table ``labels`` (item, id).
+    """Write names into the table ``labels`` (item, id), with the position of a name as its id.
 
     Raises:
-        ValueError: If a name comes twice.
+        ValueError: If a name is repeated.
     """
     import pyarrow as pa
 
@@ -216,10 +217,10 @@ def load_names(database: Database, names: Sequence[str]) -> None:
 
 
 def order_of_names(names: Sequence[str], num_labels: int) -> Tensor | None:
-    """Return label ids by ascending name, shape (L,), int64; None where ids are in this order, or in a user's own.
+    """Return label ids sorted by ascending name, shape (L,), int64; None unless ids follow descending names.
 
-    Whole numbers ascend by value, other names by the bytes of UTF-8: the order of ids in every format but TREC. Labels
-    without a name come last.
+    If all names are whole numbers, they are sorted by value, otherwise by their UTF-8 bytes, like the ids of formats
+    in which the lower id wins ties. Labels without a name come last.
     """
     if not isinstance(names, Names) or not names.descending:
         return None
@@ -232,7 +233,7 @@ def order_of_names(names: Sequence[str], num_labels: int) -> Tensor | None:
 
 
 class NameGathering:
-    """The names of the labels of several files, each name once for each file.
+    """Collects the label names of several files, to number them together.
 
     Args:
         memory: As for :func:`read`.
@@ -244,7 +245,7 @@ class NameGathering:
         self._paths: list[FilePath] = []
 
     def add(self, files: Source | KeyedFile) -> None:
-        """Add the label ids that rows hold as strings, or the items of lines."""
+        """Add the items of lines, or the string ids of rows."""
         if isinstance(files, KeyedFile):
             self._paths.append(files.name)
             files.load(self._database, "lines")
@@ -255,7 +256,7 @@ class NameGathering:
             self.add_more(names, files.path)
 
     def add_more(self, names: Any, source: FilePath) -> None:
-        """Add names of a file, or of what else names labels, such as counts."""
+        """Add names from a file or from another source of names, such as label counts."""
         import pyarrow as pa
 
         if source not in self._paths[-1:]:
@@ -266,12 +267,12 @@ class NameGathering:
         self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {len(self._paths) - 1} FROM {source}", **arrow)
 
     def ordered(self, rule: LabelRule, as_written: bool, has_options: bool = True) -> Sequence[str] | None:
-        """Return the names in the order of their label ids; None if there are none.
+        """Return the names in the order of their label ids; None if there are no names.
 
         Args:
-            rule: How names become label ids.
-            as_written: Whether names that differ only in how a number is written are different.
-            has_options: Whether who reads an error can pass ``string_ids``.
+            rule: The rule by which names become label ids.
+            as_written: Whether two spellings of a number, such as 7 and 007, are different names.
+            has_options: Whether the user can pass ``string_ids``, so that the hint of an error may name it.
         """
         self._database.run("CREATE TABLE each AS SELECT DISTINCT name, file FROM held")
         check_agreement(self._database, "each", "label", self._paths, as_written, has_options=has_options)
@@ -282,7 +283,18 @@ class NameGathering:
 def number_strings(
     sources: Sequence[Source], label_names: Sequence[str] | None, as_names: bool, memory: str
 ) -> Sequence[str] | None:
-    """Return the names of the labels and let the files that hold names number them."""
+    """Return the label names, and set in each file with string ids the numbering of the names.
+
+    Args:
+        sources: The files.
+        label_names: Names of the labels in the order of their ids; None to collect them from the files.
+        as_names: Whether whole numbers are names, too.
+        memory: As for :func:`read`.
+
+    Raises:
+        DataFileError: If one file has names and another has numbers.
+        ValueError: If ``label_names`` repeats a name.
+    """
     for source in sources if as_names else ():
         if not source.string_ids:
             source.read_as_names()
@@ -312,7 +324,7 @@ def number_strings(
 
 FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
 NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
-"""Names of the column of labels, beside those of items."""
+"""Usual names of the column of labels, in addition to the usual names of items."""
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -323,16 +335,16 @@ def read_label_counts(
     label_names: Sequence[str] | None = None,
     columns: Columns | None = None,
 ) -> Tensor:
-    """Return how often each label occurs in training, shape (L,), int64.
+    """Read how often each label occurs in training: a tensor of shape (L,), int64.
 
     Args:
-        path: ``.npy`` or ``.pt``, one whole number per label; ``.txt``, one per line; ``.csv`` or ``.tsv``, columns
-            ``label`` and ``count`` in any order, labels that are left out having 0, or ``count`` alone. Of two columns
-            under other names the one of whole numbers is the count. Each can be compressed (``.gz``, ``.bz2``,
-            ``.zst``).
-        num_labels: Number of labels, where known.
-        label_names: Names of the labels in the order of their ids, where a CSV file names them.
-        columns: ``item`` and ``gain`` name the columns of labels and of counts, where the file has such columns.
+        path: ``.npy`` or ``.pt`` with one whole number per label; ``.txt`` with one number per line; ``.csv`` or
+            ``.tsv`` with the columns ``label`` and ``count`` (a missing label has the count 0), or ``count`` alone. If
+            two columns have other names, the column of whole numbers is the count. The file can be compressed
+            (``.gz``, ``.bz2``, ``.zst``).
+        num_labels: Number of labels, if known.
+        label_names: Names of the labels in the order of their ids, if a CSV or TSV file names its labels.
+        columns: ``item`` and ``gain`` are the names of the columns of labels and of counts, if the file has them.
 
     Raises:
         DataFileError: If the file is missing, damaged, or its counts do not fit.
@@ -359,7 +371,7 @@ def read_label_counts(
 
 
 def counted_names(path: str | FilePath, columns: Columns) -> set[str] | None:
-    """Return the labels that a file of counts names; None where counts stand in the order of the label ids."""
+    """Return the labels named in a file of counts; None if it holds counts alone, in the order of the label ids."""
     path = check_file(path)
     if suffix_of(path) not in FORMS_OF_TABLES:
         return None
@@ -383,7 +395,7 @@ def _array(path: FilePath, suffix: str) -> Array:
 
 
 def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None, str]]:
-    """Yield the number, the label and the count of each line; the label is None in a file that has counts alone."""
+    """Yield line number, label and count of each line; the label is None in a file that holds counts alone."""
     suffix = suffix_of(path)
     if suffix == "txt":
         yield from ((number, None, text) for number, text in numbered_lines(path))
@@ -397,12 +409,13 @@ def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None
 
 
 def _columns_of_counts(table: Table, columns: Columns) -> tuple[str, str]:
-    """Return the columns of labels and of counts: those named, those with usual names, or what is left of two.
+    """Return the names of the columns of labels and of counts.
 
-    The label is "" in a file that has counts alone.
+    Names given by the user come first, then usual names; of two columns, the one of whole numbers is the count. The
+    name of the label column is "" in a file that holds counts alone.
 
     Raises:
-        DataFileError: If that leaves a choice.
+        DataFileError: If more than one choice is possible.
     """
     header = table.header
     known = header if table.skipped else []
@@ -430,7 +443,7 @@ def _columns_of_counts(table: Table, columns: Columns) -> tuple[str, str]:
 
 
 def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None, columns: Columns) -> Array:
-    """Return counts in the order of the label ids, 0 for a label that is left out."""
+    """Return counts in the order of the label ids; a label that the file leaves out has the count 0."""
     ids = None if names is None else {name: place for place, name in enumerate(names)}
     counts: dict[int, int] = {}
     are_named = False
