@@ -140,7 +140,7 @@ def is_trec(head: Head) -> bool:
 
 
 def is_msmarco(head: Head) -> bool:
-    """Whether lines hold query, passage and rank, counted from 1 in each query; not if the user named a score or rank."""
+    """Whether lines hold query, passage and rank, counted from 1 in each query, and no score or rank was named."""
     if head.columns.is_given("score") or head.columns.is_given("rank"):
         return False
     before = ("", 0)
