@@ -1,4 +1,4 @@
-"""The life of a metric: states, an update in two steps, the values, and their keys."""
+"""The base class of all metrics: its states, an update in two steps, its values and their keys."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._warnings import warn_outside
 
 Values: TypeAlias = "list[list[float]] | Tensor"
-"""For each cut-off the value of each bucket, or of each label; (K, G) or (K, L)."""
+"""Values by cut-off and bucket, (K, G), or by cut-off and label, (K, L)."""
 
 MANY_TIED = 0.01
-"""Share of rows with equal scores at a cut-off above which ``compute`` warns: a point of a value may be due to ids."""
+"""``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
 
 
 QUERIES_REMEMBERED = 2**16
-"""Queries of earlier updates that are remembered, to notice one that returns: half a megabyte."""
+"""Number of queries of earlier updates that are kept, to find repeated queries: half a megabyte."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueriesSeen:
-    """The queries of earlier updates. A query that comes back was split over two updates, and would count twice.
+    """The queries of earlier updates. A repeated query was split over two updates, and counts twice.
 
-    The first one that comes back causes a warning.
+    Only the first repeated query causes a warning.
 
     Attributes:
-        known: Shape (Q,), the latest queries; None if there were none.
-        warned: Whether a query has come back.
+        known: Shape (Q,), the latest queries; None before the first query.
+        warned: Whether the warning was given.
     """
 
     known: Tensor | None = None
     warned: bool = False
 
     def with_queries(self, caller: str, queries: Tensor | None) -> QueriesSeen:
-        """Return these queries with those of a batch.
+        """Return these queries and the queries of a batch; warn if a query is among both.
 
         Args:
             caller: Name of the class with which the warning begins.
@@ -111,23 +111,23 @@ class TopKMetric(ConfiguredMetric):
     needs_scores: ClassVar[bool] = False
     """Whether ids without scores are refused."""
     in_registry: ClassVar[bool] = False
-    """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
+    """Whether the library tests the formula; a user's formula is checked at each update, and shares no state."""
     _warns = True
-    """Whether the next batch is asked what it means; only the first one is."""
+    """Whether the next batch is checked for likely mistakes, with warnings; only the first batch is."""
     _tells_ties = True
-    """Whether ``compute`` is to warn of equal scores; it does so once, and a collection does it for its members."""
+    """Whether ``compute`` warns of equal scores; it warns once, and a collection warns in place of its members."""
     _tie_state = ""
-    """The short name of the state of rows in which equal scores are cut; none where nothing is cut."""
+    """Short name of the state that counts rows with equal scores on both sides of a cut-off; empty if none does."""
     _cuts: tuple[int, ...] = ()
-    """Where lists are looked at for equal scores."""
+    """The cut-offs at which lists are checked for equal scores."""
     _tied_shares: Mapping[int, float] = {}
-    """In which share of the rows each of these cut-offs cuts equal scores, as the last ``compute`` found."""
+    """For each of these cut-offs, the share of rows with equal scores on both sides of it in the last ``compute``."""
     _not_measured: frozenset[str] = frozenset()
-    """Keys of buckets without a relevant label, as the last ``compute`` found; their values are 0 by convention."""
+    """Keys of buckets without a relevant label in the last ``compute``; their values are 0 by convention."""
     _queries_seen = QueriesSeen()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Say in TorchMetrics' words what the range is, for its plots; a class derived from one is another formula."""
+        """Set the range of values for TorchMetrics' plots; a derived class has another formula, not in the registry."""
         super().__init_subclass__(**kwargs)
         cls.in_registry = False
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
@@ -135,7 +135,7 @@ class TopKMetric(ConfiguredMetric):
         for name in said.keys() - vars(cls).keys():
             setattr(cls, name, said[name])
 
-    # what a family of metrics says
+    # what a derived class defines
 
     @abstractmethod
     def _states(self) -> dict[str, State]:
@@ -143,25 +143,25 @@ class TopKMetric(ConfiguredMetric):
 
     @abstractmethod
     def _prepare(self, ranking: Ranking) -> Increments:
-        """Return what a batch adds to each state; must not change anything."""
+        """Return the amounts that a batch adds to each state, by short name; must not change the metric."""
 
     @abstractmethod
     def _values(self, states: Mapping[str, Tensor]) -> Values:
-        """Return the value for each cut-off and bucket (one without buckets) from the states by short name."""
+        """Return the values by cut-off and bucket (one if the metric has none), given the states by short name."""
 
     @property
     @abstractmethod
     def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
+        """How deep a batch has to be ranked."""
 
     def _tie_states(self) -> dict[str, State]:
-        """Return the state :attr:`_tie_state`."""
+        """Return the state named :attr:`_tie_state`, by this name; empty if rows with equal scores are not counted."""
         return {}
 
     # states
 
     def _facts_settled(self) -> None:
-        """Register the states if everything they depend on is known, in place of those there were."""
+        """Remove the old states, and register new ones if all facts that they depend on are known."""
         for name in list(self._defaults):
             delattr(self, name)
         self._defaults, self._persistent, self._reductions = {}, {}, {}
@@ -180,7 +180,7 @@ class TopKMetric(ConfiguredMetric):
         self._expand_defaults()
 
     def _expand_defaults(self) -> None:
-        """Give each default the shape of its state, but the memory of one number; TorchMetrics copies them."""
+        """Give each default the shape of its state, but the memory of one number; TorchMetrics copies defaults."""
         for name, state in self._tensors().items():
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
 
@@ -196,7 +196,7 @@ class TopKMetric(ConfiguredMetric):
         owner, preparer = (next(one for one in bases if method in vars(one)) for method in ("_states", "_prepare"))
         own, unusual = self._identity, self.unusual_settings()
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
-        # which rows count, and where an id counts once: what one metric adds is not what another would
+        # these two arguments decide which rows and ids count: metrics that differ in them add different amounts
         unusual = {key: value for key, value in unusual.items() if key in ("duplicates", "ignore_index")}
         told_apart = f"_of_{self.num_labels}{groups}" + (f"_{digest_of(unusual)}" if unusual else "")
         return {
@@ -238,7 +238,7 @@ class TopKMetric(ConfiguredMetric):
 
         Args:
             preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
-            target: What is relevant, as in :func:`tailmetrics.rank`.
+            target: The relevant labels, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
             row_groups: Shape (N,), integers: the index of each row's group in the names that the metric was given; -1
                 for a row that counts only overall.
@@ -248,8 +248,8 @@ class TopKMetric(ConfiguredMetric):
                 update.
 
         Raises:
-            TypeError: If an argument is of a kind that is not accepted.
-            ValueError: If shapes or values do not fit; the metric is then as before.
+            TypeError: If the type of an argument is not accepted.
+            ValueError: If shapes or values do not fit; the metric is then unchanged.
         """
         prepared, queries = preds, None
         with one_thread():
@@ -266,8 +266,8 @@ class TopKMetric(ConfiguredMetric):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its value."""
-        seen = self._queries_seen  # which forgets them, where TorchMetrics resets the metric for the value of a batch
-        tells, self._tells_ties = self._tells_ties, False  # of one batch the share of tied rows says little
+        seen = self._queries_seen  # TorchMetrics resets the metric to compute the value of a batch
+        tells, self._tells_ties = self._tells_ties, False  # the share of tied rows in one batch says little
         try:
             value = super().forward(*args, **kwargs)
         finally:
@@ -277,15 +277,15 @@ class TopKMetric(ConfiguredMetric):
         return value
 
     def reset(self) -> None:
-        """Set all states back."""
+        """Set all states to 0."""
         self._wait()
-        vars(self).update(self._defaults)  # lets go of the states before new ones are made
+        vars(self).update(self._defaults)  # frees the old states before new ones are made
         super().reset()
         vars(self).pop("_queries_seen", None)
 
     def _rank(self, batch: Batch) -> Ranking:
         """Rank a batch as deep as the metric reads it."""
-        if not self._defaults:  # states are made once nothing is open
+        if not self._defaults:  # there are no states until all arguments are known
             self._check_bound("before update")
         if not isinstance(batch.preds, Ranking):
             for argument, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
@@ -297,7 +297,7 @@ class TopKMetric(ConfiguredMetric):
         return rank_rows(Context(type(self).__name__, *facts), batch, self.reads)
 
     def _warn_of(self, ranking: Ranking) -> None:
-        """Warn if scores look like what the metric does not read."""
+        """Warn if a batch is accepted but looks like a mistake, such as lists that end before a cut-off."""
 
     def prepare(self, ranking: Ranking) -> Prepared:
         """Return what a batch would add to the states, without changing them; ``update(prepared)`` adds it later.
@@ -310,18 +310,18 @@ class TopKMetric(ConfiguredMetric):
             return self._prepared(ranking)
 
     def _prepared(self, ranking: Ranking) -> Prepared:
-        """Return what a batch that was checked would add."""
+        """Return the amounts that a checked batch adds to the states."""
         return Prepared(self._prepare(ranking), ranking.rows)
 
     def _note_in(self, addition: Addition, prepared: Prepared) -> None:
-        """Note what was prepared as an addition to the states of this metric."""
+        """Note the prepared amounts in ``addition``, for the states of this metric."""
         rows, held = prepared.rows, vars(self)
         if (rows.groups is not None and not self.row_groups) or (rows.weights is not None and not self.weighted):
             rows = BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
         for name, increment in prepared.increments.items():
             full = self._names[name]
             state = held[full]
-            if state.is_inference():  # a reset under inference_mode leaves a state that may not be added to in place
+            if state.is_inference():  # after a reset under inference_mode a state cannot be changed in place
                 state = held[full] = state.clone()
             if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
                 if isinstance(increment, Alike):
@@ -335,7 +335,7 @@ class TopKMetric(ConfiguredMetric):
             addition.note(state, increment, rows, self._declared[name].reduce)
 
     def _relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking in which only the labels that the metric counts as relevant are relevant."""
+        """Return the ranking with only the relevant labels whose gain is at least ``min_gain``."""
         return ranking.at_least(self.min_gain)
 
     def _check(self, ranking: Ranking) -> None:
@@ -384,13 +384,13 @@ class TopKMetric(ConfiguredMetric):
             )
         if self.ties != "id" or self.empty_target_action == "error":
             self._check_relevance(ranking)
-        if self._warns and not is_compiling():  # the first batch alone is asked whether it looks like something else
+        if self._warns and not is_compiling():  # only the first batch is checked for likely mistakes
             self._warns = False
             if self.validate_args:
                 self._warn_of(ranking)
 
     def _check_ids_below(self, ranking: Ranking, num_labels: int) -> None:
-        """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
+        """Raise unless listed and relevant ids are below ``num_labels``, for lists without a number of labels."""
         check_ids_in_range(self._caller, "preds", ranking.ids, num_labels, None)
         check_ids_in_range(self._caller, "target", ranking.targets.entries.ids, num_labels, None)
 
@@ -417,15 +417,15 @@ class TopKMetric(ConfiguredMetric):
 
     @property
     def reads_labels(self) -> bool:
-        """Whether values depend on which labels are ranked, not on their ranks alone."""
+        """Whether values depend on label ids, not only on ranks."""
         return self.buckets is not None or bool(self.needs)
 
     def _check_relevance(self, ranking: Ranking) -> None:
-        """Raise unless a batch has all scores, where ties are read, and no row that is refused for having no label."""
+        """Raise if ``ties`` needs scores that are missing, or ``empty_target_action="error"`` refuses a row."""
 
     @property
     def _uses_depth(self) -> bool:
-        """Whether a list is read to ``depth``, and no further than that."""
+        """Whether lists are read only up to ``depth``."""
         return False
 
     # values
@@ -434,9 +434,9 @@ class TopKMetric(ConfiguredMetric):
         """Return the value over all batches and processes.
 
         Returns:
-            float64: shape () for one k, (len(k),) for several, (G,) with buckets, (len(k), G) with both; with row
-            groups an axis in front, all rows first. NaN where no row counts, and for a bucket without a label. With
-            ``average="none"`` there are L labels in place of the buckets.
+            float64: shape () for one k, (len(k),) for several, (G,) with buckets, (len(k), G) with both. Row groups
+            add a first axis: all rows at index 0, then each group. NaN where no row counts, and for a bucket without a
+            label. With ``average="none"`` there are L labels in place of the buckets.
         """
         of_groups = self._states_of_groups()
         self._look_at_ties()
@@ -449,7 +449,7 @@ class TopKMetric(ConfiguredMetric):
         return self._shaped([self._values(of_group) for of_group in of_groups])
 
     def _states_of_groups(self) -> list[dict[str, Tensor]]:
-        """Return the states by short name, of all rows and of the rows of each group."""
+        """Return the states by short name: a dict for all rows, then a dict for each row group."""
         self._check_bound("first")
         states = {name: self._state(name) for name in self._names}
         return [{name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))]
@@ -458,21 +458,21 @@ class TopKMetric(ConfiguredMetric):
         """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`."""
         real, average = real_dtype(self.device), vars(self).get("average")
         found = torch.stack([torch.as_tensor(of_group, dtype=real, device=self.device) for of_group in values])
-        if self.bound_buckets is not None and average != "none":  # a bucket without a label is none of a bad model
+        if self.bound_buckets is not None and average != "none":  # a bucket without labels says nothing about the model
             found = found.masked_fill((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or average == "none")
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
 
     def _by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:
-        """Return values of all cut-offs and buckets, one cut-off behind the other, as a list for each cut-off."""
+        """Return a list of the values of each cut-off, given all values ordered by cut-off, then by bucket."""
         return [list(flat[first : first + self._num_buckets]) for first in range(0, len(flat), self._num_buckets)]
 
     def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
-        """Return the buckets whose values are 0 by convention, because no label of them is relevant in any row."""
+        """Return the buckets whose values are 0 by convention, because no row has a relevant label of the bucket."""
         return []
 
     def _look_at_ties(self) -> None:
-        """Note in which share of the rows each cut-off cuts equal scores, and warn where nobody was told yet."""
+        """Store for each cut-off the share of rows with equal scores on both sides; warn once if it is large."""
         if self._tie_state:
             rows, *tied = self._counts.totals(self._state(self._tie_state)[0])
             shares = {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._cuts, tied, strict=True)}
@@ -483,7 +483,7 @@ class TopKMetric(ConfiguredMetric):
                 warn(ties_in_words(self._caller, most, self._tie_remedies()), stacklevel=6)
 
     def _tie_remedies(self) -> tuple[str, ...]:
-        """Return what ``ties`` may be in place of ``"id"``."""
+        """Return the values of ``ties`` that a warning proposes in place of ``"id"``."""
         return ()
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
@@ -503,7 +503,7 @@ class TopKMetric(ConfiguredMetric):
         return dict(zip(self.row_keys(), counted.unbind(0), strict=True))
 
     def _of_rows(self, ranking: Ranking) -> Tensor:
-        """Return the values of rows by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
+        """Return the value of each row by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
         raise NotImplementedError(f"{self._caller}: no row has a value of its own")
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
@@ -543,7 +543,7 @@ class TopKMetric(ConfiguredMetric):
 
 
 class ShownMetric(TopKMetric):
-    """A metric that reads the top k as shown to a user.
+    """A metric of the top k labels that a user is shown.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -552,7 +552,7 @@ class ShownMetric(TopKMetric):
 
     @property
     def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
+        """How deep a batch has to be ranked."""
         return Depth(max(self.ks), max(self.ks))
 
     def _no_value(self) -> list[list[float]]:
@@ -561,7 +561,7 @@ class ShownMetric(TopKMetric):
 
 
 def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
-    """Return the warning of equal scores, given what ``ties`` may be."""
+    """Return the text of the warning of equal scores; ``remedies`` are the values of ``ties`` that it proposes."""
     what = f"ties={remedies[0]!r}, the mean over all orders of equal scores" if "expected" in remedies else ""
     bounds = "ties='worst' and ties='best' for bounds" if remedies else "scores of more digits, such as float32"
     return (
@@ -573,7 +573,7 @@ def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
 
 def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
     """Draw a group of bars per bucket, head first, with a bar per cut-off."""
-    import matplotlib.pyplot as plt  # imported by who plots
+    import matplotlib.pyplot as plt  # imported only for plots
 
     figure, ax = plt.subplots() if ax is None else (None, ax)
     stems = [metric._key(k) for k in metric.cutoffs]
@@ -582,7 +582,7 @@ def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
     width = 0.8 / len(stems)
     for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
         shift = (number - (len(stems) - 1) / 2) * width
-        heights = values.where(values.isfinite(), torch.nan)  # no bar where there is no value, and none without end
+        heights = values.where(values.isfinite(), torch.nan)  # no bar for NaN or infinity
         ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_ylabel(stems[0] if len(stems) == 1 else metric.stem)

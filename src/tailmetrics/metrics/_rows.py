@@ -1,4 +1,4 @@
-"""Metrics that compare what is ranked with what is relevant: means over rows, and ratios of two sums over rows."""
+"""Metrics that compare ranked labels with relevant labels: means over rows, and ratios of two sums over rows."""
 
 from __future__ import annotations
 
@@ -47,16 +47,15 @@ Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
 Value = TypeVar("Value")
 
 MANY_ROWS = 2**13
-"""Rows, or rows and buckets, from which those without a hit are left out: to find the others takes some 40 us."""
+"""From this number of rows times buckets, a formula skips rows without a hit: finding the others takes some 40 us."""
 
 
 def formula(function: Callable[..., Value], reads: Depth | None = None) -> Callable[..., Value]:
-    """Return a formula that takes a ranking, or ``preds, target`` in its place, by position or keyword.
+    """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
 
     Args:
         function: Takes a ranking first, and may take a cut-off named ``k``.
-        reads: How deep ``preds`` are ranked; None for the first k, and where there is no k for all that
-            ``ranking.exact`` needs.
+        reads: How deep ``preds`` are ranked. None: up to k, or, if there is no k, as deep as ``ranking.exact`` needs.
 
     Returns:
         The function. Its errors name the argument that is wrong.
@@ -94,7 +93,7 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
 
 
 class RelevanceArguments(TopKArguments, total=False):
-    """What metrics of relevance take by name."""
+    """Keyword arguments of metrics that compare ranked labels with relevant labels."""
 
     scope: Scope
     average: Average
@@ -129,24 +128,24 @@ class RelevanceMetric(TopKMetric):
     empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "pos", "skip", "error")
     key_words: ClassVar = {"min_gain": "min", "scope": "", "average": ""}
     empty_defaults: ClassVar[tuple[EmptyTargetAction, EmptyTargetAction]] = ("neg", "skip")
-    """What a row that has nothing to find counts overall and within buckets, unless the caller says so."""
+    """The defaults of ``empty_target_action``: overall, and within buckets."""
     can_be_weighted = True
     fixed_point: FixedPoint
-    """How values of rows are written."""
+    """The format of the values of rows in a state."""
     reads_gains: ClassVar[bool] = False
-    """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
+    """Whether the formula reads gains; the metric then ignores ``min_gain``."""
     tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "worst", "best")
-    """What ``ties`` may be: ``"expected"`` needs a formula that is a mean over orders."""
+    """The accepted values of ``ties``; ``"expected"`` needs a formula that can be averaged over orders."""
     reads_counts_alone: ClassVar[bool] = False
-    """Whether ranks, the length of a list and the number of relevant labels tell the value of a row without gains."""
+    """Whether a value without gains depends only on ranks, length of the list and number of relevant labels."""
     _formula: ClassVar[str]
-    """The name of the method that is the formula."""
+    """The name of the method that holds the formula."""
     of_one_rank: ClassVar[bool] = False
-    """Whether a value reads one rank of a list alone."""
+    """Whether the formula reads a single rank of each list."""
     _tells_cutoffs = True
-    """Whether the first batch warns of buckets within k; a collection does it for its members, a report for both."""
+    """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
     lacking: ClassVar[str] = "no relevant label"
-    """What is said of a row that :meth:`_answered` leaves out."""
+    """The problem of a row for which :meth:`_answered` is false, in words of an error message."""
 
     def __init__(
         self,
@@ -162,7 +161,7 @@ class RelevanceMetric(TopKMetric):
         caller = self._caller
         rules = self.tie_rules if average == "samples" else ("id",)
         self.ties: Ties = check_choice(caller, "ties", ties, rules, f" to this metric with average={average!r}")
-        if ties == "expected":  # what is 0 or 1 of an order is a share of all orders
+        if ties == "expected":  # a value that is 0 or 1 in each order has a fraction as mean
             vars(self).update({"fixed_point": UNIT} if vars(type(self)).get("fixed_point") is COUNT else {})
         if empty_target_action is not None:
             check_choice(caller, "empty_target_action", empty_target_action, self.empty_actions, " to this metric")
@@ -170,8 +169,8 @@ class RelevanceMetric(TopKMetric):
         by_class = " (accuracy by class is RecallAtK(k=1, average='macro'))" if caller == "AccuracyAtK" else ""
         self.average: Average = check_choice(caller, "average", average, self.averages, f" to this metric{by_class}")
         self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
-        # a ratio of counts over labels without the rows that have no relevant label of a bucket would be without most
-        # of their false positives: the rarer the labels of a bucket, the better it would look
+        # averages over labels do not skip rows without a relevant label of a bucket: most false positives of the bucket
+        # are in such rows, so the value of a bucket would look better, the rarer its labels are
         by_bucket = kwargs.get("buckets") is not None
         usual = self.empty_defaults[by_bucket] if average == "samples" else "neg"
         self.usual_settings = {**type(self).usual_settings, "empty_target_action": usual}
@@ -196,15 +195,15 @@ class RelevanceMetric(TopKMetric):
 
     @once
     def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
+        """How deep a batch has to be ranked."""
         deepest = self.depth if self._uses_depth else max((k for k in self.cutoffs if k is not None), default=0)
-        # what ties with the last label of a list must be in it
+        # the list must hold all labels that tie with its last label
         whole = self.ties != "id" or (None in self.cutoffs and not self._uses_depth)
         return Depth(deepest, None if whole else deepest)
 
     @property
     def _sums(self) -> FixedPoint:
-        """How sums over rows are written."""
+        """The format of sums over rows."""
         return weighted(self.fixed_point) if self.weighted else self.fixed_point
 
     def _relevant(self, ranking: Ranking) -> Ranking:
@@ -213,9 +212,10 @@ class RelevanceMetric(TopKMetric):
     # ties
 
     def _tie_states(self) -> dict[str, State]:
-        """Return the state of rows in which equal scores are cut, and of all rows; metrics that cut alike share it.
+        """Return the state that counts rows, and rows with equal scores on both sides of each cut-off.
 
-        In the lists of buckets, too, it is the whole list that is looked at: at ``depth``, and at each cut-off.
+        Metrics with the same cut-offs share it. With buckets, too, the whole list is checked: at each cut-off, and at
+        ``depth`` if the metric reads to it.
         """
         cuts = {k for k in self.cutoffs if k is not None} | ({self.depth} if self._uses_depth else set())
         self._cuts = tuple(sorted(cuts)) if self.ties == "id" and "worst" in self.tie_rules else ()
@@ -234,11 +234,11 @@ class RelevanceMetric(TopKMetric):
         return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
 
     def _increments_without_ties(self, usual: TopKMetric, increments: Increments) -> Increments:
-        """Return what a batch without ties adds to this metric.
+        """Return the amounts that a batch without ties adds to the states of this metric.
 
         Args:
             usual: The same metric with ``ties="id"``.
-            increments: What the batch adds to ``usual``.
+            increments: The amounts that the batch adds to ``usual``.
         """
         return {name: one for name, one in increments.items() if name in self._names}
 
@@ -246,7 +246,7 @@ class RelevanceMetric(TopKMetric):
         return tuple(rule for rule in self.tie_rules if rule != "id" and self.average == "samples")
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
-        """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""
+        """Return the ranks of the relevant labels, which the formula reads; by bucket if the metric has buckets."""
         exact, deepest, buckets = None in self.cutoffs, max(self.ks), self.bound_buckets
         if self.min_gain is not None:
             ranking = self._relevant(ranking)
@@ -257,11 +257,11 @@ class RelevanceMetric(TopKMetric):
         else:
             whole = exact and self.scope == "global"
             ranks = ranking.by_bucket(buckets, self.scope, self.depth, whole, deepest)
-        # a formula that no law holds must not see what other metrics of a collection had ranked
+        # a user's formula must not see deeper ranks, which another metric of the collection asked for
         return ranks if self.in_registry or exact else ranks.first(deepest)
 
     def _tied_ranks_of(self, ranking: Ranking) -> TargetRanks:
-        """Return what the formula reads where equal scores have no order of their own."""
+        """Return the ranks that the formula reads if ``ties`` is ``"expected"``, ``"worst"`` or ``"best"``."""
         buckets, ties = self.bound_buckets, self.ties
         if isinstance(ranking, ReferenceRanking):
             by_counts = ranking.by_counts(buckets, self.scope) if self.reads_counts_alone else None
@@ -281,7 +281,7 @@ class RelevanceMetric(TopKMetric):
 
     @property
     def _reads_everything(self) -> bool:
-        """Whether ranks below the list are read, too."""
+        """Whether the formula also reads ranks below the list."""
         return None in self.cutoffs and not self._uses_depth
 
     def _has_no_ties(self, ranking: Ranking) -> bool:
@@ -290,7 +290,7 @@ class RelevanceMetric(TopKMetric):
         return has_no_ties(ranking, cut, self._reads_everything)
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
-        """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
+        """Return the worth of each hit, (..., W), by which the best and the worst order sort hits of one score."""
         return ranks.target_gains
 
     def _check_relevance(self, ranking: Ranking) -> None:
@@ -304,7 +304,7 @@ class RelevanceMetric(TopKMetric):
             self._check_answered(ranking)
 
     def _warn_of(self, ranking: Ranking) -> None:
-        """Warn of rows without a class that count as misses, and of lists that end before a cut-off."""
+        """Warn of rows without a class, of buckets of at most k labels, and of lists that are too short or too long."""
         padded, by_default = ranking.targets.padded, "empty_target_action" not in self._given
         if padded is not None and padded.shape[1] == 1 and self.empty_target_action == "neg" and by_default:
             missing = ranking.n_relevant == 0
@@ -332,16 +332,16 @@ class RelevanceMetric(TopKMetric):
             )
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Whether a row has what a value is made of, shape (N,) or (N, G), bool; else ``empty_target_action`` holds."""
+        """Whether a row has a relevant label, shape (N,) or (N, G), bool; if not, ``empty_target_action`` applies."""
         return ranks.n_relevant > 0
 
     def _rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
-        """Return, for each row, whether it counts and, behind it, whether it is answered: (N, 1 + G)."""
+        """Return whether each row counts, and whether :meth:`_answered` is true in each bucket: (N, 1 + G), bool."""
         by_labels = type(self)._answered is RelevanceMetric._answered
         memo: dict[object, PerRow] = ranks._memo if by_labels else {}
         if "rows counted" in memo:
             return memo["rows counted"]
-        if by_labels and ranks is ranking and ranking.targets.filled:  # such as class indices: each row has a label
+        if by_labels and ranks is ranking and ranking.targets.filled:  # every row has a label, as with class indices
             counted: PerRow = Alike((1, 1), ranking.num_rows, ranking.ids.device)
         else:
             answered, row_mask = with_bucket_axis(self._answered(ranking, ranks)), ranking.row_mask
@@ -351,7 +351,7 @@ class RelevanceMetric(TopKMetric):
         return counted
 
     def _check_answered(self, ranking: Ranking) -> None:
-        """Raise if a row that counts has no value, such as one without a relevant label."""
+        """Raise if a counted row has no value, for example because it has no relevant label."""
         empty = ~self._answered(ranking, self._ranks_of(ranking))
         if ranking.row_mask is not None:
             empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
@@ -363,7 +363,7 @@ class RelevanceMetric(TopKMetric):
             )
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return what the formula says at each cut-off, shape (K, ...), or (2, K, ...) of numerator and denominator."""
+        """Return the formula's value at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
         if isinstance(ranks, RanksByCounts):
             assert isinstance(ranking, ReferenceRanking)
             known = vars(self).setdefault("_of_kinds", ValuesByCounts())
@@ -380,7 +380,7 @@ class RelevanceMetric(TopKMetric):
             terms = isinstance(found, tuple)
             found = torch.stack(found) if terms else found
             return found if len(ks) > 1 else found.unsqueeze(int(terms))
-        # both terms of a ratio side by side, of one value per row itself
+        # a formula returns the two terms of a ratio, or one value
         values = [value if isinstance(value, tuple) else (value,) for value in (formula(ranks, k) for k in ks)]
         for term in (term for terms in values for term in terms):
             check_returned_values(self._caller, self._formula, term, ranks, self.fixed_point, self.validate_args)
@@ -394,7 +394,7 @@ def with_bucket_axis(values: Tensor) -> Tensor:
 
 
 def row_value(formula: Callable[..., Tensor], *reads: str) -> Any:
-    """Return the method ``_row_value`` of a formula of ranks and a cut-off, and of the arguments that it reads."""
+    """Return a method ``_row_value`` that calls a formula with ranks, cut-off and the attributes named in ``reads``."""
 
     def _row_value(self: Any, ranks: TargetRanks, k: Any) -> Tensor:
         return formula(ranks, k, **{name: getattr(self, name) for name in reads})
@@ -416,8 +416,8 @@ class RowMeanMetric(RelevanceMetric):
         """Return the value of each row, shape (...), called for every batch and cut-off.
 
         0 for a row without a relevant label. float64 within ``bounds``; or, with ``fixed_point = COUNT``, integers or
-        bools: the row's value is then the integer divided by ``_per_one(k)``. Metrics of the registry with several
-        cut-offs are called once with a tuple of them, and return an axis of them in front: a third of the calls.
+        bools: the row's value is then the integer divided by ``_per_one(k)``. A metric of the registry with several
+        cut-offs is called once: ``k`` is a tuple, and the cut-offs are the first axis of the result.
         """
 
     def _per_one(self, k: int) -> int:
@@ -509,10 +509,9 @@ class RatioMetric(RelevanceMetric):
 
     @abstractmethod
     def _row_terms(self, ranks: TargetRanks, k: Any) -> tuple[Tensor, Tensor]:
-        """Return what each row adds to the numerator and the denominator, shape (...), called per batch and cut-off.
+        """Return each row's terms of the numerator and the denominator, shape (...), called per batch and cut-off.
 
-        0 for rows that do not count. Metrics of the registry with several cut-offs are called once with a tuple of
-        them.
+        0 for rows that do not count. A metric of the registry with several cut-offs is called once: ``k`` is a tuple.
         """
 
     def _states(self) -> dict[str, State]:
@@ -534,11 +533,11 @@ class RatioMetric(RelevanceMetric):
 def whole_buckets(
     metrics: Iterable[TopKMetric], named: Callable[[str], str], among: Collection[str] | None = None
 ) -> Iterator[str]:
-    """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model.
+    """Yield a warning if buckets have at most k labels, so that a hit says nothing about the model.
 
     Args:
-        metrics: What was asked for.
-        named: Puts prefix and postfix around a key.
+        metrics: The metrics to check.
+        named: Adds prefix and postfix to a key.
         among: Names of the buckets that matter; None for all.
     """
     keys: dict[str, list[str]] = {}
@@ -559,7 +558,7 @@ def whole_buckets(
         )
 
 
-# without numbers of the batch: parts of a data set are to say the same
+# no numbers of a batch in these texts: the parts of a data set give the same warning
 OF_NO_CLASS = (
     "some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows that do not count, "
     "such as padding, make the metrics with ignore_index=-1; if it marks labels that preds have no column for, they "
@@ -573,17 +572,17 @@ OF_SHORT_LISTS = (
 
 
 def warn_once(ranking: Ranking, what: object, text: str) -> None:
-    """Warn once for a batch, whichever metrics of a collection have the same reason to warn."""
+    """Warn once for a batch, even if several metrics of a collection have the same reason ``what`` to warn."""
     ranking.remembered(("warned of", what), lambda: warn_outside(text))
 
 
 def is_listed(ranking: Ranking) -> bool:
-    """Whether rows have lists of ids or candidates, which may end anywhere, not scores of all labels."""
+    """Whether rows are lists of ids or candidates, of any length, and not scores of all labels."""
     return ranking.scores is None and ranking.documents is None and ranking.complete
 
 
 def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
-    """Return the lengths of the lists of the rows that count, if most of them end before ``cut``; else None."""
+    """Return the lengths of the lists of counted rows if most lists end before ``cut``; else None."""
     if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
         return None
     length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
@@ -591,7 +590,7 @@ def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
 
 
 def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
-    """Warn once if most lists of candidates lack labels, all of which tie with each other in an area."""
+    """Warn once if most lists lack labels: an area counts all missing labels of a row as one tie."""
     length = short_lists(ranking, num_labels)
     if length is not None:
         warn_once(
@@ -604,11 +603,11 @@ def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> Non
 
 
 SORTED_SCORES = 2**21
-"""Scores that are sorted together: 8 MB."""
+"""Number of scores that are sorted at once: 8 MB in float32."""
 
 
 def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield the number of the first row, and the scores of all labels, float32 or float64, of a few rows at a time."""
+    """Yield blocks of a few rows: the number of the first row, and the scores of all labels, float32 or float64."""
     height = max(1, SORTED_SCORES // max(1, num_labels))
     for first in range(0, ranking.num_rows, height):
         if ranking.scores is not None:
@@ -627,7 +626,7 @@ def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tenso
 def check_returned_values(
     caller: str, method: str, values: Any, ranks: TargetRanks, fixed_point: FixedPoint, validate: bool
 ) -> None:
-    """Raise unless the values per row that a formula returned can be added up without loss."""
+    """Raise unless a formula returned one value per row that can be added up without loss."""
     rows = ranks.n_relevant
     if not isinstance(values, Tensor) or values.shape != rows.shape:
         raise TypeError(

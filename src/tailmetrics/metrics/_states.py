@@ -1,4 +1,4 @@
-"""The states of metrics: integer tensors, what a batch adds to them, and real numbers written as whole ones."""
+"""States of metrics: integer tensors, additions of a batch to them, and the format of real numbers in them."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._reading import BatchRows
 
 LIMB_BITS = 26
-"""Bits of a limb: few enough that those of 2^37 rows add up in int64, so many that 3 limbs write [0, 1] to 2^-78."""
+"""Bits of a limb: few enough to add up 2^37 limbs in int64, and enough to write [0, 1] to 2^-78 with 3 limbs."""
 
 FEW_LIMBS = 2**10
-"""Limbs that are made at once on any processor: 8 kB, so that a small batch is not asked which processor it is on."""
+"""Up to this number of limbs (8 kB), the kernels of the processor are not looked up: torch makes all limbs at once."""
 
 EXACT_TERMS = 2**26
-"""Fewer whole numbers below 2^27 than this add up to less than 2^53: exact in float64, whatever the order."""
+"""A sum of fewer whole numbers than this, each below 2^27, is below 2^53: exact in float64 in any order."""
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """How the values of one metric are written as whole numbers, whose sums have the same bits in any order.
+    """The format in which a state holds real numbers as whole numbers: their sums have the same bits in any order.
 
-    A float sum depends on the order of its terms, and so on batch size, sampler and number of ranks. Here a float64 is
-    written as a few whole numbers, its limbs, each worth 2^26 times the next; limbs are added up in int64, where the
-    order does not matter. Every limb of a row is at most 2^26, so 2^37 > 10^11 rows fit.
+    A sum of floats depends on the order of its terms, and so on batch size, sampler and number of processes. Here a
+    float64 is written as a few whole numbers, its limbs. Each limb is worth 2^26 times the next limb. Limbs are added
+    up in int64, where the order does not matter. Every limb of a row is at most 2^26, so 2^37 > 10^11 rows fit.
 
     Attributes:
-        limbs: Number of limbs; 0 for whole numbers, which are added up as they are.
-        lowest: Exponent of the last limb: what is lost of a value is below 2^lowest, and nothing at all of one above
+        limbs: Number of limbs; 0 for whole numbers, which are added up unchanged.
+        lowest: Exponent of the last limb. A value loses less than 2^lowest, and nothing if it is above
             2^(lowest + 53).
-        bounded: Whether the limbs hold any value there can be.
-        columns: Width of the state: the limbs, and where values are unbounded a count of those too large for them.
+        bounded: Whether the limbs can hold every value of the metric.
+        columns: Size of the last axis of a state: the limbs and, for unbounded values, the number of values that are
+            too large for the limbs.
     """
 
     limbs: int
@@ -58,14 +59,15 @@ class FixedPoint:
 
     @property
     def largest(self) -> float:
-        """The largest value there may be, the least one being 0; any, also below 0, of whole numbers."""
+        """The largest value that a formula may return; infinity for whole numbers and unbounded values."""
         return self.top if self.bounded and self.limbs else float("inf")
 
     def add_up(self, values: Tensor, dim: int = 0) -> Tensor:
-        """Return the sum over one axis, int64, with the columns behind the others.
+        """Return the sum over one axis, int64, with the columns as the last axis.
 
         Args:
-            values: Whole numbers without limbs, else floating; below 0 only above 2^(lowest + 53), which is exact.
+            values: Whole numbers for a format without limbs, else floating. A negative value must be exact: its
+                absolute value is above 2^(lowest + 53).
             dim: The axis of the rows.
         """
         if self.limbs == 0:
@@ -86,7 +88,7 @@ class FixedPoint:
         return sums.movedim(0, -1)
 
     def digits(self, values: Tensor) -> Tensor:
-        """Return each value as its limbs, most significant first, and 1 behind them where it is too large."""
+        """Return the limbs of each value, most significant first; for unbounded values, then 1 if one is too large."""
         if self.limbs == 0:
             return values.to(torch.int64).unsqueeze(-1)
         limbs, too_large = self._limbs(values)
@@ -94,21 +96,21 @@ class FixedPoint:
         return columns.to(torch.int64).movedim(0, -1)
 
     def _limbs(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the limbs of values as whole floats, (limbs, ...), and which values are too large, or None if none is.
+        """Return the limbs as whole floats, (limbs, ...), and a mask of too large values, None for bounded values.
 
-        All limbs are made at once, in 3 steps instead of 30. With v_i the value in units of limb i, limb i is
-        floor(v_i) - 2^26 floor(v_(i-1)). Powers of two, floor and this difference are exact in floating point: only
-        what lies below the last limb is lost. :meth:`_one_by_one` gives the same limbs.
+        All limbs of float64 are made at once, in 3 steps instead of 30. With v_i the value in units of limb i, limb i
+        is floor(v_i) - 2^26 floor(v_(i-1)). Powers of two, floor and this difference are exact in floating point: only
+        the part of a value below the last limb is lost. :meth:`_one_by_one` gives the same limbs.
         """
         too_large = None if self.bounded else ~(values <= min(self.top, torch.finfo(values.dtype).max))  # NaN included
         values = values if too_large is None else values.masked_fill(too_large, 0.0)
-        if values.dtype != torch.float64:  # 2^156 is no number of a smaller type
+        if values.dtype != torch.float64:  # float32 has no 2^156
             return torch.stack(list(self._one_by_one(values))), too_large
         above = (values * _scales(self, values.device).view(-1, *[1] * values.ndim)).floor_()
         return torch.sub(above[1:], above[:-1], alpha=2.0**LIMB_BITS), too_large
 
     def _one_by_one(self, values: Tensor) -> Iterator[Tensor]:
-        """Yield one limb after the other: the whole part of a number is a limb; the rest is shifted left by a limb."""
+        """Yield the limbs one by one: the whole part of a number is a limb; the rest is shifted left by one limb."""
         rest = values * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
         for number in range(self.limbs):
             limb = rest.floor()
@@ -117,7 +119,7 @@ class FixedPoint:
                 rest.sub_(limb).mul_(2.0**LIMB_BITS)
 
     def totals(self, state: Tensor) -> list[int | float]:
-        """Return the sums in ``state`` (..., columns) as exact whole numbers of :attr:`unit`, flat; inf if infinite."""
+        """Return the sums in ``state`` (..., columns) as a flat list of exact multiples of 1 / :attr:`unit`, or inf."""
         if self.columns == 1:
             return state.reshape(-1).tolist()
         rows, shifts = state.reshape(-1, self.columns).tolist(), range(LIMB_BITS * (self.limbs - 1), -1, -LIMB_BITS)
@@ -133,44 +135,44 @@ class FixedPoint:
 
     @property
     def unit(self) -> int:
-        """How many of what :meth:`totals` counts make 1."""
+        """The whole number that :meth:`totals` returns for a sum of 1."""
         return 1 << -self.lowest
 
 
 COUNT = FixedPoint(0)
-"""Whole numbers."""
+"""The format of whole numbers."""
 
 UNIT = FixedPoint(3, lowest=-78)
-"""Values in [0, 1], to 2^-78."""
+"""The format of values in [0, 1], to 2^-78."""
 
 REAL = FixedPoint(11, lowest=-156, bounded=False)
-"""Values up to 2^130, to 2^-156; larger ones count as infinite."""
+"""The format of values up to 2^130, to 2^-156; larger values count as infinite."""
 
 WEIGHT = FixedPoint(5, lowest=-78)
-"""Sums of weights in [1, 2^32) of fewer than 2^20 labels, to 2^-78."""
+"""The format of sums of weights in [1, 2^32) of fewer than 2^20 labels, to 2^-78."""
 
 SUMS_OF_WEIGHTS = FixedPoint(7, lowest=-78)
-"""Sums of weighted values: to 2^-78 like values in [0, 1], and up to 2^104."""
+"""The format of sums of row weights, and of values times row weights: up to 2^104, to 2^-78."""
 
 
 @made_once
 def _scales(kind: FixedPoint) -> Tensor:
-    """Return what puts the end of each limb at the point, and in front of them 0."""
+    """Return the factors that turn a value into units of each limb, with a 0 in front of them."""
     exponents = range(LIMB_BITS * (kind.limbs - 1), -1, -LIMB_BITS)
     scales = [0.0, *(2.0 ** -(kind.lowest + exponent) for exponent in exponents)]
     return torch.tensor(scales, dtype=torch.float64, device="cpu")
 
 
 def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:
-    """Divide whole numbers, correctly rounded; NaN where a denominator is 0."""
+    """Return each numerator / denominator, correctly rounded; NaN where the denominator is 0."""
     return [top / bottom if bottom else float("nan") for top, bottom in zip(numerators, denominators, strict=True)]
 
 
 def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
-    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, for what is counted there is 0 too.
+    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, since ``top`` is then 0, too.
 
     Raises:
-        TypeError: If either is floating but not float64: digits are lost already.
+        TypeError: If an argument is floating but not float64: it has already lost digits.
     """
     for part in (top, bottom):
         if not isinstance(part, Tensor) or part.dtype == torch.float64 or not part.is_floating_point():
@@ -194,12 +196,12 @@ class State:
     """A state tensor of whole numbers, 0 at first.
 
     Attributes:
-        shape: Its shape, without the axis of row groups, which every state has in front.
-        reduce: How processes and batches are put together.
+        shape: Shape of the state without its first axis, the row groups.
+        reduce: The operation that adds a batch and combines processes.
         dtype: int64 for sums, uint8 for flags under ``max``.
-        shared: Whether all metrics whose class inherits this state from one class, and prepares it as that class
-            does, have one and the same state in a collection. Such a state depends on its name, shape and key alone.
-        key: What tells it from a state of the same name that other arguments fill with other numbers.
+        shared: Whether metrics of a collection share one tensor for this state, if their classes inherit ``_states``
+            and ``_prepare`` from one class. A shared state depends only on its name, shape and key.
+        key: A suffix of the name, which differs if arguments of the metric change the numbers in the state.
     """
 
     shape: tuple[int, ...]
@@ -211,12 +213,12 @@ class State:
 
 @dataclass(eq=False)
 class PerRow:
-    """A value of every row, to be added up over the rows.
+    """Values of each row, to be added up over the rows.
 
     Attributes:
-        values: Shape (N, ...); whole numbers or bools for ``COUNT``, else floating.
-        fixed_point: How values are written as whole numbers; the state has its columns behind the other axes.
-        row_axis: Which axis of ``values`` is that of the rows: there may be others in front of it.
+        values: Shape (N, ...), or with N at ``row_axis``; whole numbers or bools for ``COUNT``, else floating.
+        fixed_point: The format of the values in the state; its columns are the last axis of the state.
+        row_axis: The axis of ``values`` that is the rows; other axes, such as cut-offs, may come before it.
     """
 
     values: Tensor
@@ -225,12 +227,12 @@ class PerRow:
 
 
 class Alike(PerRow):
-    """The same whole numbers of every row, whose sum is known without a row being looked at.
+    """Whole numbers that are equal for all rows, so that their sum is known without reading the rows.
 
     Args:
         numbers: C whole numbers.
         num_rows: N.
-        device: Where they are asked for.
+        device: Device of the sum and the values.
     """
 
     def __init__(self, numbers: tuple[int, ...], num_rows: int, device: torch.device) -> None:
@@ -246,19 +248,19 @@ class Alike(PerRow):
 
 @made_once
 def _times(numbers: tuple[int, ...], num_rows: int) -> Tensor:
-    """Return the sum of the same numbers over so many rows, in the shape of a state of counts, (1, C, 1)."""
+    """Return each number times ``num_rows``, int64, in the shape of a state of counts, (1, C, 1)."""
     return torch.tensor([number * num_rows for number in numbers], dtype=torch.int64, device="cpu").view(1, -1, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class AtCells:
-    """Amounts to be added to single cells of a state, or, under ``max``, cells to be marked.
+    """Amounts to add to single cells of a state, or, under ``max``, flags to set there.
 
     Attributes:
-        cells: Shape (H,), int64: flat places in a state without its axis of row groups, and without the axis of
-            columns behind, which only weighted sums have.
-        amounts: Shape (H,), whole numbers or bools; 0 where nothing is added.
-        rows: Shape (H,), int64: the row each amount comes from.
+        cells: Shape (H,), int64: flat indices into a state without its first axis, the row groups, and, if rows have
+            weights, without the last axis, the columns of weighted counts.
+        amounts: Shape (H,), whole numbers or bools; 0 leaves a cell unchanged.
+        rows: Shape (H,), int64: the row of each amount.
     """
 
     cells: Tensor
@@ -268,10 +270,10 @@ class AtCells:
 
 @dataclass(frozen=True, eq=False)
 class InBlocks:
-    """Amounts for single cells of a sum that are made a few rows at a time, while they are added.
+    """Amounts for single cells of a sum, computed for a few rows at a time while they are added.
 
     Attributes:
-        blocks: Makes them anew at each call, the same ones.
+        blocks: Returns an iterator over blocks of amounts; each call returns the same amounts again.
     """
 
     blocks: Callable[[], Iterator[AtCells]]
@@ -283,10 +285,10 @@ Increments: TypeAlias = Mapping[str, Increment]
 
 @dataclass(eq=False)
 class Prepared:
-    """What a batch adds to the states of one metric, computed but not yet added.
+    """Amounts that a batch adds to the states of one metric, computed but not yet added.
 
     Attributes:
-        increments: By the short name of the state.
+        increments: The amounts for each state, by its short name.
         rows: Row groups and row weights of the batch.
     """
 
@@ -296,18 +298,18 @@ class Prepared:
 
 @dataclass(eq=False)
 class Addition:
-    """What a batch adds to the states of one metric or of several: to all of them, or to none.
+    """The addition of a batch to the states of one or several metrics: all sums change, or none.
 
     Amounts are noted first; then :meth:`carry_out` computes all of them and adds them with few calls. An error before
-    the first addition leaves the states unchanged. After a later error, what was added is subtracted again: sums are
-    whole numbers, so the states are as before.
+    the first addition leaves the states unchanged. After a later error, the amounts already added are subtracted again:
+    sums are whole numbers, so they have their old values.
 
     Attributes:
-        sums: States with one row group, each with the values of rows whose sum is added.
+        sums: Pairs of a state without row groups, and the values of rows whose sum is added to it.
         states: States to which ``amounts`` are added.
-        amounts: What is added to all cells of each of ``states``.
-        cells: States, what is added to single cells of each, and the rows of the batch.
-        flags: States as vectors, places in them, and the flags that are set there.
+        amounts: For each of ``states``, the amounts for all of its cells.
+        cells: Triples of a state, the amounts for single cells of it, and the rows of the batch.
+        flags: Triples of a state as a vector, indices into it, and the flags to set there.
     """
 
     sums: list[tuple[Tensor, PerRow]] = field(default_factory=list)
@@ -317,17 +319,17 @@ class Addition:
     flags: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
     def note(self, state: Tensor, increment: Increment, rows: BatchRows, reduce: Reduction) -> None:
-        """Note what is added to a state, overall and for each row group."""
+        """Note the amounts for a state, overall and for each row group."""
         if isinstance(increment, (AtCells, InBlocks)) and reduce == "sum":
             self.cells.append((state, increment, rows))
         elif isinstance(increment, AtCells):
             self.flags += _of_cells(state, increment, BatchRows(rows.groups))
         else:
-            assert isinstance(increment, PerRow)  # blocks of what is marked could not be taken back
+            assert isinstance(increment, PerRow)  # flags in blocks could not be undone
             values = increment.values.movedim(increment.row_axis, 0)
             if rows.weights is not None:
                 weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
-                # a row that weighs nothing counts nothing, also where its value is infinite
+                # a row of weight 0 adds 0, even if its value is infinite
                 weighed = torch.where(weights > 0, values.to(weights.dtype) * weights, 0.0)
                 increment = PerRow(weighed, weighted(increment.fixed_point))
                 values = weighed
@@ -336,15 +338,14 @@ class Addition:
             else:
                 assert rows.groups is not None
                 digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
-                by_group = torch.zeros_like(state).index_add_(
-                    0, rows.groups + 1, digits
-                )  # those of no group come first
+                # rows without a group are added at index 0
+                by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)
                 by_group[0] = by_group.sum(dim=0)
                 self.states.append(state)
                 self.amounts.append(by_group)
 
     def carry_out(self) -> None:
-        """Add all that was noted, or nothing."""
+        """Add all noted amounts; after an error, subtract the amounts already added."""
         states, amounts = self._totals()
         if not (self.cells or self.flags):
             if states:
@@ -368,9 +369,9 @@ class Addition:
             raise
 
     def _totals(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Return states and what is added to all of their cells.
+        """Return states, and for each of them the amounts for all of its cells.
 
-        Values that are written alike are added up at once: a tenth of the calls for ten metrics.
+        Values of one format and shape are added up at once: a tenth of the calls for ten metrics.
         """
         states, amounts = list(self.states), list(self.amounts)
         alike: dict[object, list[tuple[Tensor, PerRow]]] = {}
@@ -401,24 +402,24 @@ class Addition:
 
 
 def at_targets(ranking: Ranking) -> AtCells:
-    """Return one for every relevant label of every row."""
+    """Return an amount of 1 for each relevant label of each row, at the cell of the label."""
     entries = ranking.targets.entries
     return AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
 
 
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
-    """Return one for every id (N, ...) where ``mask`` is true, and none elsewhere, without leaving anything out."""
+    """Return an amount for each id (N, ...): 1 at the cell of the id where ``mask`` is true, else 0 at cell 0."""
     rows = torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.ndim - 1)).expand(ids.shape)
     return AtCells(torch.where(mask, ids, 0).reshape(-1), mask.reshape(-1), rows.reshape(-1))
 
 
 def weighted(fixed_point: FixedPoint) -> FixedPoint:
-    """Return how values times row weights are written; weights of 1 give the totals of no weights."""
+    """Return the format of values times row weights; weights of 1 give the same sums as no weights."""
     return fixed_point if fixed_point.limbs and not fixed_point.bounded else SUMS_OF_WEIGHTS
 
 
 def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
-    """Raise unless places lie in a state of a metric of one's own: what is out of range would be added half."""
+    """Raise unless ``cells`` are within a state of a user's metric: torch could fail after some amounts are added."""
     low, high = (int(end) for end in torch.aminmax(cells)) if cells.numel() else (0, 0)
     if low < 0 or high >= state[0].numel():
         raise ValueError(
@@ -428,14 +429,14 @@ def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
 
 
 def in_limbs(fixed_point: FixedPoint, cells: Tensor, values: Tensor, rows: Tensor) -> AtCells:
-    """Return values to be added to cells as limbs, which lie side by side in the state."""
+    """Return the limbs of values as amounts for cells; a state holds the limbs of a sum side by side."""
     places = cells[:, None] * fixed_point.columns + torch.arange(fixed_point.columns, device=cells.device)
     digits = fixed_point.digits(values)
     return AtCells(places.reshape(-1), digits.reshape(-1), rows.repeat_interleave(fixed_point.columns))
 
 
 def _of_cells(state: Tensor, increment: AtCells | InBlocks, rows: BatchRows) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield vectors of a state, places in them and amounts: overall, and for the row groups."""
+    """Yield a part of a state as a vector, indices into it and amounts: first for all rows, then for row groups."""
     for block in increment.blocks() if isinstance(increment, InBlocks) else (increment,):
         one = block
         if rows.weights is not None:
