@@ -1,4 +1,4 @@
-"""Whether a difference is more than chance: comparisons of runs and confidence intervals, from values per row.
+"""Comparisons of runs and confidence intervals, computed from the values of rows.
 
 >>> from tailmetrics.significance import compare, correct, intervals
 """

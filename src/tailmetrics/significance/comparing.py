@@ -1,4 +1,4 @@
-"""Models compared on the same rows: differences, intervals, tests, effect sizes, and what they say in a sentence."""
+"""Comparisons of models on the same rows: differences, intervals, tests, effect sizes, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ from tailmetrics.significance.rows import (
 
 CALLER = "compare"
 POWER = 0.8
-"""How often a difference of ``least_difference`` is found, the usual choice (Cohen 1988)."""
+"""The probability that the test finds a true difference of ``least_difference``: the usual choice (Cohen 1988)."""
 EXACT_UNITS = 12
-"""With this many differing rows or clusters or fewer, all ways to swap them, at most 4,096, are gone through."""
+"""The most differing rows or clusters for which the randomisation test goes through all swaps, at most 4,096."""
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
 
 
 @dataclass(frozen=True)
 class PValues:
-    """Two-sided p-values of "no difference", each in [0, 1]; NaN where a test does not apply.
+    """Two-sided p-values of the hypothesis "no difference", in [0, 1]; NaN where a test does not apply.
 
     Attributes:
-        randomisation: Rows or clusters swapped between the models; exact where few differ, and, unless of medians,
-            mid-p, which counts half of what is exactly as far: results of hits or counts are discrete.
-        total: Student's t with the variance between the runs of a model, or between labels, beside that of rows; NaN
-            where neither is asked for.
+        randomisation: Of the test that swaps rows or clusters between the models. It is exact where few differ. Except
+            for medians it is a mid-p: swaps that differ exactly as much as the models count half, because results of
+            hits or counts are discrete.
+        total: Of Student's t test, whose variance adds the variance between runs or labels to the variance between
+            rows; NaN if each model has one run and no labels are drawn.
     """
 
     randomisation: float
@@ -54,34 +55,35 @@ class PValues:
 
     @property
     def decisive(self) -> float:
-        """The one to decide by: ``total`` where there is one, else ``randomisation``."""
+        """The p-value that decides: ``total`` if it is known, else ``randomisation``."""
         return self.randomisation if isnan(self.total) else self.total
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One key of one model held against a baseline, on the rows that count in both.
+    """The comparison of a model with a baseline by one key, on the rows that count in both models.
 
     Attributes:
-        key: As in the row values.
+        key: The key, as in the values of rows.
         run: Name of the model.
-        baseline: Name of the model that it is held against.
-        statistic: ``"mean"``, ``"ratio"`` (of sums), ``"median"``, ``"labels"`` (an average over them) or ``"gap"``.
+        baseline: Name of the baseline, the other model.
+        statistic: ``"mean"``, ``"ratio"`` (of sums), ``"median"``, ``"labels"`` (average over labels) or ``"gap"``.
         value: The statistic of the model.
         baseline_value: The statistic of the baseline.
-        interval: ``value - baseline_value`` and its confidence interval.
+        interval: The difference of the model from the baseline, with its confidence interval.
         p: p-values of this comparison alone.
-        p_corrected: The same, corrected for the number of comparisons.
-        wins: Rows in which the model is better; of an average over labels the labels; 0 for a gap.
-        ties: Rows, or labels, in which both are equal.
-        losses: Rows, or labels, in which the model is worse.
-        cohens_dz: Mean over standard deviation of the row differences; means only, else NaN.
-        relative_difference: Difference over ``baseline_value``; NaN if that is 0.
-        least_difference: The least true difference that so many rows show with a power of 0.8, at the level that the
-            correction leaves the first of the comparisons; NaN where no error is known.
-        bin_error: How far the difference may be off, because scores of areas that share a bin count as equal: the sum
-            of what the bins of both leave open. No smaller difference is significant.
-        swaps: Random swaps of the randomisation test; 0 where it went through all ways to swap.
+        p_corrected: p-values corrected for the number of comparisons.
+        wins: Number of rows in which the model is better; for an average over labels, number of labels; 0 for a gap.
+        ties: Number of rows, or labels, in which both models have equal values.
+        losses: Number of rows, or labels, in which the model is worse.
+        cohens_dz: Mean of the row differences, divided by their standard deviation; NaN for other statistics.
+        relative_difference: The difference, divided by ``baseline_value``; NaN if ``baseline_value`` is 0.
+        least_difference: The smallest true difference that the test finds on this many rows with a power of 0.8. The
+            level is 1 - confidence, divided by the number of comparisons for Holm and Bonferroni; NaN where the
+            standard error is unknown or 0.
+        bin_error: Upper bound of the error of the difference that bins cause: scores of areas that share a bin count
+            as equal. No smaller difference is significant.
+        swaps: Number of random swaps in the randomisation test; 0 where the test went through all swaps.
     """
 
     key: str
@@ -104,35 +106,35 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """Rows that count in both models."""
+        """The number of rows that count in both models."""
         return self.interval.n
 
     @property
     def difference(self) -> float:
-        """The statistic of the model minus that of the baseline."""
+        """The statistic of the model minus the statistic of the baseline."""
         return self.interval.value
 
     @property
     def p_is_upper_bound(self) -> bool:
-        """Whether the p-value is an upper bound: no random swap differs as much as the models; more may lower it."""
-        # without such a swap the p-value is 1 / (swaps + 1), with one it is twice as large
+        """Whether more swaps could lower the p-value, because no random swap differs as much as the models."""
+        # without such a swap the p-value is 1 / (swaps + 1); with one it is at least 1.5 times as large (mid-p)
         return self.swaps > 0 and isnan(self.p.total) and self.p.randomisation * (self.swaps + 1) < 1.25
 
     @property
     def significant(self) -> bool:
-        """Whether the corrected decisive p-value is at most 1 - confidence, and bins leave no room for the opposite."""
+        """Whether the corrected decisive p-value is at most 1 - confidence, and bins leave the sign certain."""
         return self.p_corrected.decisive <= 1 - self.interval.confidence and abs(self.difference) >= self.bin_error
 
 
 class Contrast(Estimate):
-    """One key of two models on the rows that count in both.
+    """The difference of two models by one key, on the rows that count in both models.
 
     Args:
-        key: As in the row values.
-        sides: The model, and the model that it is held against.
-        clusters: What is drawn and swapped together; None for rows.
+        key: The key, as in the values of rows.
+        sides: The values of the model, and of the baseline.
+        clusters: Clusters of rows that are drawn and swapped together; None where rows are drawn alone.
         resample: Whether labels are drawn, too.
-        lower_is_better: Whether the lower value wins.
+        lower_is_better: Whether a lower value is better.
     """
 
     def __init__(
@@ -158,14 +160,14 @@ class Contrast(Estimate):
         return self.swapped.read(np.stack([bits @ column[self.differing] for column in self.swapped.columns], axis=1))
 
     def comparison(self, run: str, baseline: str, draws: Array | None, null: Array, confidence: float) -> Comparison:
-        """Return the comparison, from bootstrap ``draws`` of the difference and its values under swaps, ``null``."""
+        """Return the comparison, given the bootstrap ``draws`` of the difference, and the differences under swaps."""
         value, baseline_value = (float(np.mean(side.runs)) for side in self.models)
         if self.kind in ("mean", "ratio", "median") and self.plain:
             value, baseline_value = (total(side) for side in self.sides)  # of the rows that count in both
         self.found_error = error, degrees = self.error(draws)
         swapped, by_total = share_as_far(null, self.value, self.exact, mid=self.kind != "median"), nan
         if self.extra and not isnan(error):
-            from scipy.special import stdtr  # tailmetrics.significance is imported without the extras
+            from scipy.special import stdtr  # importing tailmetrics.significance needs no scipy
 
             by_total = float(2 * stdtr(degrees, -abs(self.value) / error)) if error else 1.0
         effect = nan
@@ -180,8 +182,8 @@ class Contrast(Estimate):
         return Comparison(*of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps)
 
     def least_difference(self, level: float) -> float:
-        """Return the true difference that a test at a level finds with a power of ``POWER``."""
-        from scipy.special import stdtrit  # tailmetrics.significance is imported without the extras
+        """Return the smallest true difference that a test at this level finds with the probability ``POWER``."""
+        from scipy.special import stdtrit  # importing tailmetrics.significance needs no scipy
 
         error, degrees = self.found_error
         if isnan(error) or error == 0:
@@ -201,12 +203,12 @@ class Contrast(Estimate):
 
 
 def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
-    """Return the share of the null distribution at least as far from zero as what was observed.
+    """Return the share of the null distribution that is at least as far from zero as the observed difference.
 
-    Values that differ by rounding alone are equal and, if ``mid``, count half. NaN counts as far. Unless the
-    distribution is ``exact``, the observed value is counted as one of it.
+    Distances that differ by rounding alone are equal. If ``mid``, a distance equal to the observed distance counts
+    half. NaN counts as farther. Unless the distribution is ``exact``, the observed difference counts as one of it.
 
-    Source: Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth, SAGMB 9 (2010), for what was observed.
+    Source: Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth, SAGMB 9 (2010), for the observed difference.
     """
     if not isfinite(observed):
         return nan
@@ -236,43 +238,44 @@ def compare(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Return every key of every pair of models, compared row by row.
+    """Return a comparison of every pair of models by every key, row by row.
 
     Rows, or whole clusters of rows, are assumed to be independent. The randomisation test swaps the results of the two
     models within each row or cluster, and computes the statistic of each side again. Numerator and denominator of a
-    ratio are swapped together. Of an average over labels, the test swaps the changes that the rows make to it. The
-    bootstrap draws rows or clusters with the results of both models. Intervals are made as in
-    :func:`tailmetrics.significance.intervals`. docs/significance.md says how often they err in simulation.
+    ratio are swapped together. For an average over labels, the test swaps the influences of the rows on it. The
+    bootstrap draws rows or clusters with the results of both models. Intervals are computed as in
+    :func:`tailmetrics.significance.intervals`. docs/significance.md reports the error rates in simulations.
 
     Args:
-        runs: Name -> key -> values of rows as for :func:`tailmetrics.significance.intervals`; a list of such dicts are
-            several runs of one model, such as seeds. All have the same keys, and the same rows in the same order.
-        baseline: The model that all others are held against; None compares all pairs, the later one held against the
-            earlier.
-        clusters: Shape (N,), the cluster of each row, such as its user or patient, where several rows of one are not
-            independent: these are drawn and swapped together. None where every row stands alone.
-        identities: Model -> what its values depend on, as ``tailmetrics.evaluation.digest`` makes entries;
-            models that differ in targets, buckets, training counts, options or arguments of a key are refused.
+        runs: Name of a model -> key -> values of rows, as for :func:`tailmetrics.significance.intervals`. A list of
+            dicts holds several runs of one model, such as seeds. All runs have the same keys and the same rows, in the
+            same order.
+        baseline: The model with which all others are compared. None compares all pairs; the baseline of a pair is then
+            the earlier model.
+        clusters: Shape (N,), the cluster of each row, such as its user or patient. Rows of one cluster may depend on
+            one another, so they are drawn and swapped together. None if all rows are independent.
+        identities: Model -> the entries that ``tailmetrics.evaluation.digest`` makes. Models that differ in targets,
+            buckets, training counts, options or arguments of a key are refused.
         medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
-        lower_is_better: Keys, with or without their bucket, where the lower value wins.
+        lower_is_better: Keys, with or without their bucket, for which a lower value is better.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
-            if none of these rows' does.
-        gaps: Name of a gap -> the keys of its buckets, head first. The gap is the first minus the last bucket that all
-            models have measured, and models are compared by it.
-        parts: Keys that are read for gaps alone, and not compared themselves.
-        resample: ``"rows"``, or ``"rows,labels"``, where other labels could have been drawn, too.
+            if no value of these rows does.
+        gaps: Name of a gap -> the keys of its buckets, head first. The gap is the value of the first bucket that all
+            models have measured, minus the value of the last one. Models are compared by it.
+        parts: Keys that only gaps read; they are not compared themselves.
+        resample: ``"rows"`` if rows are a random sample; ``"rows,labels"`` if labels are one, too.
         correction: Over all keys and pairs that have a p-value: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
-        confidence: Of each interval, between 0.5 and 0.9999; 1 - confidence is the level of the tests.
-        resamples: Bootstrap resamples and random swaps. More are drawn where the level, corrected for the number of
-            comparisons, needs smaller p-values.
-        seed: Same seed, same result.
+        confidence: Confidence of each interval, from 0.5 to 0.9999; 1 - confidence is the level of the tests.
+        resamples: Number of bootstrap resamples and of random swaps. More are drawn where the level, corrected for the
+            number of comparisons, needs smaller p-values.
+        seed: The same seed gives the same result.
 
     Returns:
-        Pair by pair, keys in the order of the first model.
+        The comparisons, pair by pair, with keys in the order of the first model.
 
     Raises:
         ValueError: If models differ in keys, rows, kind of value or identity, if there is not one cluster per row, or
-            if an argument names a key or model there is not.
+            if an argument names an unknown key or model.
 
     >>> better, worse = [1, 1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 1, 0]
     >>> (found,) = compare({"old": {"recall@5": worse}, "new": {"recall@5": better}})
@@ -329,14 +332,14 @@ def _corrected(
 
 
 def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
-    """Return corrected p-values, all of which can be compared with one level.
+    """Return the corrected p-values; each of them is to be compared with the same level.
 
-    In [0, 1], never below the p-value itself; NaN stays NaN and is not counted as a comparison.
+    A corrected p-value lies in [0, 1], and is never below the p-value itself. NaN stays NaN, and is not counted.
 
     Args:
-        p_values: Of all comparisons made.
+        p_values: The p-values of all comparisons.
         correction: ``"holm"`` and ``"bonferroni"`` bound the chance of any false discovery under any dependence;
-            ``"bh"`` (Benjamini-Hochberg) bounds the expected share of false ones among the discoveries.
+            ``"bh"`` (Benjamini-Hochberg) bounds the expected share of false discoveries among all discoveries.
 
     >>> correct([0.5, 0.25, 0.0625])
     [0.5, 0.5, 0.1875]
@@ -357,7 +360,7 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
         steps = p[order] * np.arange(p.size, 0, -1)
         p[order] = np.minimum(1, np.maximum.accumulate(steps))
     elif p.size and correction == "bh":
-        from scipy.stats import false_discovery_control  # tailmetrics.significance is imported without the extras
+        from scipy.stats import false_discovery_control  # importing tailmetrics.significance needs no scipy
 
         p = false_discovery_control(p, method="bh")
     corrected[tested] = p
@@ -367,17 +370,17 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
 def verdict(
     comparisons: Iterable[Comparison], buckets: Sequence[str] = (), lower_is_better: Collection[str] = ()
 ) -> str:
-    """Return what comparisons found, in one or two sentences for each pair of models.
+    """Return the results of comparisons in words: one to three sentences for each pair of models.
 
-    Where keys are by bucket, the first sentence is about the first metric that is: in which buckets the model is
-    better, in which no difference was shown, in which it is worse, and which have fewer than 10 rows. Two more
-    sentences name the other keys that are worse and better, values over all labels first. Where no key is by bucket,
-    there is one sentence about all keys. What could not be compared is left out.
+    If some metric is by bucket, the first sentence is about the first such metric. It names the buckets in which the
+    model is better, no difference is shown, the model is worse, and the buckets with fewer than 10 rows or clusters.
+    Up to two more sentences name the other keys by which the model is worse and better, keys over all labels first. If
+    no metric is by bucket, one sentence is about all keys. Comparisons without a p-value are left out.
 
     Args:
-        comparisons: What :func:`compare` returned.
+        comparisons: The result of :func:`compare`.
         buckets: Names of the buckets, head first.
-        lower_is_better: Keys, with or without their bucket, where the lower value wins.
+        lower_is_better: Keys, with or without their bucket, for which a lower value is better.
 
     >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
     >>> worse = {"recall@1/decile_1": [0.0] * 10, "recall@1/decile_2": [1.0, 0.0] * 5}
@@ -395,7 +398,7 @@ def verdict(
 
 OUTCOMES = ("better", "no difference shown", "worse", "too few rows")
 SAID = 3
-"""How many other values a verdict names that are worse, and better; of more it says the number."""
+"""The most other keys that a verdict names as worse, and as better; it counts the remaining keys."""
 
 
 def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozenset[str]) -> str:
@@ -422,7 +425,7 @@ def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozense
 
 
 def _of_others(outcome: str, keys: Mapping[tuple[bool, str], Sequence[str]]) -> str:
-    """Return which other keys have an outcome; keys by bucket, with their buckets, stand behind those without."""
+    """Return the other keys with an outcome, in words: keys over all labels first, then keys by bucket."""
     of_all = [key for by_bucket, key in keys if not by_bucket]
     found = [f"{key} in {_in_words(buckets, False)}" for (by_bucket, key), buckets in keys.items() if by_bucket]
     parts = [f"{', '.join(of_all[:SAID])} over all labels"] if of_all else []
@@ -432,7 +435,7 @@ def _of_others(outcome: str, keys: Mapping[tuple[bool, str], Sequence[str]]) -> 
 
 
 def _outcome(one: Comparison, less: frozenset[str]) -> str:
-    """Return which of :data:`OUTCOMES` a comparison has."""
+    """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
     if one.significant:
         return OUTCOMES[0 if (one.difference > 0) != covers(less, one.key) else 2]
     drawn = one.n if one.interval.clusters is None else one.interval.clusters
@@ -440,7 +443,7 @@ def _outcome(one: Comparison, less: frozenset[str]) -> str:
 
 
 def _in_words(names: Sequence[str], said: bool = True) -> str:
-    """Return names in words: deciles by number, those side by side as a range, behind "deciles" unless it is said."""
+    """Return at most four names in words: deciles as numbers and ranges, after the word "deciles" unless ``said``."""
     found = [re.fullmatch(r"decile_(\d+)", name) for name in names]
     numbers = sorted(int(one[1]) for one in found if one)
     starts = [number for number in numbers if number - 1 not in numbers]
@@ -454,12 +457,12 @@ def _in_words(names: Sequence[str], said: bool = True) -> str:
 
 
 def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
-    """Return groups of models that cannot be told apart by one key, which all pairs were compared by.
+    """Return groups of models; within a group, no two models differ significantly by one key.
 
-    A model is in several groups where it differs from none of either; models of no common group differ.
+    A model can be in several groups. Two models differ significantly if no group holds both.
 
     Args:
-        comparisons: What :func:`compare` returned.
+        comparisons: The result of :func:`compare` for all pairs of models.
         key: The key.
 
     >>> rows = {"a": [0.0] * 20, "b": [0.0] * 19 + [1.0], "c": [1.0] * 20}

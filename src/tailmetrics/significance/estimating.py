@@ -1,17 +1,18 @@
-"""Confidence intervals: what is taken when.
+"""Confidence intervals, and the rules that choose among the methods.
 
-The first line that fits is taken; quick and resampled intervals differ in the last two alone.
+The first rule that fits decides. Quick and resampled intervals differ only in the last two rules.
 
-1. no rows, or a value that is not finite: none.
-2. a mean of independent rows that are all 0 or 1: Wilson's, for any number of rows.
-3. all rows say the same: what Clopper and Pearson give for 0 of as many rows; none where values have no bounds.
-4. fewer than 10 rows, or clusters: none.
-5. several runs of a model, or labels drawn too: Student's t, variances added up (Satterthwaite's degrees of freedom).
-6. a median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
-7. anything else is a sum of ratios of sums over rows. Quick: value +- t * standard error by the delta method.
-   Resampled: the symmetric studentised bootstrap. Where so few rows differ that more than 5 % of resamples hold none of
-   them, these say nothing of the error: a mean has the exact share of the rows that differ, anything else no
-   interval. No end lies outside the bounds of the value.
+1. No rows, or a value that is not finite: no interval.
+2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of rows.
+3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval where values have no bounds.
+4. Fewer than 10 rows, or clusters: no interval.
+5. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
+   freedom).
+6. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
+7. Every other value is a sum of ratios of sums over rows. Quick: value +- t * standard error by the delta method.
+   Resampled: the symmetric studentised bootstrap. If few rows differ, more than 1 - confidence of the resamples may
+   hold none of them, and give no error. Then the mean of independent rows in [0, 1] has an interval by Clopper and
+   Pearson, and other values have none. No end lies outside the bounds of the value.
 
 Sources: Wilson, JASA 22 (1927), as Brown, Cai and DasGupta, Statistical Science 16 (2001), advise; Clopper and Pearson,
 Biometrika 26 (1934); Korn and Graubard, Survey Methodology 24 (1998), for rows of unequal weight; Hall, JRSS B 50
@@ -35,7 +36,7 @@ from tailmetrics.significance.resampling import Ratios, Studentised, Summed, boo
 from tailmetrics.significance.rows import Array, Clusters, KeyRows, RowValues, counted, read_models
 
 FEW = 10
-"""With fewer rows or clusters nothing is resampled: of 3 skewed rows 95 % intervals held the truth in 74 %."""
+"""The fewest rows or clusters for rules 5 to 7: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
 Ends: TypeAlias = tuple[float, float, str]
@@ -43,16 +44,16 @@ Ends: TypeAlias = tuple[float, float, str]
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with the range of values that the rows are compatible with.
+    """A value with its confidence interval.
 
     Attributes:
-        value: The mean, ratio of sums, median, average over labels or gap, or a difference of two.
-        low: Lower end; NaN where there is no interval, as ``method`` says.
-        high: Upper end; NaN where there is no interval.
-        n: Rows that count.
-        confidence: Share of samples whose interval is to hold the true value.
-        method: How it was found, or ``"none: …"`` and why there is none, such as ``"none: fewer than 10 rows"``.
-        clusters: Clusters that have a row that counts; None where each row stands alone.
+        value: The mean, ratio of sums, median, average over labels or gap; or the difference of two models.
+        low: Lower end; NaN if there is no interval.
+        high: Upper end; NaN if there is no interval.
+        n: Number of rows that count.
+        confidence: The share of samples whose interval should hold the true value.
+        method: The method, or the reason why there is no interval, such as ``"none: fewer than 10 rows"``.
+        clusters: Number of clusters with a row that counts; None where rows are independent.
     """
 
     value: float
@@ -66,17 +67,17 @@ class Interval:
 
 @dataclass(frozen=True)
 class Facts:
-    """What decides which interval is used.
+    """The facts that decide which method gives an interval.
 
     Attributes:
         value: The value.
-        units: Rows, or clusters, that say anything.
-        bounds: What no value can lie outside of; None where there are no bounds.
-        ones: How many rows are 1, where the value is a mean of independent rows of 0 and 1.
-        agrees: Whether all rows say the same.
-        effective: As how many rows of equal weight they do.
-        n: Rows that count.
-        clusters: How many clusters they are; None where rows are drawn.
+        units: Number of rows, or clusters, that contribute to the value.
+        bounds: The range outside of which no value can lie; None where there are no bounds.
+        ones: Number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None.
+        agrees: Whether all rows agree, so that resamples have no spread.
+        effective: The effective number of rows, given their weights.
+        n: Number of rows that count.
+        clusters: Number of clusters; None where rows are drawn.
     """
 
     value: float
@@ -90,7 +91,7 @@ class Facts:
 
 
 def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Interval:
-    """Return the interval by lines 1 to 4 of the module's text; ``spread`` has the others."""
+    """Return the interval by rules 1 to 4 of the module's docstring, else the interval that ``spread`` returns."""
     drawn = "rows" if facts.clusters is None else "clusters"
     if not facts.units or not isfinite(facts.value):
         low, high, method = nan, nan, "none: no finite value"
@@ -102,7 +103,7 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
     elif facts.agrees and facts.bounds is None:
         low, high, method = nan, nan, f"none: all {drawn} agree"
     elif facts.agrees and facts.bounds is not None:
-        # the share of rows that are something else, each of which may lie at either bound
+        # upper bound of the share of rows with other values, each of which may lie at either bound
         others = 1 - ((1 - confidence) / 2) ** (1 / facts.effective)
         low, high = (facts.value + (end - facts.value) * others for end in facts.bounds)
         method = f"Clopper-Pearson, all {drawn} agree"
@@ -114,7 +115,7 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
 
 
 def student(value: float, error: float, degrees: float, bounds: tuple[float, float], confidence: float) -> Ends:
-    """Return the ends of an interval, value ± t · standard error, within bounds, and its method."""
+    """Return the ends of the interval value ± t · standard error, kept within the bounds, and the method's name."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(degrees, (1 + confidence) / 2)) * error
@@ -126,17 +127,17 @@ def student(value: float, error: float, degrees: float, bounds: tuple[float, flo
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over rows for one value, exact: a mean, or a ratio of sums.
+    """Exact sums over rows, from which a mean or a ratio of sums gets its interval.
 
     Attributes:
-        value: The value.
-        n: Rows that count.
-        tops: Sums of the values of rows, or of their numerators, and of the squares.
+        value: The mean or the ratio.
+        n: Number of rows that count.
+        tops: The sum of the values of rows (for a ratio: of their numerators), and the sum of the squares.
         ends: The least and the greatest value of a row.
         shares: Whether no row can have a value outside [0, 1].
-        ratio: For a ratio the sums of denominators, of their squares and of numerators times denominators; None for a
-            mean, whose rows all have a denominator of 1.
-        with_bottom: For a ratio the rows that have a denominator.
+        ratio: For a ratio, the sums of denominators, of their squares, and of numerators times denominators. None for
+            a mean, whose rows all have the denominator 1.
+        with_bottom: For a ratio, the number of rows that have a denominator.
     """
 
     value: float
@@ -155,13 +156,13 @@ class Sums:
         object.__setattr__(self, "units", self.n if self.ratio is None else self.with_bottom)
 
     def spread(self) -> Fraction:
-        """Return the sum over rows of the square of numerator minus value times denominator."""
+        """Return the sum over rows of (numerator - value * denominator)^2."""
         (top, squares), (bottom, bottom_squares, products) = self.tops, self.bottoms
         return squares - 2 * top / bottom * products + (top / bottom) ** 2 * bottom_squares
 
 
 def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
-    """Return a mean or a ratio of sums with a quick interval.
+    """Return a mean or a ratio of sums with its quick interval.
 
     >>> rows = [0.25, 0.5, 0.5, 0.75] * 3
     >>> tops = Fraction(sum(rows)), Fraction(sum(row**2 for row in rows))
@@ -192,15 +193,15 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
 def quick_gap(
     first: Sums, last: Sums, products: Sequence[Fraction], both: tuple[int, int], confidence: float
 ) -> Interval:
-    """Return the first value minus the last one with a quick interval.
+    """Return a gap, the value of the first bucket minus the value of the last bucket, with its quick interval.
 
     Args:
         first: Sums of the first bucket.
-        last: Sums of the last one.
+        last: Sums of the last bucket.
         products: Sums over rows of numerator times numerator, numerator times denominator, denominator times numerator
-            and denominator times denominator, of the first bucket and the last one.
-        both: Rows that count in both, and those that have a denominator in both.
-        confidence: Of the interval.
+            and denominator times denominator; the first factor is of the first bucket, the second of the last bucket.
+        both: Number of rows that count in both buckets, and number of rows with a denominator in both.
+        confidence: Confidence of the interval.
     """
     value, units = first.value - last.value, first.units + last.units - both[1]
     bounds = (-1.0, 1.0) if first.shares else (-inf, inf)
@@ -220,12 +221,12 @@ def quick_gap(
 
 
 def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95) -> Interval:
-    """Return a median with an interval between two of the sorted values, which holds whatever their distribution.
+    """Return a median with an interval between two of the sorted values, which is valid for every distribution.
 
     Args:
         value: The median.
-        counts: Each value that rows have, ascending, and how many rows have it.
-        confidence: Of the interval; it is held at least.
+        counts: Each distinct value of the rows, ascending, with the number of rows that have it.
+        confidence: The least confidence of the interval.
 
     >>> found = quick_median(5.5, [(value, 1) for value in range(1, 11)])
     >>> found.low, found.high, found.method
@@ -236,7 +237,7 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
     def between() -> Ends:
         from scipy.stats import binom
 
-        # fewer than `place` of n fair coins show heads with a probability of at most the tail
+        # the probability that fewer than `place` of n fair coins show heads is at most the tail's
         place = int(binom.ppf((1 - confidence) / 2, n, 0.5))
         reached = np.cumsum([count for _, count in counts])
         low, high = (float(counts[int(np.searchsorted(reached, at))][0]) for at in (place, n + 1 - place))
@@ -250,11 +251,11 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
 
 
 class Estimate:
-    """The statistic of one model, or the difference of two, over the rows that count in each.
+    """The statistic of one model, or the difference of two models, over the rows that count in every model.
 
     Args:
-        sides: One key of one model or of two.
-        clusters: What is drawn together; None for rows.
+        sides: The values of one key, of one model or two.
+        clusters: Clusters of rows that are drawn together; None where rows are drawn alone.
         resample: Whether labels are drawn, too.
     """
 
@@ -279,14 +280,14 @@ class Estimate:
             if side.plain
             for (_, top, bottom), rows in zip(side.terms, inside, strict=True)
         )
-        # between what values of shares lie: a gap is a difference, and so is what two models are apart
+        # the range of the value if rows are shares: a gap is a difference, and a comparison is one, too
         apart = len(sides) * (2 if self.kind == "gap" else 1)
         reach = (0.0, 1.0) if apart == 1 else (-apart / 2, apart / 2)
         self.bounds = reach if shares else (-inf, inf)
-        # a mean of independent rows, or a difference of two, of which none can lie outside [0, 1]
+        # a mean of independent rows in [0, 1], or the difference of two such means
         self._is_mean_of_shares = self.kind == "mean" and self.plain and clusters is None and shares
         held = None if clusters is None else int(np.unique(clusters.codes[self.rows]).size)
-        # rows, or clusters, of those that are drawn which say anything; 0 to 0 says nothing of a ratio
+        # the number of rows or clusters that contribute: 0 / 0 contributes nothing to a ratio
         whole = smooth.units if smooth is not None else self.n if held is None else held
         units = min([whole, *(one.contributing_rows for one in self.influences)])
         agrees = smooth is not None and smooth.agrees
@@ -296,19 +297,19 @@ class Estimate:
         ones = round(float(self.row_values.sum())) if alone and np.isin(self.row_values, (0, 1)).all() else None
         self.facts = Facts(self.value, units, reach if shares else None, ones, agrees, effective, self.n, held)
         nothing = units < FEW or not isfinite(self.value) or ones is not None or self.extra
-        # read from each resample: a distance in standard errors, or a median; None where nothing is
+        # the statistic of each resample: a distance in standard errors, or a median; None if nothing is resampled
         self.drawn: Summed | None = None if nothing or (agrees and self.value == 0) else smooth or statistic
         self.columns = 0 if self.drawn is None else len(self.drawn.columns)
 
     @cached_property
     def row_values(self) -> Array:
-        """The values of the rows that count, or their differences."""
+        """The values of the rows that count, or their differences between two models."""
         first, *second = (side.values[self.rows] for side in self.models)
         return first - second[0] if second else first
 
     @cached_property
     def extra(self) -> list[tuple[float, float]]:
-        """Variances beside that of rows, with their degrees of freedom: between runs of a model, and between labels."""
+        """The variances between runs of a model and between labels, each with its degrees of freedom."""
         several = [side.runs for side in self.models if len(side.runs) > 1]
         found = [(float(np.var(runs, ddof=1)) / len(runs), float(len(runs) - 1)) for runs in several]
         if self._labels_too and self.influences:
@@ -317,7 +318,7 @@ class Estimate:
         return found
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
-        """Return the standard error and its degrees of freedom; of a median that of its resamples."""
+        """Return the standard error and its degrees of freedom; for a median, the standard deviation of resamples."""
         units = self.facts.units
         if units < 2 or (self.smooth is None and draws is None):
             return nan, nan
@@ -330,7 +331,7 @@ class Estimate:
         return sqrt(variance), variance**2 / spread if spread else units - 1
 
     def interval(self, draws: Array | None, confidence: float, quick: bool = False) -> Interval:
-        """Return the value with its interval, from what was drawn; ``quick`` needs nothing drawn, but no median."""
+        """Return the value with its interval from ``draws``. A ``quick`` interval needs no draws; a median has none."""
 
         def spread() -> Ends:
             if quick and self.smooth is None:
@@ -348,29 +349,30 @@ class Estimate:
 
     def _resampled(self, draws: Array | None, confidence: float) -> Ends:
         assert draws is not None
-        found = draws[~np.isnan(draws)]  # without those that drew no row that counts
+        found = draws[~np.isnan(draws)]  # without resamples in which no row counts
         if not found.size:
             return nan, nan, f"none: no resample has {self._drawn_are} that count"
         if self.smooth is None:
             low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
             return float(low), float(high), f"percentile bootstrap of {self._drawn_are}"
-        # huge where many draws have no spread: they hold none of the few rows that differ from the others
+        # huge where many resamples have no spread, because they hold none of the few rows that differ
         place = min(ceil(confidence * (found.size + 1)), found.size)
         half = float(np.partition(found, place - 1)[place - 1]) * self.smooth.error
         low, high = self.smooth.limits if self.plain else self.bounds
-        if self._is_mean_of_shares and half > high - low:  # resamples say nothing
+        if self._is_mean_of_shares and half > high - low:  # resamples give no error
             return (*_around_most(self.row_values, self.bounds, confidence), "Clopper-Pearson, few rows differ")
         if half == inf or (half >= self.value - low and half >= high - self.value):
             return nan, nan, f"none: too few {self._drawn_are} differ"
-        # no end lies beyond what a resample can reach
+        # no end lies beyond the values that a resample can have
         return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn_are}"
 
 
 def _around_most(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
-    """Return an interval of a mean of rows of which most have one value, the middle one.
+    """Return an interval of the mean of rows, most of which have the same value, the median.
 
-    The share of rows above it is at most the upper end of Clopper and Pearson's interval, and each of them may lie at
-    the upper bound; below it alike. So it holds the mean in at least ``confidence`` of samples.
+    The share of rows above the median is at most the upper end of Clopper and Pearson's interval, and each of these
+    rows may lie at the upper bound. Rows below the median are treated alike. So the interval holds the mean in at
+    least ``confidence`` of samples.
 
     >>> rows = np.zeros(100)
     >>> rows[0] = -0.25
@@ -386,9 +388,10 @@ def _around_most(values: Array, bounds: tuple[float, float], confidence: float) 
 
 
 def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
-    """Return how often to draw. With m draws no p-value is below 1 / (m + 1), which must be at most half the level.
+    """Return the number of draws: ``resamples``, or more if the level needs them.
 
-    The end of an interval lies among m resamples, too.
+    With m draws no p-value is below 1 / (m + 1), which must be at most half the level. The ends of an interval need as
+    many resamples.
     """
     check_count(caller, "resamples", resamples)
     return max(resamples, 2 * ceil(comparisons / (1 - confidence)))
@@ -409,31 +412,33 @@ def intervals(
 ) -> dict[str, Interval]:
     """Return the value of each key of one model with its confidence interval.
 
-    Rows, or whole clusters of rows, are taken for a random sample of all there could be, each independent of the
-    others. What is taken when stands at the top of ``tailmetrics.significance.estimating``; how often it held the truth
-    in simulation, in docs/significance.md.
+    Rows, or whole clusters of rows, are treated as a random sample, independent of one another. The docstring of
+    ``tailmetrics.significance.estimating`` lists the methods. docs/significance.md reports how often the intervals held
+    the true value in simulations.
 
     Args:
-        rows: Key -> values of shape (N,), or a tuple (numerator, denominator) of shape (N,) each, NaN in rows that do
-            not count; or, of an average over labels, :class:`LabelRows` or :class:`AreaRows`. A list of such dicts are
-            several runs of one model, such as seeds: their mean, with the variance between them.
-        clusters: Shape (N,), the cluster of each row, such as its user or patient, where several rows of one are not
-            independent; None where every row stands alone.
+        rows: Key -> values of shape (N,), or a tuple (numerator, denominator), each of shape (N,); NaN in rows that do
+            not count. For an average over labels: :class:`LabelRows`, :class:`AreaRows` or :class:`ShownRows`. A list
+            of dicts holds several runs of one model, such as seeds; the value is then their mean, and the interval
+            includes the variance between them.
+        clusters: Shape (N,), the cluster of each row, such as its user or patient. Rows of one cluster may depend on
+            one another. None if all rows are independent.
         medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
-            if none of these rows' does.
-        gaps: Name -> the keys of its buckets, head first: the first measured one minus the last measured one.
-        parts: Keys that are read for gaps alone, and have no interval of their own.
-        resample: ``"rows"``, or ``"rows,labels"``, which takes the labels of averages over labels for a sample, too:
-            what the average would be over other labels of this kind.
-        confidence: Between 0.5 and 0.9999.
-        resamples: Bootstrap resamples, more where the confidence needs them; 0 takes quick intervals of Student's t,
-            which medians do not have.
-        seed: Same seed, same intervals.
+            if no value of these rows does.
+        gaps: Name of a gap -> the keys of its buckets, head first. The gap is the value of the first measured bucket
+            minus the value of the last one.
+        parts: Keys that only gaps read; they have no interval of their own.
+        resample: ``"rows"`` if rows are a random sample; ``"rows,labels"`` if labels are one, too. The interval of an
+            average over labels is then about the average over other labels of this kind.
+        confidence: Confidence of each interval, from 0.5 to 0.9999.
+        resamples: Number of bootstrap resamples; more are drawn where the confidence needs them. 0 gives quick
+            intervals, which medians do not have.
+        seed: The same seed gives the same intervals.
 
     Raises:
-        ValueError: If keys differ in their number of rows, there is not one cluster per row, or ``medians`` or
-            ``unbounded`` holds something else.
+        ValueError: If keys differ in their number of rows, if there is not one cluster per row, or if an argument
+            names an unknown key.
 
     >>> interval = intervals({"precision@1": [0, 0, 1, 1, 1, float("nan")]})["precision@1"]
     >>> interval.value, interval.n, interval.method

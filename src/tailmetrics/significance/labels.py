@@ -90,9 +90,9 @@ class Influence:
         )
 
     def variance_between_labels(self) -> tuple[float, int]:
-        """Return what sampling labels, beside rows, adds to the variance, and its degrees of freedom.
+        """Return the variance that a sample of labels adds to the variance between rows, and its degrees of freedom.
 
-        It is the variance between labels less the variance between cells, which the variance between rows includes.
+        It is the variance between labels minus the variance between cells, which the variance between rows includes.
 
         Source: Cameron, Gelbach and Miller, Robust inference with multiway clustering, JBES 29 (2011).
         """
@@ -105,20 +105,20 @@ class Influence:
 class LabelRows:
     """The labels that rows predict and hold, for macro and weighted precision, recall and F1, and for coverage.
 
-    The value of a label is top * hits / (below[0] * predictions + below[1] * support), and 0 where that is 0 / 0. For
-    coverage it is 1 where the label has a hit, and 0 elsewhere.
+    The value of a label is top * hits / (below[0] * predictions + below[1] * support), and 0 if this is 0 / 0. For
+    coverage, the value is 1 if the label has a hit, else 0.
 
     Args:
         rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
-        labels: Shape (C,), its label.
-        predicted: Shape (C,), whether the row predicts it.
-        held: Shape (C,), whether it is relevant there; both make a hit.
+        labels: Shape (C,), the label of each cell.
+        predicted: Shape (C,), whether the row predicts the label.
+        held: Shape (C,), whether the label is relevant in the row. A label that is relevant and predicted is a hit.
         inside: Shape (N,), the rows that count.
         num_labels: L.
         top: The factor of hits in the numerator; 0 for coverage.
         below: The factors of predictions and of support in the denominator.
-        over: Which labels are averaged: ``"present"`` those that are relevant in some row, ``"union"`` those that are
-            relevant or predicted in some row, ``"all"`` every label.
+        over: The labels that are averaged: ``"present"``, labels that are relevant in some row; ``"union"``, labels
+            that are relevant or predicted in some row; ``"all"``, every label.
         weighted: Whether labels are weighted by their support.
         size: The number of labels that ``over="all"`` averages; None for L.
         of_averages: Whether this is the F-score of the mean precision and the mean recall, not the mean of F-scores.
@@ -148,7 +148,7 @@ class LabelRows:
         if self.over == "all" and not self.weighted:
             total = float(self.num_labels if self.size is None else self.size)
         value = float((weights * values).sum() / total) if total else float("nan")
-        # leaving out the row of a cell changes the counts of the cell's label; less: those counts
+        # leaving out the row of a cell changes the counts of the cell's label; `less` holds the changed counts
         less = [count[self.labels] - some for count, some in zip(counts, flags, strict=True)]
         values_less, weights_less = self._of(*less)
         above = (weights * values)[self.labels] - weights_less * values_less
@@ -198,11 +198,11 @@ class LabelRows:
 
 
 def share_of_singles(c: Ints) -> float:
-    """Return the factor that corrects the variance of coverage, which labels seen once alone would make too large.
+    """Return the factor that corrects the variance of coverage, which is too large if only labels seen once give it.
 
     Let the count c of a label be Poisson with mean x. Whether the label is seen has the variance
     e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ... The labels seen once give x e^-x = P(c=1), which is larger. The
-    factor is the ratio of both.
+    factor is the first number divided by the second.
 
     Args:
         c: Shape (L,), how often each label is seen.
@@ -227,7 +227,7 @@ def influence_of(
     of_labels: Array,
     shares: Array,
 ) -> Influence:
-    """Return an average with the influences on it, those of rows as sums over their cells.
+    """Return an average with its influences; the influence of a row is the sum over its cells.
 
     Args:
         value: The average.
@@ -263,7 +263,7 @@ class AreaRows:
 
     Args:
         bins: Shape (N, L), the bin of each score, the lowest scores in bin 0.
-        relevant: Shape (N, L).
+        relevant: Shape (N, L), bool: whether the label is relevant in the row.
         inside: Shape (N,), the rows that count.
         area: ``"roc"``, or ``"precision"`` for average precision.
         average: How labels are averaged.
@@ -335,13 +335,13 @@ class ShownRows:
 
     Args:
         rows: Shape (C,), the row of each cell: a label that a row shows or holds.
-        labels: Shape (C,), its label.
-        shown: Shape (C,), whether the row shows it.
-        held: Shape (C,), whether it is relevant there. Only the lift reads it: the mean weight of the labels shown,
-            divided by the mean weight of the relevant labels.
+        labels: Shape (C,), the label of each cell.
+        shown: Shape (C,), whether the row shows the label.
+        held: Shape (C,), whether the label is relevant in the row. Only the lift reads it: the mean weight of the
+            labels shown, divided by the mean weight of the relevant labels.
         inside: Shape (N,), the rows that count.
         num_labels: L.
-        measure: Which function F.
+        measure: The name of the function F.
         size: How many labels the bucket holds; L without buckets.
         weights: Shape (L,), the weight of each label, such as its training count.
     """
@@ -362,7 +362,7 @@ class ShownRows:
         cells = np.where(self.shown, slopes[self.labels], 0.0)
         if self.measure == "lift":
             below, its = self._of(np.bincount(self.labels[self.held], minlength=self.num_labels))
-            below = below or float("nan")  # as for the metric, where nothing that training has seen is relevant
+            below = below or float("nan")  # NaN, as for the metric, if no relevant label is seen in training
             cells = (cells - value / below * np.where(self.held, its[self.labels], 0.0)) / below
             value /= below
         none, ones = np.zeros(self.num_labels), np.ones(self.rows.size)
@@ -390,9 +390,9 @@ class ShownRows:
             )
         weights = self.weights
         if self.measure == "gini":
-            from scipy.stats import rankdata  # tailmetrics.significance is imported without the extras
+            from scipy.stats import rankdata  # importing tailmetrics.significance needs no scipy
 
-            # of labels with equal counts the first one can be shown once less without a change of the order
+            # among labels with equal counts, the first one can be shown once less, and the order stays
             places, firsts = np.zeros(self.num_labels), np.zeros(self.num_labels)
             unseen = self.size - seen.sum()
             places[seen], firsts[seen] = (unseen + rankdata(c[seen], how) for how in ("ordinal", "min"))
@@ -404,11 +404,11 @@ class ShownRows:
 
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
-"""What each row adds to the counts of labels, from which an average over labels is computed."""
+"""The contributions of rows to the counts of labels, from which an average over labels is computed."""
 
 
 def _roc_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
-    """Return what one more relevant row, and one more other row, in a bin adds to the ROC area of each label.
+    """Return the change of each label's ROC area by one more relevant row, and by one more other row, in a bin.
 
     A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins.
     Counts have shape (L, B), areas (L, 1), and both results (L, B).
@@ -423,7 +423,7 @@ def _roc_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, A
 
 
 def _precision_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
-    """Return what one more relevant row, and one more other row, in a bin adds to the average precision of each label.
+    """Return the change of each label's average precision by one more relevant, and one more other, row in a bin.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above.
     """
@@ -432,7 +432,7 @@ def _precision_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Ar
     with np.errstate(divide="ignore", invalid="ignore"):
         both = (true + false).astype(np.float64)
         precision = np.where(both > 0, true / both, 0.0)
-        # a row in bin b stands among those above every lower bin, too
+        # a row in bin b also counts in T and F of every lower bin
         gains = np.where(both > 0, relevant * false / both**2, 0.0).cumsum(axis=1)
         costs = np.where(both > 0, relevant * true / both**2, 0.0).cumsum(axis=1)
         factor = np.sqrt(m / np.maximum(m - 1, 1))

@@ -1,4 +1,4 @@
-"""Numbers made of sums over rows, resampled: a block of resamples at a time, all keys in one matrix product."""
+"""Resampling of statistics of sums over rows: one matrix product gives the sums of all keys for many resamples."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tailmetrics.significance.rows import Array, Clusters, Kind, Term
 T = TypeVar("T")
 
 BLOCK = 2**24
-"""Row weights held at a time, 128 MB."""
+"""The most row weights in memory at a time: 128 MB."""
 
 TOGETHER = 2**26
-"""Values of columns, and of their sums over resamples, held at a time, 512 MB; more keys share what is drawn."""
+"""The most values of columns, or of their sums, in memory at a time: 512 MB. Keys in memory together share draws."""
 
 ROUNDING = 1e-9
-"""What is smaller than this share is rounding alone."""
+"""A difference below this share of the values is a rounding error."""
 
 
 def total(statistic: Summed) -> float:
@@ -46,7 +46,7 @@ class Ratios:
         return found
 
     def minus(self, other: Ratios) -> Ratios:
-        """Return the difference. Two ratios with the same denominator become one."""
+        """Return this sum minus another. Two ratios with the same denominators become one."""
         merged: list[Term] = []
         for sign, top, bottom in (*self.terms, *((-sign, top, bottom) for sign, top, bottom in other.terms)):
             place = next((place for place, one in enumerate(merged) if np.array_equal(one[2], bottom)), None)
@@ -59,13 +59,13 @@ class Ratios:
 
 
 class Median:
-    """The middle value, the average of the two middle ones when their number is even.
+    """A median; for an even number of values, the average of the two middle values.
 
     Args:
         values: Shape (N,).
         counted: Shape (N,), bool: the rows that count.
         candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
-        sums: What is drawn together.
+        sums: Function that sums a column over each cluster; where rows are drawn, it returns the column.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Median:
         return np.asarray(self.candidates[reached.argmax(-1)])
 
     def minus(self, other: Median) -> MedianDifference:
-        """Return the difference."""
+        """Return this median minus another."""
         return MedianDifference(self, other)
 
 
@@ -102,7 +102,7 @@ class MedianDifference:
         self.columns = [*first.columns, *second.columns]
 
     def read(self, sums: Array) -> Array:
-        """Return the difference."""
+        """Return the difference, shape (...), from sums of shape (..., len(columns))."""
         split = len(self.first.columns)
         return self.first.read(sums[..., :split]) - self.second.read(sums[..., split:])
 
@@ -110,13 +110,13 @@ class MedianDifference:
 def statistics_of(
     kind: Kind, sides: Sequence[Sequence[Term]], inside: Sequence[NDArray[np.bool_]], clusters: Clusters | None
 ) -> list[Ratios] | list[Median]:
-    """Return the statistic of each side over the rows that count, made to be compared with one another.
+    """Return the statistic of each side over the rows that count; one statistic can be subtracted from the other.
 
     Args:
-        kind: What is made of the rows.
-        sides: The terms of one model or of two.
-        inside: For each term the rows that count, shape (N,).
-        clusters: What is drawn together; None for rows.
+        kind: The statistic that is computed from the rows.
+        sides: The terms of one model or two.
+        inside: For each term, the rows that count, shape (N,).
+        clusters: Clusters of rows that are drawn together; None where rows are drawn alone.
     """
     sums = np.asarray if clusters is None else clusters.sums
     if kind == "median":
@@ -139,9 +139,9 @@ def statistics_of(
 def near_median(values: Array, sizes: Array | None = None) -> Array:
     """Return the distinct values that can be the median of a resample, ascending; [NaN] if there are no values.
 
-    The number of resampled rows up to a value has a standard deviation of at most sqrt(n) / 2 about the middle, or
-    sqrt(sum of squared sizes) / 2 where clusters are drawn; values ten of these away are left out. Whole numbers such
-    as ranks leave a few; the work grows with how many remain.
+    Near the median, the number of resampled rows up to a value has a standard deviation of at most sqrt(n) / 2, or
+    sqrt(sum of squared sizes) / 2 where clusters are drawn. Values more than ten standard deviations away are left out.
+    The work grows with the number of values that remain; of whole numbers, such as ranks, only a few remain.
 
     Args:
         values: Shape (n,).
@@ -157,7 +157,7 @@ def near_median(values: Array, sizes: Array | None = None) -> Array:
 
 
 class Swapped:
-    """The first statistic minus the second, after some rows have changed sides; it reads sums over these rows."""
+    """The first statistic minus the second, after some rows are swapped; ``read`` takes sums over the swapped rows."""
 
     def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
         self.first, self.second = first, second
@@ -170,19 +170,19 @@ class Swapped:
 
 
 class Studentised:
-    """The studentised bootstrap: how far a resample's sum of ratios is from that of all rows, in its own errors.
+    """The studentised bootstrap: the distance of a resample's value from the value of all units, in standard errors.
 
-    From each numerator the ratio of all units is taken off: a resample's ratio of what remains is its distance from
-    the ratio of all, without the rounding of a difference. A resample's variance comes from sums of products of the
-    columns, so that one matrix product gives it together with the ratios.
+    From each numerator, the ratio of all units times the denominator is subtracted. The ratio of a resample is then its
+    distance from the ratio of all units, without the rounding error of a difference. The variance of a resample comes
+    from sums of products of the columns, so that one matrix product gives both.
 
     Args:
         ratios: The sum of ratios.
 
     Attributes:
-        columns: What is summed over the units of a resample, each of shape (U,).
+        columns: The columns that are summed over the units of a resample, each of shape (U,).
         value: The sum of ratios over all units.
-        error: Its standard error by the delta method, without a factor for few units.
+        error: The standard error of ``value`` by the delta method, without a correction for few units.
     """
 
     def __init__(self, ratios: Ratios) -> None:
@@ -201,18 +201,18 @@ class Studentised:
 
     @cached_property
     def agrees(self) -> bool:
-        """Whether all units say the same, so that resamples have no spread."""
+        """Whether all units agree, so that resamples have no spread."""
         sizes = [np.abs(top).sum() / bottom.sum() for _, top, bottom in self._terms]
         return bool(self.error <= ROUNDING * max(sizes))
 
     @property
     def effective_units(self) -> float:
-        """The number of units, fewer where some have most of the weight: (sum of weights)^2 / sum of their squares."""
+        """The effective number of units: (sum of weights)^2 / (sum of squared weights)."""
         return min(float(bottom.sum() ** 2 / (bottom**2).sum()) for _, _, bottom in self._terms)
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest value that a resample can have."""
+        """Bounds of the values that a resample can have."""
         low, high = 0.0, 0.0
         for sign, top, bottom in self._terms:
             found = sign * top[bottom != 0] / bottom[bottom != 0]
@@ -220,9 +220,9 @@ class Studentised:
         return low, high
 
     def read(self, sums: Array) -> Array:
-        """Return each resample's distance from the value of all units in its own standard errors, shape (...), >= 0.
+        """Return the distance of each resample from the value of all units, in its standard errors, shape (...), >= 0.
 
-        Infinite where a resample without spread lies elsewhere, NaN where it is undefined.
+        It is infinite where a resample without spread has another value, and NaN where a resample has no value.
         """
         distance, error = self._distance_and_error(sums)
         spread = error > ROUNDING * self.error
@@ -230,7 +230,7 @@ class Studentised:
         return np.where(np.isnan(distance), np.nan, np.where(spread, distance / np.where(spread, error, 1), alike))
 
     def _distance_and_error(self, sums: Array) -> tuple[Array, Array]:
-        """Return the distance of the sums' ratios from those of all units, and its standard error, shape (...) each."""
+        """Return the distance of resamples from the value of all units, and its standard error, each of shape (...)."""
         distance = np.zeros(sums.shape[:-1])
         slopes: list[Array] = []
         for term, (sign, _, _) in enumerate(self._terms):
@@ -245,17 +245,17 @@ class Studentised:
 
 
 Summed: TypeAlias = Ratios | Median | MedianDifference | Swapped | Studentised
-"""What is read from sums of columns over units, which are rows or clusters: ``columns`` of shape (U,) each, and
-``read``, which returns shape (M,) from sums of shape (M, len(columns)), NaN if undefined."""
+"""A statistic of sums over units, which are rows or clusters. It has ``columns``, each of shape (U,), and ``read``,
+which returns shape (M,) from sums of shape (M, len(columns)), NaN if undefined."""
 
 
 def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) -> Iterator[list[T]]:
-    """Yield statistics in groups that fit into memory together; each group meets the same draws.
+    """Yield statistics in groups that fit into memory; every group gets the same draws.
 
     Args:
-        statistics: Made as they are asked for.
-        columns: How many columns one has.
-        length: Values per column: rows, or resamples if there are more.
+        statistics: The statistics; each is made when it is needed.
+        columns: Returns the number of columns of a statistic.
+        length: Number of values per column: rows, or resamples if there are more.
     """
     group: list[T] = []
     held = 0
@@ -273,8 +273,8 @@ def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) ->
 def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:
     """Return each statistic's values, shape (resamples,), over rows drawn with replacement, N out of N.
 
-    All N rows are drawn from, those that do not count for a key included, so all keys share a draw and the number of
-    rows that count varies as it would in a new sample. A resample without any is NaN. Of None nothing is drawn.
+    Rows that do not count for a key are drawn, too. So all keys share a draw, and the number of rows that count varies
+    as in a new sample. A resample in which no row counts gives NaN. The result for a statistic of None is None.
     """
 
     def counts(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
@@ -287,7 +287,7 @@ def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) ->
 
 
 def swap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:
-    """Return each statistic's values, shape (resamples,), when each row changes sides with probability 1/2."""
+    """Return each statistic's values, shape (resamples,), where each row is swapped with probability 1/2."""
 
     def bits(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
         words = -(-num_rows // 64)  # whole words per resample: the stream must not depend on the size of a block
@@ -305,7 +305,7 @@ def _distributions(
 ) -> list[Array | None]:
     columns = [[] if one is None else one.columns for one in statistics]
     digests = [[blake2b(np.ascontiguousarray(one).data).digest() for one in of] for of in columns]
-    distinct = dict(zip(chain(*digests), chain(*columns), strict=True))  # many keys share a mask
+    distinct = dict(zip(chain(*digests), chain(*columns), strict=True))  # many keys have equal columns
     if not distinct:
         return [None] * len(columns)
     table, places = np.stack(list(distinct.values()), axis=1), dict(zip(distinct, range(len(distinct)), strict=True))

@@ -1,4 +1,4 @@
-"""Values of rows as comparisons read them: a value, a numerator and denominator, or counts of labels for each row."""
+"""The values of rows that comparisons read: a value, a numerator and denominator, or counts of labels for each row."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Array: TypeAlias = NDArray[np.float64]
 RowValues: TypeAlias = "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
 """Key -> values of its rows, in one of three forms.
 
-Values are of shape (N,). A ratio is a pair (numerator, denominator), each of shape (N,). An average over labels is what
-rows add to the counts of labels. A row that does not count has NaN.
+Values are of shape (N,). A ratio is a pair (numerator, denominator), each of shape (N,). An average over labels is an
+object with the contributions of rows to the counts of labels. A row that does not count has NaN.
 """
 
 Kind: TypeAlias = Literal["mean", "ratio", "median", "labels", "gap"]
@@ -38,7 +38,7 @@ MEANT: Final = {
 
 @dataclass(frozen=True, eq=False)
 class KeyRows:
-    """What the rows of one model hold for one key.
+    """The values of the rows of one model for one key.
 
     Attributes:
         kind: Which statistic is computed from the rows.
@@ -92,7 +92,7 @@ def value_of(kind: Kind, term: Term) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Which rows are drawn and swapped together.
+    """Clusters of rows; the rows of one cluster are drawn and swapped together.
 
     Attributes:
         codes: Shape (N,), int64; the cluster of each row, from 0.
@@ -147,7 +147,7 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
 
 
 def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
-    """Return the keys of a model; if it has several runs, those of the first."""
+    """Return the keys of a model, or of its first run."""
     return tuple(rows if isinstance(rows, Mapping) else next(iter(rows), {}))
 
 
@@ -164,12 +164,12 @@ def read_models(
 
     Args:
         caller: Name of the function with which error messages begin.
-        runs: Name of a model -> its values of rows, or those of each of its runs.
+        runs: Name of a model -> its values of rows, or a list with the values of each of its runs.
         clusters: Shape (N,), the cluster of each row; None where each row stands alone.
         medians: Keys, with or without their bucket, whose value is the median of the rows.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
         gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
-            The gap is the value of the first measured bucket minus that of the last. Medians have no gap.
+            The gap is the value of the first measured bucket minus the value of the last. Medians have no gap.
         parts: Keys that are left out after the gaps have been computed.
 
     Raises:
@@ -303,7 +303,7 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
-    """Return in words what differs. If the versions of the digests differ, return only this: the rest depends on it."""
+    """Return the entries that differ, in words; only the version if it differs, because the rest depends on it."""
 
     def differ(mine: Any, its: Any) -> bool:
         return mine is not None and its is not None and mine != its
@@ -331,7 +331,7 @@ def _is_threshold(cut: str | None) -> bool:
 
 
 def _itself_and_stems(key: str) -> Iterator[str]:
-    """Yield the key, and what stands before each of its slashes."""
+    """Yield the key, and the part of the key before each of its slashes."""
     yield key
     yield from (key[:place] for place, letter in enumerate(key) if letter == "/")
 
