@@ -212,3 +212,11 @@ def test_a_multi_hot_matrix_of_integers_by_itself(tmp_path):
     with pytest.raises(DataFileError, match="row 0: holds the label 2 twice") as caught:
         [*read_target(tmp_path / "y.npy")]
     assert "list it once" in caught.value.hint
+
+
+@pytest.mark.parametrize(("columns", "values"), [(10, 64 * 10), (2**17, 2**20), (2**21, 2**21)])
+def test_the_scale_of_wide_rows_is_read_from_few(tmp_path, columns, values):
+    """64 rows, or of wide ones as many as hold 2^20 scores, but one at least."""
+    np.lib.format.open_memmap(tmp_path / "p.npy", "w+", np.float32, (70, columns))
+    np.save(tmp_path / "y.npy", np.arange(70) % 10)
+    assert read(tmp_path / "p.npy", tmp_path / "y.npy").preds.first_values().shape == (values,)

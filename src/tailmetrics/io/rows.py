@@ -149,6 +149,8 @@ KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) 
 
 FIRST_ROWS = 64
 """Rows that are read to see what kind of values rows hold: the first may be empty."""
+FIRST_CELLS = 2**20
+"""Of wide rows fewer are read, of about so many numbers (8 MB), but at least one row."""
 
 
 class Source(ABC):
@@ -207,7 +209,8 @@ class Source(ABC):
 
     def first_values(self) -> Array:
         """Return the scores or gains of the first rows, shape (n,), which tell their scale; n is 0 without any."""
-        first = self.all_batches(0, min(FIRST_ROWS, self.num_rows), FIRST_ROWS)
+        number = min(self.num_rows, FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
+        first = self.all_batches(0, number, FIRST_ROWS)
         found = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
         return np.concatenate([np.empty(0), *(one.reshape(-1) for one in found if one is not None)])
 
