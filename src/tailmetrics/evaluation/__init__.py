@@ -1,4 +1,4 @@
-"""Metrics run over data, with what a report says beside them; never imported by the package root.
+"""Evaluations of data and comparisons of runs, which return reports; ``import tailmetrics`` alone does not load them.
 
 >>> from tailmetrics.evaluation import Evaluation, compare_runs, evaluate
 """

@@ -1,4 +1,4 @@
-"""A collection of metrics with the other contents of a report: rows, positives per bucket, ties at the cut-off."""
+"""``Evaluation``: accumulates metrics and the other contents of a report, such as rows and positives per bucket."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
-"""How many labels of a list an example shows: as many as a user sees."""
+"""Number of labels of a list that an example shows, as many as users commonly see."""
 SHOWN_DIGIT = 1e-4
-"""The last digit of a value that reports show."""
+"""The last digit that reports show of a value."""
 MANY_EMPTY = 0.01
-"""The least share of rows without a relevant label that a report mentions: fewer change a mean by less than 1 %."""
+"""Share of rows without a relevant label above which a report mentions them; a smaller share changes means by < 1 %."""
 SHOWN_SHARE = 5e-4
-"""The least share of rows that a percentage with one digit shows as more than 0.0%."""
+"""The smallest share that a percentage with one decimal place shows as more than 0.0%."""
 
 
 class Evaluation:
-    """Accumulates batches and turns them into a :class:`Report`.
+    """Accumulates metrics over batches, and makes a :class:`Report` of them.
 
     Each metric by bucket is also computed over all labels, from the same ranking.
 
     Args:
         metrics: The metrics, as a collection or a list.
-        row_groups: Names of groups of rows for every metric that has none of its own.
-        labels: Whether the report has values of single labels: those that a metric keeps, or else precision, recall
-            and F1 at k = 10. It has them also where a metric has ``average="none"``.
+        row_groups: Names of the row groups, for every metric that has no row groups of its own.
+        labels: Whether the report has values of single labels: the values that a metric keeps, or else precision,
+            recall and F1 at k = 10. A metric with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
-        examples: Whether the report shows a few rows: for each bucket a row in which a label of the bucket is missed.
+        examples: Whether the report shows example rows: for each bucket, a row that misses a label of the bucket.
         row_names: The name of each row by its number, for the examples.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
     """
@@ -109,9 +109,9 @@ class Evaluation:
         self.started = False
         self.warnings: list[str] = []
         self.columns = 0
-        """L of the scores that were evaluated; 0 where no batch tells it."""
+        """Number of labels L of the evaluated rankings; 0 if no batch tells it."""
         self.ignored = 0
-        """Rows that the metrics' ``ignore_index`` left out, on this process."""
+        """Number of rows that the metrics' ``ignore_index`` left out on this process."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Set the buckets and counts that the metrics still lack."""
@@ -125,12 +125,12 @@ class Evaluation:
 
     @property
     def bucketings(self) -> list[LabelBuckets]:
-        """The different buckets of the metrics; mostly there is one."""
+        """The distinct :class:`LabelBuckets` of the metrics, usually one."""
         return list(dict.fromkeys(m.buckets for m in self.members if isinstance(m.buckets, LabelBuckets)))
 
     @property
     def row_groups(self) -> tuple[str, ...]:
-        """The names of the groups of rows, those of all metrics."""
+        """The names of the row groups of all metrics."""
         return tuple(dict.fromkeys(name for metric in self.members for name in metric.row_groups or ()))
 
     @property
@@ -138,7 +138,7 @@ class Evaluation:
         return next((metric.num_labels for metric in self.members if metric.num_labels is not None), None)
 
     def start(self, device: torch.device | str = "cpu") -> None:
-        """Forget all rows and move to ``device``. Every rank calls it, also one that has no rows."""
+        """Reset all states and move them to ``device``. Call it on every rank, even on a rank without rows."""
         members = self.collection.to(device).members()
         self.collection.reset()
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
@@ -147,7 +147,7 @@ class Evaluation:
         of_relevance = (one for one in self.members if isinstance(one, RelevanceMetric) and not one.reads_gains)
         least = {metric.min_gain for metric in of_relevance}
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
-        groups = len(self.row_groups) if len(groupings) == 1 else 0  # counted where all metrics have the same ones
+        groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
         self.counts = RowCounts(self.bucketings, least.pop() if len(least) == 1 else None, groups).to(device)
         self.started, self.ignored = True, 0
         if self.confidence is not None:
@@ -163,7 +163,7 @@ class Evaluation:
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Keep the warnings of metrics for the report: metrics warn only with the first batch."""
+        """Collect the warnings of metrics for the report; metrics warn only at the first batch."""
         token = KEPT_WARNINGS.set(self.warnings)
         try:
             yield
@@ -173,10 +173,10 @@ class Evaluation:
     def rank(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, tokens: int = 1
     ) -> Ranking:
-        """Rank a batch as the metrics need it; ``tokens`` is T where its rows were sequences (B, T, L)."""
-        ignored = self.members[0].ignore_index  # all members have the same
+        """Return the ranking of a batch for all metrics; ``tokens`` is T if the scores were sequences (B, T, L)."""
+        ignored = self.members[0].ignore_index  # equal in all members
         with self._keeping():
-            if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # of the first batch
+            if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # the first batch
                 warn_of_padding("target", target, tokens, row_mask, ignored)
             ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
         if ignored is not None and target is not None and ranking.row_mask is not None:
@@ -187,7 +187,7 @@ class Evaluation:
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
     ) -> None:
-        """Rank a batch once and accumulate it; ``rows`` has the number of each row, for examples."""
+        """Rank a batch once and accumulate it; ``rows`` holds the number of each row, for examples."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
@@ -203,17 +203,17 @@ class Evaluation:
                 self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
 
     def _counted(self) -> list[Any]:
-        """Return everything that has states."""
+        """Return all parts of the evaluation that have states."""
         if not self.started:
             self.start()
         parts = (self.collection, self.counts, self.examples, self.over_labels)
         return [one for one in (*parts, *self.moments) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
-        """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
+        """Add the states of another evaluation of the same metrics; the order of merges does not change the result.
 
         Raises:
-            ValueError: If a metric differs; the message says which one, and in what.
+            ValueError: If a metric differs; the message names the metric and the difference.
         """
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
@@ -221,15 +221,15 @@ class Evaluation:
         self.columns, self.ignored = max(self.columns, other.columns), self.ignored + other.ignored
 
     def state_bytes(self) -> bytes:
-        """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
+        """Return the accumulated states as bytes, for :meth:`load_state_bytes` on another machine."""
         parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
         return json.dumps([self.warnings, self.columns, self.ignored, *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
-        """Replace what has been accumulated by what :meth:`state_bytes` returned.
+        """Replace the accumulated states by states from :meth:`state_bytes`.
 
         Raises:
-            ValueError: If ``data`` is damaged, or of other metrics, buckets or counts.
+            ValueError: If ``data`` is damaged, or comes from other metrics, buckets or counts.
         """
         try:
             warnings, columns, ignored, *parts = json.loads(bytes(data))
@@ -244,11 +244,11 @@ class Evaluation:
         self.warnings, self.columns, self.ignored = warnings, columns, ignored
 
     def scalars(self) -> dict[str, Tensor]:
-        """Return the metrics, over all ranks."""
+        """Return the values of the metrics by key, over all ranks."""
         return self.collection.compute()
 
     def report(self, title: str) -> Report:
-        """Return everything accumulated, over all ranks; call it on every rank."""
+        """Return the report on all batches of all ranks; call it on every rank."""
         if not self.started:
             self.start()
         computed = self.scalars()
@@ -320,7 +320,7 @@ class Evaluation:
         )
 
     def _stems(self, *kinds: type[TopKMetric]) -> tuple[str, ...]:
-        """Return the keys, without bucket, of the metrics of some classes."""
+        """Return the keys, without bucket, of the metrics that are instances of ``kinds``."""
         of_kind = (metric for metric in self.members if isinstance(metric, kinds))
         return tuple(
             dict.fromkeys(self.collection._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs)
@@ -350,7 +350,7 @@ class Evaluation:
         return names
 
     def _labels_with_rows(self) -> list[tuple[LabelAveragedMetric, list[int]]]:
-        """Return each macro average with the number of labels of each bucket that have a relevant row."""
+        """Return each macro-averaged metric with the number of labels per bucket that are relevant in some row."""
         found: list[tuple[LabelAveragedMetric, list[int]]] = []
         known: dict[str, Tensor] = {}
         for metric in self.members:
@@ -363,7 +363,7 @@ class Evaluation:
         return found
 
     def _notes_on_bins(self) -> Iterator[str]:
-        """Yield how far values from bins of scores may be from the exact ones, where it shows in four digits."""
+        """Yield a note on the largest error of values from bins of scores, if the error shows in four digits."""
         furthest: dict[int, list[str]] = {}
         for metric in self.members:
             if isinstance(metric, (LabelAUC, LabelAP)) and metric.average != "none":
@@ -381,8 +381,8 @@ class Evaluation:
             )
 
     def _notes_on_misses(self) -> Iterator[str]:
-        """Yield which rows do not reach the recall of a metric within their list, and what they count as."""
-        found: dict[str, tuple[int, list[str]]] = {}  # of one key there may be a metric by bucket and one over all
+        """Yield a note on rows whose list does not reach the recall of a metric: their share, and their value."""
+        found: dict[str, tuple[int, list[str]]] = {}  # a metric by bucket and one over all labels may share a key
         for metric in self.members:
             if isinstance(metric, KForRecall):
                 miss, shares = metric._missed
@@ -399,7 +399,7 @@ class Evaluation:
             yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
 
     def _notes_on_classes(self, num_rows: int, positives: int) -> Iterator[str]:
-        """Yield what accuracies count, where rows do not have one class each."""
+        """Yield a note on accuracies, if rows have more than one relevant label on average."""
         accuracies = (one for one in self.members if isinstance(one, AccuracyAtK) and one.buckets is None)
         keys = [self.collection._set_name(key) for metric in accuracies for key in metric.row_keys()]
         if keys and positives > num_rows:
@@ -410,7 +410,7 @@ class Evaluation:
             )
 
     def _notes_on_empty_rows(self) -> Iterator[str]:
-        """Yield how many rows have no relevant label, where this moves a mean, and what they count in which values."""
+        """Yield a note on rows without a relevant label, if they change means: their number, and how they count."""
         keys: dict[str, list[str]] = {}
         for metric in self.members:
             if not isinstance(metric, RowMeanMetric) or metric.buckets is not None or metric.weighted:
@@ -433,7 +433,7 @@ class Evaluation:
             yield f"{said}{', '.join(of)}{hint}"
 
     def _notes_on_buckets(self) -> Iterator[str]:
-        """Yield how many labels the order of ids, not their frequency, puts into a bucket."""
+        """Yield a note on the labels that are in their bucket because of their id, not of their frequency."""
         for one in self.bucketings:
             number = one.labels_by_id()
             if number >= SHOWN_SHARE * one.num_labels:
@@ -444,7 +444,7 @@ class Evaluation:
                 )
 
     def _notes_on_ignored(self, num_rows: int, left_out: int) -> Iterator[str]:
-        """Yield how many of the given rows ``ignore_index`` leaves out."""
+        """Yield a note on the number of rows that ``ignore_index`` leaves out."""
         if left_out:
             ignored = self.members[0].ignore_index
             yield f"{left_out:,} of {num_rows + left_out:,} rows are left out by ignore_index={ignored}."
@@ -456,7 +456,7 @@ class Evaluation:
         chance: Mapping[str, float],
         intervals: Mapping[str, Interval],
     ) -> Iterator[str]:
-        """Yield which values over all labels are worse than those of equal scores: labels may be numbered otherwise."""
+        """Yield a note on values over all labels that are worse than with equal scores: label ids may not match."""
         worse = []
         for metric in (one for one in self.members if one.buckets is None):
             for key in map(self.collection._set_name, metric.row_keys()):
@@ -473,7 +473,7 @@ class Evaluation:
 
 
 def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
-    """Yield each stem of a metric by bucket with its caption; that of a calibration error counts predictions."""
+    """Yield each key, without bucket, of a metric by bucket with its caption; calibration errors add numbers."""
     for place, (stem, said) in enumerate(captions_of(metric).items()):
         if isinstance(metric, CalibrationErrorAtK):
             found = zip(metric._bucket_names, *_calibration(metric)[place], strict=True)
@@ -491,7 +491,7 @@ def _calibration(metric: CalibrationErrorAtK) -> list[list[list[Any]]]:
 
 
 def _means(metric: TopKMetric, at_most: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each key over all labels with what its value is a mean of, or how well probabilities are calibrated."""
+    """Yield keys over all labels with a text: the labels of a macro average, or the bias of predicted probabilities."""
     if isinstance(metric, CalibrationErrorAtK):
         for key, (_, (confidence,), (accuracy,)) in zip(metric.row_keys(), _calibration(metric), strict=True):
             said = f"{'over' if confidence > accuracy else 'under'}-confident on average"
@@ -511,12 +511,12 @@ def _at_most(metric: LabelAveragedMetric, with_rows: int) -> str:
 
 
 def _ranks(metric: TopKMetric) -> Iterator[int]:
-    """Yield the ranks at which a metric cuts lists; a threshold of scores is none."""
+    """Yield the cut-offs of a metric that are ranks, not thresholds of scores."""
     yield from (k for k in metric.cutoffs if isinstance(k, int))
 
 
 def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
-    """Return one row per name, and a warning where metrics mean different labels by a name."""
+    """Return one row per bucket name, and a warning if buckets of one name hold different labels."""
     first = {row.name: row for row in reversed(rows)}
     differ = dict.fromkeys(row.name for row in rows if row != first[row.name])
     kept = [row for row in dict.fromkeys(rows) if row == first[row.name]]
@@ -526,7 +526,7 @@ def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
 
 
 def _checked_numbers(rows: Any, num_rows: int) -> Tensor | None:
-    """Return the number of each row, if they are given."""
+    """Return the row numbers as int64; None if none are given. Raise unless there is a number >= 0 for each row."""
     if rows is None:
         return None
     numbers: Tensor = torch.as_tensor(rows)
@@ -539,16 +539,16 @@ def _checked_numbers(rows: Any, num_rows: int) -> Tensor | None:
 
 
 def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
-    """Return scalars as numbers: a device is read once for all of them."""
+    """Return scalar tensors as floats, with a single read of the device."""
     return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True)) if scalars else {}
 
 
 class RowCounts(ExactMetric):
-    """Counts rows, the rows of each group, and relevant labels in all and by bucket.
+    """Counts rows, the rows of each group, and relevant labels in total and by bucket.
 
     Args:
-        bucketings: The buckets, any number of times.
-        min_gain: The least gain that counts as relevant, that of the metrics; None for any above 0.
+        bucketings: Any number of different label buckets.
+        min_gain: The smallest gain of a relevant label, as in the metrics; None for any gain above 0.
         groups: Number of row groups.
     """
 
@@ -569,10 +569,10 @@ class RowCounts(ExactMetric):
         added = [rows.sum()[None], times.sum()[None].to(torch.int64)]
         kinds = [(len(one), one.of(ids), times) for one in self.bucketings]
         if self.groups:
-            assert ranking.rows.groups is not None  # the metrics have asked for them
+            assert ranking.rows.groups is not None  # the metrics require them
             kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
         for size, place, amount in kinds:
-            padded = torch.zeros(size + 1, dtype=torch.int64, device=ids.device)  # the last one takes what is in none
+            padded = torch.zeros(size + 1, dtype=torch.int64, device=ids.device)  # the last: no bucket or group
             added.append(padded.scatter_add_(0, place, amount)[:-1])
         self.counts = writable(self.counts)
         self.counts += torch.cat(added)
@@ -582,6 +582,6 @@ class RowCounts(ExactMetric):
         return self.counts.clone()
 
     def by_bucket(self) -> tuple[int, int, list[int], list[list[int]]]:
-        """Return over all processes the rows, the relevant labels, the rows of each group, and the labels by bucket."""
+        """Return, over all processes: rows, relevant labels, rows per group, and relevant labels per bucket."""
         (rows,), (positives,), groups, *found = (part.tolist() for part in torch.split(self.compute(), self.sizes))
         return rows, positives, groups, found

@@ -1,4 +1,4 @@
-"""Several runs evaluated and compared in one call, for tensors that are at hand."""
+"""``compare_runs``: evaluates and compares several runs in one call, for data in memory."""
 
 from __future__ import annotations
 
@@ -49,30 +49,31 @@ def compare_runs(
     seed: int = 0,
     clusters: Any = None,
 ) -> ComparisonReport:
-    """Evaluate several runs against the same targets, and return which differences are more than chance.
+    """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
 
     Args:
         runs: Predictions by the name of the run, in any form that :func:`evaluate` takes.
-        target: What is relevant, as for :func:`evaluate`.
-        metrics: As for :func:`evaluate`, like all arguments up to ``batch_rows``.
-        buckets: Label buckets; values by bucket are of the row's one list (``scope="global"``), as there.
+        target: The relevant labels, as for :func:`evaluate`.
+        metrics: As for :func:`evaluate`, and so are all arguments up to ``batch_rows``.
+        buckets: Label buckets; values by bucket are computed from the one list of the row (``scope="global"``).
         label_counts: Training counts.
         train_target: Training targets, to be counted.
         row_mask: Shape (N,), bool; False drops a row.
         row_groups: The group of each row.
-        labels: Whether metrics are drawn as functions of the training count, too.
-        label_names: The name of each label; beside tables and dicts, all labels.
-        missing: What becomes of queries without predictions; runs have to answer the same ones, or take ``"zero"``.
+        labels: Whether the report also draws metrics as functions of the training count.
+        label_names: The name of each label; for tables and dicts, the names of all labels of the catalogue.
+        missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
         ignore_index: Rows with this label do not count.
-        batch_rows: Rows that are ranked at a time.
-        baseline: The run that others are held against; None compares all pairs.
-        title: Heads the comparison; None takes the names.
+        batch_rows: Number of rows that are ranked at a time.
+        baseline: The run with which all others are compared; None compares all pairs.
+        title: Title of the comparison; None takes the names of the runs.
         correction: As for :func:`tailmetrics.significance.compare`.
-        confidence: Of the intervals; 1 - confidence is the level of the tests.
+        confidence: Confidence of the intervals; 1 - confidence is the level of the tests.
         resamples: As for :func:`tailmetrics.significance.compare`.
-        resample: ``"rows"``, or ``"rows,labels"`` where other labels could have been drawn, too.
-        seed: Same seed, same numbers.
-        clusters: What rows are drawn by, such as their user, in the forms of ``row_groups``; None draws single rows.
+        resample: ``"rows"``, or ``"rows,labels"`` if the labels are a random sample, too.
+        seed: Seed of the random numbers; the same seed gives the same results.
+        clusters: The cluster of each row, such as its user, in the forms of ``row_groups``: the rows of a cluster are
+            drawn together. None draws single rows.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -115,7 +116,7 @@ def compare_runs(
             "settings": report.settings,
             "postfix": report.postfix,
             "warnings": warnings_of(
-                # a comparison has no table of the values of other orders, to which a report points
+                # the warning on ties would point to a table of tie bounds, which a comparison does not have
                 {name: replace(one, tie_bounds=None).warnings for name, (one, *_) in found.items()}
             ),
         },
@@ -129,7 +130,7 @@ def compare_runs(
 
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the warnings of all runs, each once; before one that is not of all runs stand the names of its runs."""
+    """Return each distinct warning once; if only some runs have it, the names of these runs precede it."""
     said: dict[str, list[str]] = {}
     for name, sentences in runs.items():
         for sentence in dict.fromkeys(sentences):
@@ -138,9 +139,9 @@ def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
-    """Return the keys that read more places of the lists of one run than of another, and how many of each run.
+    """Return the keys that read different numbers of places from the lists of the runs, with the number of each run.
 
-    Of each run the median over its rows counts: some rows have few candidates anywhere.
+    The number of a run is the median over its rows, because some rows have few candidates in every run.
     """
     found: dict[str, str] = {}
     for key in (key for key in keys if key in facts.reaches):
@@ -155,7 +156,7 @@ def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[s
 
 
 def _title(names: list[str], baseline: str | None) -> str:
-    """Return the names of runs in the order in which they are compared: the others against the baseline."""
+    """Return a title with the names of the runs: the other runs against the baseline, or a list of all runs."""
     if baseline is None and len(names) > 2:
         return ", ".join(names)
     baseline = baseline or names[0]
@@ -174,18 +175,19 @@ def compared(
     shown: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> ComparisonReport:
-    """Compare values per row, and return what was found with what is known of the metrics.
+    """Compare values per row, and return a report with the comparisons and the facts about the metrics.
 
     Args:
-        runs: Name of a model -> its values per row by key, or those of each of its runs.
-        facts: What the values do not tell by themselves.
-        title: Heads the comparison; None takes the names.
+        runs: Name of a model -> its values per row by key, or a list with such a dict for each of its runs.
+        facts: Facts about the keys that the values per row do not hold.
+        title: Title of the comparison; None takes the names of the models.
         correction: As for :func:`tailmetrics.significance.compare`.
-        values: Name of a model -> its values by key, of which some are not compared.
-        list_lengths: Name of a model -> how many labels the list of each row has, shape (N,); None for all labels.
+        values: Name of a model -> its values by key, including keys that are not compared.
+        list_lengths: Name of a model -> number of labels in the list of each row, shape (N,); None if each list holds
+            all labels.
         warnings: Name of a model -> the warnings of its runs.
-        shown: What else the report shows.
-        more: What else :func:`tailmetrics.significance.compare` takes.
+        shown: Further arguments of :class:`ComparisonReport`.
+        more: Further arguments of :func:`tailmetrics.significance.compare`.
     """
     from tailmetrics.significance import compare, verdict
 

@@ -1,4 +1,4 @@
-"""The forms of data that ``evaluate`` takes, read as batches: tensors, lists of ids or names, tables, dicts of runs."""
+"""Reads the data that ``evaluate`` takes into batches: tensors, lists of ids or names, tables, dicts of runs."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Data(NamedTuple):
     """Predictions and targets that can be read in batches.
 
     Attributes:
-        num_rows: N.
-        columns: L, where predictions are scores of all labels or the labels have names.
-        device: Where the tensors are.
-        batches: Yields rows, predictions and targets of each batch of at most so many rows.
+        num_rows: Number of rows N.
+        columns: Number of labels L, if predictions are scores of all labels or the labels have names; None otherwise.
+        device: Device of the tensors.
+        batches: Takes the largest number of rows per batch, and yields the rows, predictions and targets of each batch.
         row_mask: Shape (N,), bool; False drops a row.
         label_names: The name of each label; None where labels are numbers.
         label_order: Label ids by ascending name, shape (L,), int64; None where ids are in this order.
-        given_order: The label id of each place of what has one number per label, alike: of ``label_names``, or else as
-            ``label_order``.
+        given_order: The label id of each place in arguments with one number per label, shape (L,), int64: the order of
+            the given ``label_names``, or else ``label_order``.
         tie_winner: As for :class:`Report`.
-        row_names: The query of each row; None where rows are numbered.
-        clusters: What rows are drawn by; None for rows.
-        tokens: Rows of each sequence, where scores are (B, T, L).
-        train: Counts of training targets; None without any.
-        notes: What to know of the rows.
+        row_names: The query of each row; None if rows have no names.
+        clusters: The cluster of each row; None if rows are drawn singly.
+        tokens: Number of rows per sequence, T, if scores are (B, T, L); 1 otherwise.
+        train: Label counts of the training targets; None without training targets.
+        notes: Notes on the rows, for the report.
     """
 
     num_rows: int
@@ -160,7 +160,7 @@ def _largest_id(*ids: Tensor) -> int:
 
 
 def _as_lists(value: Any) -> Any:
-    """Return arrays of names, and lists of arrays of ids or names, as lists; any other value as it is."""
+    """Convert arrays of names, and lists of arrays of ids or names, to lists; return any other value unchanged."""
     if not isinstance(value, list):
         kind = getattr(getattr(value, "dtype", None), "kind", "")
         rows = value.tolist() if kind in ("O", "U", "T") else []
@@ -173,7 +173,7 @@ def _as_lists(value: Any) -> Any:
 
 
 def _padded(value: Any) -> Any:
-    """Return lists of label ids as a matrix padded with -1; any other value as it is."""
+    """Convert lists of label ids to a matrix padded with -1; return any other value unchanged."""
     if not _is_lists(value) or not all(isinstance(one, (int, np.integer)) for row in value for one in row):
         return value
     width = max(1, *map(len, value))
@@ -189,13 +189,13 @@ def _holds_names(value: Any) -> bool:
 
 
 def _rows_of_names(value: Any) -> Any:
-    """Return a list of names, the relevant label of each row, as a list for each row; any other value as it is."""
+    """Convert a list with one name per row to lists of one name; return any other value unchanged."""
     is_names = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
     return [[one] for one in value] if is_names else value
 
 
 def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
-    """Return lists of names as lists of label ids; any other value as it is."""
+    """Convert lists of names to lists of label ids; return any other value unchanged."""
     if not _holds_names(value):
         return value
     numbers = {str(name): number for number, name in enumerate(label_names)}
@@ -209,13 +209,13 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
 
 
 def _slices(num_rows: int, size: int) -> Iterator[slice]:
-    """Yield the rows of each batch; one empty batch where there are none, so that its arguments are checked."""
+    """Yield the slice of each batch; without rows, one empty slice, so that arguments are still checked."""
     for start in range(0, max(1, num_rows), size):
         yield slice(start, min(start + size, num_rows))
 
 
 def _cut(value: Tensor, rows: slice) -> Tensor:
-    """Return some rows."""
+    """Return some rows of a dense or CSR tensor."""
     if not value.is_sparse_csr:
         return value[rows]
     crow = value.crow_indices()[rows.start : rows.stop + 1]
@@ -225,7 +225,7 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
         value.col_indices()[stored],
         value.values()[stored],
         size=(rows.stop - rows.start, value.shape[1]),
-        check_invariants=False,  # the whole was checked
+        check_invariants=False,  # the whole tensor was checked
     )
 
 
@@ -293,9 +293,9 @@ def _of_tables(
 
 @contextmanager
 def _columns_are_renamed(of: str = "") -> Iterator[None]:
-    """Reword the hints of readers for a table in memory: rename a column, where a file would need ``columns=``.
+    """Reword the hints of readers for tables in memory: to rename a column, where hints on files say ``columns=``.
 
-    ``of`` is put before the name that the reader gives the table.
+    ``of`` is a prefix for the table's name in the error.
     """
     from tailmetrics.io import DataFileError
 
@@ -307,10 +307,10 @@ def _columns_are_renamed(of: str = "") -> Iterator[None]:
 
 
 def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
-    """Return the label id of each of ``label_names``.
+    """Return the label id of each name in ``all_names``; ``names`` holds the names by label id.
 
     Raises:
-        ValueError: If one stands there twice, or they are not all labels.
+        ValueError: If ``all_names`` holds a name twice, or lacks a name of the data.
     """
     ids = {name: number for number, name in enumerate(names)}
     found = set(all_names)
@@ -322,7 +322,7 @@ def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
 
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return what becomes of queries that predictions and targets do not share."""
+    """Return notes on queries that have predictions but no targets, or targets but no predictions."""
     outcome = "left out" if missing == "skip" else "counted as empty lists"
     said = (
         (dataset.missing_queries, f"queries of {target} have no predictions in {preds} and are {outcome}."),
@@ -332,13 +332,13 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
 
 
 LARGEST_GRADE = 10
-"""Grades of relevance go to 3 or 4, ratings to 5 or 10. Whole scores, such as popularity, are mostly larger."""
+"""Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
 
 
 def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return that the two may be swapped, where predictions look like grades, and targets like scores."""
+    """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
     grades, scores = dataset.preds.first_values(), dataset.target.first_values()
-    # ranks are read as whole scores below 0
+    # scores that were read from ranks are whole numbers below 0
     if not len(grades) or not 0 < grades.max() <= LARGEST_GRADE or bool((grades != grades.round()).any()):
         return ()
     if bool((scores == scores.round()).all()):
@@ -350,7 +350,7 @@ def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") 
 
 
 def _check_columns(argument: str, value: Any) -> None:
-    """Raise if a table has a column for each label, and none of queries."""
+    """Raise if a table holds only numbers and has no column of queries, as a table with one column per label."""
     from tailmetrics.io.columns import is_usual
 
     names = [str(name) for name in value.columns] if is_table(value) and hasattr(value, "to_numpy") else ["query"]
@@ -363,7 +363,7 @@ def _check_columns(argument: str, value: Any) -> None:
 
 
 def _as_table(argument: str, value: Any) -> Any:
-    """Return a value as a table or a dict of dicts: rows of lists are numbered, their first label is the best one."""
+    """Return a table unchanged, or lists of names as a dict of dicts by row number, with the best name first."""
     if is_table(value):
         return value
     if not _is_lists(value):
@@ -384,24 +384,25 @@ def _as_table(argument: str, value: Any) -> Any:
 
 
 def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> Any:
-    """Return what is given by query, as a dict or as a Series whose index names the queries, in the order of the rows.
+    """Return the values of an argument in the order of the rows.
 
     Args:
-        given: A dict, a Series, or what is in the order of the rows already.
-        argument: Its name, for messages.
-        data: What is evaluated: a :class:`Data`, or the data set of tables.
-        beside: Predictions and targets by their names. Queries of tables have names; otherwise a Series is in the order
-            of the rows, and its index is theirs.
+        given: A dict by query, a Series whose index names the queries, or values that are in the order of the rows.
+        argument: Name of the argument, for messages.
+        data: The evaluated data: a :class:`Data`, or the data set of tables.
+        beside: Predictions and targets by argument name. If neither is a table, queries have no names: a Series is then
+            in the order of the rows, and its index has to be the index of the rows.
 
     Raises:
-        TypeError: If it is a table.
-        ValueError: If a query has two values, a Series lacks one, a dict lacks all, or indexes of rows differ.
+        TypeError: If ``given`` is a table.
+        ValueError: If a query has two values; if a Series or a row mask lacks a query, or a dict lacks all queries; or
+            if shape or index do not fit the rows.
     """
     named, tokens = any(map(is_table, beside.values())), data.tokens
     if is_table(given) and not isinstance(given, Mapping):
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a list by row or a dict by query.")
     if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):
-        flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # of (B, T), or of (B,)
+        flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # from (B, T) or (B,)
         if tokens > 1 and len(flat) not in (data.num_rows, data.num_rows // tokens):
             raise ValueError(
                 f"{CALLER}: {argument} is of shape {list(np.shape(given))} for "
@@ -427,11 +428,11 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the number of the group of each row; numbers are taken as they are.
+    """Return the group number of each row; given numbers are returned unchanged.
 
     Args:
-        caller: Who asks.
-        values: Shape (N,): names, of which None and NaN are rows without a group; or numbers, -1 for none.
+        caller: Name of the caller, for messages.
+        values: Shape (N,): names, where None and NaN mean no group; or numbers, where -1 means no group.
         names: Names of the groups.
 
     Raises:
@@ -451,7 +452,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 
 
 def group_names(values: Any) -> list[str] | None:
-    """Return the distinct names among the groups of all rows, sorted; None where groups are numbers."""
+    """Return the distinct group names of all rows, sorted; None if groups are given as numbers."""
     if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
         raise TypeError(
             f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."

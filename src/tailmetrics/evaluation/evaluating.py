@@ -1,4 +1,4 @@
-"""A whole evaluation in one call, for data at hand: tensors, tables, dicts of runs, lists of lists."""
+"""``evaluate``: a whole evaluation in one call, for data in memory: tensors, tables, dicts of runs, lists of lists."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ALIKE = (
     "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
     "seem more certain than they are. evaluate and compare take the sequence of each row by clusters=."
 )
-"""What to know of scores (B, T, L)."""
+"""Note of a report on sequences, whose scores are (B, T, L)."""
 CONFIDENCE = 0.95
-"""Of intervals that nobody has asked for."""
+"""Default confidence of intervals."""
 
 
 def evaluate(
@@ -61,51 +61,51 @@ def evaluate(
     title: str = "Evaluation",
     batch_rows: int = 4096,
 ) -> Report:
-    """Return a report that a notebook shows from head to tail, and that writes itself as files.
+    """Evaluate predictions, and return a report that notebooks show and that can be written as files.
 
     Args:
         preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or lists of ids or names, the best one
             first; or a table such as a DataFrame with the columns query, item and score; or a dict from query to a dict
-            from item to score, as pytrec_eval and ranx have runs.
-        target: What is relevant, as in :func:`tailmetrics.rank`; or lists of ids or names; or a table or dict as above,
-            with a gain where ``preds`` has a score, or without.
-        metrics: One or several metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket
-            precision@1, recall@10, ndcg@10 and prediction_proportion@10.
+            from item to score, like the runs of pytrec_eval and ranx.
+        target: The relevant labels, as in :func:`tailmetrics.rank`; or lists of ids or names; or a table or dict as
+            above, with a gain in the place of the score, or without gains.
+        metrics: One or several metrics, which are copied. None takes precision@1, 3, 5 and ndcg@10, and, if buckets are
+            known, by bucket precision@1, recall@10, ndcg@10 and prediction_proportion@10.
         buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,20,101"`` of the training
             counts; names go from the most frequent to the rarest: ``"thresholds:1,20,101:many,medium,few"``. Each
-            metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with ``buckets`` of
-            its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
-        label_counts: Training counts: a dict or Series by the name of the label, where a label without one has 0;
-            shape (L,), by label id or, where tables or dicts name labels, in the order of ``label_names``, by default
-            ascending; or a :class:`tailmetrics.LabelFrequency`. Where no metric is by bucket, each is reported by
-            their deciles too, as with ``buckets="deciles"``.
-        train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
-            that need counts.
-        row_mask: Shape (N,), or by query as a dict, or as a Series whose index names the queries of tables: bool; False
-            drops a row.
-        row_groups: Shape (N,), or by query alike, or (B,) or (B, T) beside scores (B, T, L): the group of each row,
-            such as its language, None for none; every value is then reported for the rows of each group too. Or the
-            numbers of groups that the metrics name.
-        labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
-            (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
-        label_names: The name of each label, shape (L,): scores then go with targets that are lists of names, too.
-            Beside ids, L is the number of names, and each id is a place among them, from 0. Beside tables and dicts,
-            all labels: a catalogue, of which they hold a part.
-        examples: Whether the report shows a few rows: for each bucket one that misses a label of it, with its relevant
-            labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order of rows
-            makes no difference.
+            metric is also reported by bucket, from the one list of the row (``scope="global"``). A metric with
+            ``buckets="deciles"`` keeps its scope and takes these buckets.
+        label_counts: Training counts: a dict or Series from label name to count, where a missing label has count 0; or
+            shape (L,), in the order of label ids; or a :class:`tailmetrics.LabelFrequency`. If tables or dicts name the
+            labels, counts without names are in the order of ``label_names``, by default in ascending order of the
+            names. If no metric is by bucket, each metric is also reported by deciles, as with ``buckets="deciles"``.
+        train_target: Training targets in any form that ``target`` has. Their labels are counted for deciles, and for
+            metrics that need training counts.
+        row_mask: Bool, where False drops a row: shape (N,), or a dict by query, or, for tables, a Series whose index
+            names the queries.
+        row_groups: The group of each row, such as its language, None for no group: shape (N,), or by query like
+            ``row_mask``; for scores (B, T, L) also (B,) or (B, T). Every value is then also reported for the rows of
+            each group. If the metrics name the groups, group numbers can be given too.
+        labels: Whether the report has values of single labels, and names the worst labels. The values come from metrics
+            that keep them (``average="none"``, ``"macro"``), or else are precision, recall and F1 at k = 10.
+        label_names: The name of each label, shape (L,). With scores, targets can then be lists of names. With ids, L is
+            the number of names, and an id is the place of its name, from 0. With tables and dicts, pass the names of
+            all labels of the catalogue, of which the data may hold a part.
+        examples: Whether the report shows example rows: for each bucket, a row that misses a label of the bucket, with
+            its relevant labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order
+            of rows makes no difference.
         row_names: The name of each row, shape (N,), for the examples.
-        missing: What becomes of a query of a table or dict without predictions: ``"skip"`` leaves it out, ``"zero"``
+        missing: Treatment of a query of a table or dict that has no predictions: ``"skip"`` leaves it out, ``"zero"``
             counts it as an empty list.
-        ignore_index: Rows with this label in ``target`` do not count, for every metric that does not say so, nor do
-            such labels of ``train_target``.
-        intervals: 95 % confidence intervals of every value with values per row. None makes them from sums over the
-            rows, which needs no resampling (and scipy, which ``tailmetrics[report]`` brings); False leaves them out,
-            which is faster; True resamples 10,000 times, or say how often.
-        clusters: What rows are drawn by for intervals, such as their user: in the forms of ``row_groups``. Intervals
-            are too narrow without it where rows of one user are alike.
-        title: Heads the report.
-        batch_rows: Rows that are ranked at a time; makes no difference to the values.
+        ignore_index: Rows with this label in ``target`` do not count, in every metric without an ``ignore_index`` of
+            its own. This label in ``train_target`` does not count either.
+        intervals: 95 % confidence intervals. None computes them from sums over the rows, without resampling, if scipy
+            is installed (``tailmetrics[report]`` brings it). False leaves them out, which is faster. True resamples
+            10,000 times; a number sets the number of resamples.
+        clusters: The cluster of each row, such as its user, in the forms of ``row_groups``. Without clusters, intervals
+            are too narrow if the rows of one user are alike.
+        title: Title of the report.
+        batch_rows: Number of rows that are ranked at a time; it does not change the values.
 
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
@@ -150,9 +150,9 @@ def evaluated(
     clusters: Any = None,
     **more: Any,
 ) -> tuple[Report, Any, Data]:
-    """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` asks for them), and the data.
+    """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` is True), and the data.
 
-    The other arguments are those of :func:`evaluate`; ``quick`` is the confidence of intervals from sums over rows.
+    ``quick`` is the confidence of intervals from sums over rows. For all other arguments see :func:`evaluate`.
     """
     check_count(CALLER, "batch_rows", batch_rows)
     if train_target is not None and label_counts is not None:
@@ -214,10 +214,10 @@ def evaluated(
 
 
 def _ignored(metrics: Iterable[TopKMetric], ignore_index: int | None) -> int | None:
-    """Return the label whose rows do not count: that of the metrics, or else the one given.
+    """Return the ``ignore_index`` of the metrics, or else the given ``ignore_index``.
 
     Raises:
-        ValueError: If they differ.
+        ValueError: If the two differ.
     """
     known = (getattr(metric, "ignore_index", None) for metric in metrics)
     ignored = next((one for one in known if one is not None), ignore_index)
@@ -229,7 +229,7 @@ def _ignored(metrics: Iterable[TopKMetric], ignore_index: int | None) -> int | N
 
 
 def _check_known(members: Iterable[TopKMetric]) -> None:
-    """Raise if a metric lacks what only training data tell."""
+    """Raise if a metric still lacks training counts or another fact about the training data."""
     for metric in members:
         lacking = metric._missing()
         other = (
@@ -239,7 +239,7 @@ def _check_known(members: Iterable[TopKMetric]) -> None:
 
 
 def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
-    """Return the number of the group of each row, shape (N,); None without groups."""
+    """Return the group number of each row, shape (N,); None without groups."""
     if row_groups is None:
         return None
     if not evaluation.row_groups:
@@ -256,7 +256,7 @@ def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> T
 def _read_rows(
     evaluation: Evaluation, data: Data, batch_rows: int, row_groups: Tensor | None, with_values: bool
 ) -> RowValues | None:
-    """Add all rows to an evaluation, batch by batch, and return the values of each row if they are wanted."""
+    """Add all rows to an evaluation, batch by batch; return the values of each row if ``with_values`` is True."""
     evaluation.start(data.device)
     values = RowValues(evaluation.collection, evaluation.over_all) if with_values else None
     for place, part, relevant in data.batches(batch_rows):
@@ -284,11 +284,11 @@ def prepared(
     ignore_index: int | None = None,
     confidence: float | None = None,
 ) -> Evaluation:
-    """Return an evaluation of copies of the metrics, completed by what is known, before its first row.
+    """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
-    The arguments are those of :func:`evaluate` and of :class:`Evaluation`; ``groups`` are names of groups of rows, and
-    ``num_labels`` is the number of columns of scores, where that is what predictions are. Labels of equal counts are
-    taken in ``label_order``, as for :func:`buckets_of`.
+    Most arguments are documented at :func:`evaluate` and :class:`Evaluation`. ``groups`` holds the names of the row
+    groups, ``num_labels`` is the number of labels if the data tell it, ``label_order`` is the order of labels with
+    equal counts as in :func:`buckets_of`, and ``confidence`` is the confidence of intervals from sums over rows.
     """
     training = _training(buckets, label_counts, label_order)
     if training is not None and num_labels is not None and training.num_labels != num_labels:
@@ -328,7 +328,7 @@ def prepared(
 
 
 def _by_name(label_counts: Any) -> dict[str, Any] | None:
-    """Return counts as a dict by name; None where they are in the order of labels, as a Series without an index is."""
+    """Return counts as a dict from label name to count; None if counts have no names, as in an array."""
     is_series = hasattr(label_counts, "index") and hasattr(label_counts, "items")
     if not is_series and not isinstance(label_counts, Mapping):
         return None
@@ -339,7 +339,7 @@ def _by_name(label_counts: Any) -> dict[str, Any] | None:
 
 
 def _counts_of(counted: Mapping[str, Any], names: Iterable[Any]) -> list[Any]:
-    """Return the count of each of ``names``, in their order, 0 for a name without a count."""
+    """Return the count of each name, in the order of ``names``; 0 for a name without a count."""
     known = [str(name) for name in names]
     unknown = next(iter(counted.keys() - set(known)), None)
     if unknown is not None:
@@ -356,7 +356,7 @@ def _by_id(given: Tensor, order: Tensor) -> Tensor:
 
 
 def _counts_by_id(label_counts: Any, order: Tensor) -> Any:
-    """Return counts in the order of label ids; ``order`` has the label id of each place."""
+    """Return counts in the order of label ids; ``order`` holds the label id of each given count."""
     if isinstance(label_counts, LabelFrequency):
         return LabelFrequency.from_counts(_by_id(label_counts.compute(), order), label_counts.num_rows)
     return _by_id(check_counts(CALLER, "label_counts", label_counts), order)
@@ -368,7 +368,7 @@ def _buckets_by_id(buckets: LabelBuckets, order: Tensor) -> LabelBuckets:
 
 
 def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
-    """Raise if a metric was made for other labels than those that the data name, or in another order."""
+    """Raise if a metric was made for another number of labels, or has buckets or counts in another order of labels."""
     is_ordered = data.given_order is None or bool((data.given_order.diff() > 0).all())
     for metric in metrics:
         name, number = type(metric).__name__, getattr(metric, "num_labels", None)
@@ -386,7 +386,7 @@ def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
 
 
 def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tensor | None) -> Training | None:
-    """Return the training counts, number of training rows and buckets with which metrics are bound, where known."""
+    """Return the known training counts, number of training rows and buckets, for binding metrics; None if none is."""
     if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(
             f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
@@ -408,7 +408,7 @@ def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tens
 
 
 def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
-    """Return a note on the size of the catalogue, if a metric depends on it."""
+    """Return a note on the size of the catalogue if a metric depends on it; an empty tuple otherwise."""
     catalogue = any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics)
     means = any(mean_over(metric).endswith(OVER["all"]) for metric in metrics)
     values = " and ".join([*["coverage and Gini"] * catalogue, *["means over all labels"] * means])
@@ -421,14 +421,14 @@ def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str
 
 
 def note_on_unseen(counts: Tensor, hint: str | None) -> tuple[str, ...]:
-    """Return how many labels have no training count, if most have none.
+    """Return a note on the labels without a training count, if more than half of the labels have none.
 
     Args:
         counts: Shape (L,), int64.
-        hint: What makes each number met one label; None where labels have names, which leave no gaps.
+        hint: Advice on closing gaps between label ids; None if labels have names, so that ids have no gaps.
     """
     unseen = int((counts == 0).sum())
-    if unseen <= counts.numel() / 2:  # as where ids have gaps: coverage, Gini and "unseen" would count the gaps
+    if unseen <= counts.numel() / 2:  # more suggest gaps between ids, which coverage, Gini and "unseen" would count
         return ()
     said = f"{unseen:,} of {counts.numel():,} labels"
     if hint is None:
