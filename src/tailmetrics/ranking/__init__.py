@@ -1,4 +1,4 @@
-"""Layer 1: a batch ranked once, and where its relevant labels stand."""
+"""Layer 1: rank a batch once, and find the ranks of its relevant labels."""
 
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, LabelWeights
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank

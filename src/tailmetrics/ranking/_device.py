@@ -1,4 +1,4 @@
-"""Tables and values that are made once, sums that add up in one order, and the threads of the CPU."""
+"""Tables and values that are computed once, sums in a fixed order, and the threads of the CPU."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Value = TypeVar("Value")
 
 
 class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
-    """Like ``functools.cached_property``, but without the lock that it takes before Python 3.12.
+    """A property that is computed once, like ``functools.cached_property``, but without its lock before Python 3.12.
 
-    ``torch.compile`` cannot trace a lock; a batch is read by one thread.
+    ``torch.compile`` cannot trace a lock. No lock is needed, because one thread reads a batch.
     """
 
     def __init__(self, make: Callable[[Any], Value]) -> None:
@@ -34,7 +34,7 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
     def __get__(self, instance: object, owner: type) -> Value: ...
 
     def __get__(self, instance: object | None, owner: type) -> once[Value] | Value:
-        """Compute the value, and leave it in the instance, where it is found from then on."""
+        """Compute the value and store it in the instance; later reads find it there."""
         if instance is None:
             return self
         value = self._make(instance)
@@ -53,7 +53,7 @@ _before = local()
 
 @contextmanager
 def force_plain() -> Iterator[None]:
-    """Run the plain forms also on the CPU, so that tests can compare the bits of both."""
+    """Use the plain kernels also on the CPU, so that tests can compare their bits with the CPU kernels."""
     before, FORCED[0] = FORCED[0], True
     try:
         yield
@@ -62,12 +62,12 @@ def force_plain() -> Iterator[None]:
 
 
 class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
-    """Run steps on the CPU on one thread. torch would split each of them, and each would wait for the other threads.
+    """Run the steps of torch on one thread of the CPU. On several threads, each step would wait for all of them.
 
     Beside another program that uses all cores, lists of 2 million ids took up to 9 times longer on two threads than on
-    one; on an idle machine the second thread saves nothing. What reads much has threads of its own: the C file, and
-    :func:`tailmetrics.ranking._device.over_threads`. Other threads that run already keep their number. A thread
-    that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
+    one. On an idle machine the second thread saves nothing. Steps that read many values start threads of their own: the
+    C file, and :func:`tailmetrics.ranking._device.over_threads`. Threads that run already keep their setting. A thread
+    that the program starts meanwhile runs torch on one thread, because torch has one setting for all new threads.
     """
 
     def __enter__(self) -> None:
@@ -83,7 +83,7 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
 
 
 class program_threads:  # noqa: N801 - as above
-    """Run the program's own work, such as a model that is asked for scores, on all threads of the program."""
+    """Run the caller's code, such as a model that computes scores, on all threads that the program gave to torch."""
 
     def __enter__(self) -> None:
         self._within = num_threads() > torch.get_num_threads()
@@ -96,35 +96,35 @@ class program_threads:  # noqa: N801 - as above
 
 
 def num_threads() -> int:
-    """Return how many threads the program has given to torch, within :func:`one_thread` too."""
+    """Return the number of threads that the program gave to torch. :func:`one_thread` does not change it."""
     return getattr(_before, "threads", None) or torch.get_num_threads()
 
 
 def real_dtype(device: torch.device) -> torch.dtype:
-    """Return float64, or float32 where a device has no such type."""
+    """Return float64, or float32 if the device has no float64."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor:
-    """Return whole numbers as a vector, int64. It is a part of a table that is kept: do not change it."""
+    """Return ``how_many`` whole numbers from ``first`` on, int64: a view of a shared table, so never write to it."""
     end = first + how_many
     return _whole_numbers(1 << max(8, (end - 1).bit_length()), device)[first:end]
 
 
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a function that makes a table once, on the CPU, and keeps it on each device, with the same bits.
+    """Decorate a function that makes a table: each table is made once on the CPU, and kept on each device, bit by bit.
 
-    The function that is wrapped takes what the table depends on; the one that is returned takes the device behind it.
+    The decorated function takes one argument more, the device, behind the arguments of ``make``.
     """
     tables: dict[tuple[Any, ...], Tensor] = {}
 
     @wraps(make)
     def kept(*args: Any) -> Tensor:
-        if is_compiling():  # makes it in the graph: two tables that are kept outside would have one name there
+        if is_compiling():  # make the table in the graph: two tables from outside would get one name in the graph
             return _moved(make(*args[:-1]), args[-1])
         key = args, *map(type, args)  # 1 and 1.0 are equal, and make tables of two types
         if key not in tables:
-            with torch.inference_mode(False):  # a table made within would be of no use outside
+            with torch.inference_mode(False):  # a table made in inference mode could not be used outside of it
                 tables[key] = _moved(make(*args[:-1]), args[-1])
         return tables[key]
 
@@ -142,23 +142,23 @@ def _whole_numbers(how_many: int) -> Tensor:
 
 @made_once
 def constant(value: int) -> Tensor:
-    """Return a whole number as a tensor without axes, int64. ``torch.where`` would make a new one in each call."""
+    """Return a whole number as a tensor without axes, int64. It saves ``torch.where`` a new tensor in each call."""
     return torch.tensor(value, dtype=torch.int64, device="cpu")
 
 
 def looked_up(table: Tensor, places: Tensor) -> Tensor:
-    """Return ``table[places]`` of a vector in a third of the time, as it is read in the order of memory."""
-    rows_first = places.is_contiguous()  # else columns lie in one piece, as the hits of the CPU do
+    """Return ``table[places]`` of a vector, in a third of the time: ``places`` are read in the order of memory."""
+    rows_first = places.is_contiguous()  # if not, columns are contiguous, as in the hits of the CPU kernels
     flat = places if rows_first else places.movedim(-1, 0)
     found = table.index_select(0, flat.reshape(-1)).view(flat.shape)
     return found if rows_first else found.movedim(0, -1)
 
 
 def ordered_sum(terms: Tensor) -> Tensor:
-    """Return the sum over the last axis: of neighbours, then of neighbouring sums, and so on.
+    """Return the sum over the last axis: add neighbouring terms, then neighbouring sums, and so on.
 
-    The order depends on the places of the terms alone: zeros behind the last term change nothing. W terms take
-    1 + log2(W) steps, each of them an addition of two tensors.
+    The order of the additions depends only on the places of the terms. Zeros behind the last term change no bit. W
+    terms take 1 + log2(W) steps; each step adds two tensors.
 
     Args:
         terms: Shape (..., W), floating, W >= 1.
@@ -173,7 +173,7 @@ def ordered_sum(terms: Tensor) -> Tensor:
     sums = terms[..., 0::2] + terms[..., 1::2] if width % 2 == 0 else terms[..., 0::2].clone()
     if width % 2:
         sums[..., :-1].add_(terms[..., 1::2])
-    while sums.shape[-1] > 1:  # the steps behind the first need no memory of their own
+    while sums.shape[-1] > 1:  # all steps but the first add in place
         right = sums[..., 1::2]
         sums = sums[..., 0::2]
         sums[..., : right.shape[-1]].add_(right)
@@ -181,8 +181,8 @@ def ordered_sum(terms: Tensor) -> Tensor:
 
 
 def ordered_prefix_sums(terms: Tensor) -> Tensor:
-    """Return :func:`ordered_sum` of the first 0, 1, 2 ... terms [W], shape (W + 1,)."""
-    # of each prefix its last term, and in the loop below the sum of neighbours that this term is in
+    """Return :func:`ordered_sum` of the first 0, 1, 2 ... W terms, shape (W + 1,)."""
+    # ``last``: the place of the last term of each prefix; in the loop, the place of the sum that contains this term
     last, largest = torch.arange(len(terms), device=terms.device), len(terms) - 1
     sums, whole = terms.clone(), terms
     while largest > 0:
@@ -197,22 +197,22 @@ def ordered_prefix_sums(terms: Tensor) -> Tensor:
 Found = TypeVar("Found")
 
 LEAST = 2**18
-"""Numbers that are worth a thread: half a millisecond of work or more, to start one takes a fifth of that."""
+"""A thread is started for at least this many numbers: half a millisecond of work. The start takes a fifth of it."""
 
 
 def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
-    """Return what ``work`` returns for each part of the rows of a ``matrix``, in their order.
+    """Call ``work`` on parts of the rows of a ``matrix``, one part for each thread; return the results in row order.
 
-    There is a part for each thread that torch has. Each part runs on one thread from its first step to its
-    last. torch would split every step instead: each step then waits for threads that another program may hold.
+    Each part runs on one thread from its first step to its last. If torch split every step over threads instead, each
+    step would wait for threads that another program may occupy. A small matrix is one part.
 
     Args:
-        work: Takes a part of the rows, and the number of its first row.
+        work: A function of a part of the rows and the number of its first row.
         matrix: Shape (N, ...).
     """
     num_rows = matrix.shape[0]
     threads = min(matrix.numel() // LEAST, num_rows, num_threads())
-    with one_thread():  # threads that start within have one thread for the steps of torch
+    with one_thread():  # each thread of the pool runs torch on one thread
         if threads <= 1:
             return [work(matrix, 0)]
         ends = [num_rows * number // threads for number in range(threads + 1)]

@@ -1,4 +1,4 @@
-"""Relevant labels one below the other, and the hits among them side by side: what every step hands to the next."""
+"""The data of the ranking steps: relevant labels as flat entries, hits as a table with one row per list."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from torch import Tensor
 from tailmetrics.ranking._device import looked_up, once, real_dtype, whole_numbers
 
 NOT_RANKED = 2**62
-"""The rank of a relevant label that the list does not hold; deeper than any cut-off."""
+"""The rank of a relevant label that is not in the list. It is larger than any cut-off."""
 
 EVERYTHING = NOT_RANKED - 1
-"""The cut-off that leaves nothing out, as k=None asks for."""
+"""The cut-off of ``k=None``, which cuts nothing off."""
 
 
 @dataclass(eq=False)
 class Hits:
-    """The relevant labels that lists hold, side by side, by rank.
+    """The hits of ranked lists: their relevant labels, sorted by rank, one row for each list.
 
-    A list ``7 2 5`` whose relevant labels are 5 and 7 has the ranks 1 3 and the ids 7 5.
+    If the list is ``7 2 5`` and the labels 5 and 7 are relevant, the ranks are 1 3 and the ids are 7 5.
 
     Attributes:
         ranks: Shape (..., W), int64, from 1, ascending; ``NOT_RANKED`` behind the last hit. W >= 1.
-        ids: Shape (..., W), int64; meaningless where not ranked.
-        gains: Shape (..., W), float64; anything where not ranked; None where every gain is 1.
+        ids: Shape (..., W), int64: the label of each hit; any number behind the last hit.
+        gains: Shape (..., W), float64: the gain of each hit; any number behind the last hit. None if every gain is 1.
     """
 
     ranks: Tensor
@@ -38,13 +38,13 @@ class Hits:
 
 
 class LazyHits(Hits):
-    """Hits whose labels and gains are looked up at first use: most formulas read only ranks.
+    """Hits whose labels and gains are looked up at first use, because most formulas read only ranks.
 
     Args:
         ranks: Shape (..., W), int64.
-        source: Has the labels and gains that are looked up, as ``ids`` and ``gains``.
-        look_up: Takes ``source.ids`` or ``source.gains`` and a fill value. Returns the values of the hits, shape
-            (..., W), and the fill value where there is no hit.
+        source: An object with the attributes ``ids`` and ``gains``, from which the values are looked up.
+        look_up: A function of ``source.ids`` or ``source.gains`` and a fill value. It returns the values of the hits,
+            shape (..., W). The fill value may stand where there is no hit.
     """
 
     def __init__(self, ranks: Tensor, source: Any, look_up: Callable[[Tensor, float], Tensor]) -> None:
@@ -62,14 +62,14 @@ class LazyHits(Hits):
 
 
 class LabelWeights:
-    """One weight per label; a ranking looks equal weights up once, whatever metrics ask for them.
+    """One weight per label. A ranking looks equal weights up once for all metrics that use them.
 
     Args:
         values: Shape (L,), float64.
-        remembered: Whether a ranking remembers what it looked up for equal weights.
+        remembered: Whether a ranking keeps the weights that it has looked up, for the next metric with equal weights.
 
     Attributes:
-        digest: What tells these weights from others, the SHA-256 of the values; "" for weights that are not remembered.
+        digest: The SHA-256 of the values, which identifies the weights; "" if ``remembered`` is False.
     """
 
     def __init__(self, values: Tensor, remembered: bool = True) -> None:
@@ -79,22 +79,22 @@ class LabelWeights:
 
     @classmethod
     def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
-        """Return weights given as a vector (L,) in this form; nothing is remembered of a vector, which may change."""
+        """Return a vector of weights (L,) as ``LabelWeights``, not remembered, because the vector may change."""
         return weights if isinstance(weights, LabelWeights) else cls(weights, remembered=False)
 
     def on(self, device: torch.device) -> Tensor:
-        """Return the weights on a device, shape (L,), float64, or float32 where a device has no such type."""
+        """Return the weights on a device, shape (L,), float64, or float32 if the device has no float64."""
         if device not in self._on:
             self._on[device] = self._values.detach().to(device, real_dtype(device))
         return self._on[device]
 
 
 class ListCheck(NamedTuple):
-    """What a check of lists of ids has found.
+    """The result of a check of lists of ids.
 
     Attributes:
-        lowest: The lowest id; 0 without ids.
-        highest: The highest id; -1 without ids.
+        lowest: The lowest id; 0 if there are no ids.
+        highest: The highest id; -1 if there are no ids.
         gap_row: The first row with an id behind a -1; None if there is no such row.
         repeat_row: The first row that holds an id >= 0 twice; None if there is no such row.
     """
@@ -107,15 +107,16 @@ class ListCheck(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Relevant labels one below the other, rows ascending: entry t says that ``ids[t]`` is relevant in ``rows[t]``.
+    """The relevant labels of all rows as a flat list, by ascending row: label ``ids[t]`` is relevant in ``rows[t]``.
 
-    An entry is void where ``ids[t] == -1``: leaving it out would mean waiting for a device. On the CPU none is void.
+    An entry with ``ids[t] == -1`` is void: it stands for no label. The CPU kernels remove void entries. On a device
+    they stay, because the program would wait for the device to remove them.
 
     Attributes:
         rows: Shape (T,), int64.
         ids: Shape (T,), int64.
-        gains: Shape (T,), float64 > 0; None when every gain is 1.
-        width: An upper bound of the number of entries per row, known without looking at them.
+        gains: Shape (T,), float64 > 0; any number if the entry is void. None if every gain is 1.
+        width: An upper bound of the number of entries of a row.
     """
 
     rows: Tensor
@@ -124,7 +125,7 @@ class Entries:
     width: int
 
     def at(self, places: Tensor) -> Entries:
-        """Return the entries at ``places``, an index or a mask of entries."""
+        """Return the entries at ``places``: a tensor of indexes, or a mask."""
         gains = None if self.gains is None else self.gains[places]
         return Entries(self.rows[places], self.ids[places], gains, self.width)
 
@@ -137,18 +138,19 @@ def entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
 
 
 class Padding:
-    """Makes a table of a vector of values: those of one key become a row.
+    """Makes a padded table of a vector of values: values with the same key become one row.
 
     Args:
-        keys: Shape (H,), int64: places in ``shape``; the number of places where a value has none. Ascending unless
-            ``order`` is given.
+        keys: Shape (H,), int64: the row of each value, a flat index into ``shape``; a value with the key N or N * G
+            gets no place. Ascending unless ``order`` is given.
         shape: (N,) or (N, G).
-        width: The most values of one key that get a place.
-        reads: Whether values may be looked at: the rows are then no wider than they must be.
-        order: Shape (H,), int64: the order in which the values of a key stand; None for that in which they lie.
+        width: A row takes at most this many values.
+        reads: Whether values may be read. If so, the table is no wider than its longest row.
+        order: Shape (H,), int64: a permutation of the values, which sets their order within a row; None keeps the order
+            of the vector.
 
     Attributes:
-        filled: Shape (*shape, width), bool: where a value stands.
+        filled: Shape (*shape, width), bool: True where the table holds a value, False where it is padded.
     """
 
     def __init__(
@@ -170,12 +172,12 @@ class Padding:
         self._places = looked_up(order, places) if order is not None and len(order) else places
 
     def place(self, values: Tensor, fill: float) -> Tensor:
-        """Return ``values`` [H] as [*shape, width]."""
+        """Return ``values`` (H,) as a table of shape (*shape, width), padded with ``fill``."""
         if not len(values):
             return values.new_full(self.filled.shape, fill)
         return torch.where(self.filled, looked_up(values, self._places), fill)
 
     def hits(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> Hits:
-        """Return hits [H], which stand in the order of their ranks, as [*shape, width]."""
+        """Return flat hits (H,) as a table of hits (*shape, width). Within a key they must be in order of rank."""
         padded = None if gains is None else self.place(gains, 0.0)
         return Hits(self.place(ranks, NOT_RANKED), self.place(ids, -1), padded)

@@ -1,4 +1,4 @@
-"""The door: here each argument of an update becomes a tensor, once, and rows get one axis."""
+"""Turn the arguments of an update into tensors, once, with one axis of rows."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 OF_ROWS = ("row_mask", "row_groups", "row_weights")
 OTHERS = (*OF_ROWS, "indexes", "ids")
-"""The arguments beside ``preds`` and ``target``; most batches have none of them."""
+"""The optional arguments, all but ``preds`` and ``target``. Most batches have none of them."""
 
 
 @dataclass(eq=False)
 class Context:
-    """Who asks for a batch to be read, and what holds for its arguments; made anew for each batch.
+    """The settings with which one batch is read; each batch gets a new context.
 
     Attributes:
         caller: The name that errors begin with.
-        num_labels: L, or None when nothing has told it yet.
+        num_labels: L; None as long as it is unknown.
         validate: Whether values are checked; the checks make a GPU wait.
-        duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
+        duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` counts its later places
             as misses.
         ignore_index: The label of rows that do not count; None for no such label.
-        warns: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
-        scored: True where ``preds`` must be scores, False where they must be ids, None for either.
-        counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
-        of_documents: Whether rows were made of flat queries; a label may stand twice in those, too.
-        row_mask: Shape (N,), bool; the rows that count, None for all.
-        kernels: The form in which the batch is read.
+        warns: Whether to warn if the values look like another form than the one that was guessed, such as ranks. True
+            for a first batch.
+        scored: True if ``preds`` must be scores, False if they must be ids, None for either.
+        counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, where labels are
+            counted.
+        of_documents: Whether the rows were made of flat queries. A label may then stand twice in a row of the target.
+        row_mask: Shape (N,), bool: the rows that count; None for all.
+        kernels: The kernels that read the batch.
     """
 
     caller: str
@@ -57,24 +59,25 @@ class Context:
     kernels: Kernels = PLAIN
 
     def counted(self, ids: Tensor) -> Tensor:
-        """Return ``ids`` (N, ...) with -1 in the rows that do not count."""
+        """Return ``ids`` (N, K) with -1 in the rows that do not count."""
         return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)
 
 
 @dataclass(eq=False)
 class Batch:
-    """The arguments of an update: as they were given, and behind :func:`as_tensors` as tensors.
+    """The arguments of an update, first as the caller gave them; :func:`as_tensors` turns them into tensors.
 
     Attributes:
         preds: Scores, ids or CSR; or a pair of scores and ids.
-        target: What is relevant.
-        row_mask: Which rows count, bool; None for all.
+        target: The relevant labels, in any form.
+        row_mask: The rows that count, bool; None for all.
         row_groups: The row group of each row.
-        row_weights: What each row weighs.
-        indexes: The query of each document, of flat queries.
-        ids: The label of each document, of flat queries.
-        form: Which form ``target`` has, by the name of its argument: ``"target"`` where its type and shape are to tell.
-        gains: The gains of a target of ids; None where all are 1.
+        row_weights: The weight of each row.
+        indexes: The query of each document; only for flat queries.
+        ids: The label of each document; only for flat queries.
+        form: The form of ``target``: ``"target_ids"``, ``"target_mask"`` or ``"target_gains"``; ``"target"`` if the
+            form follows from its type and shape.
+        gains: The gains of a target of ids; None if all are 1.
         documents: Scores and gains of the documents of flat queries that count, shape (n,) each.
     """
 
@@ -92,7 +95,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class ExplicitTarget:
-    """The target in one of the forms that leave nothing to guess; None for the forms that were not given."""
+    """The target in an explicit form: ids, a mask, gains, or ids with gains. The other attributes are None."""
 
     ids: Any = None
     mask: Any = None
@@ -100,10 +103,10 @@ class ExplicitTarget:
 
 
 def as_tensors(context: Context, batch: Batch) -> None:
-    """Make a tensor of each argument, and choose the form in which the batch is read.
+    """Turn each argument into a tensor, and choose the kernels that read the batch.
 
-    But for flat queries there is one axis of rows then: scores (B, T, L) and a target (B, T) are B·T rows. The row mask
-    leaves out the rows of ``ignore_index``, too.
+    The tensors have one axis of rows: scores (B, T, L) and a target (B, T) become B·T rows. Flat queries keep their
+    form. The row mask also excludes the rows of ``ignore_index``.
     """
     caller, preds = context.caller, batch.preds
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
@@ -134,7 +137,7 @@ def as_tensors(context: Context, batch: Batch) -> None:
 
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:
-    """Return the form of a target, the target, and the gains of ids, as in :class:`Batch`."""
+    """Return ``form``, ``target`` and ``gains`` of :class:`Batch`."""
     if not isinstance(target, ExplicitTarget):
         any_length = False
         if is_column(target):
@@ -157,7 +160,7 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
 
 
 def _in_rows(caller: str, batch: Batch, first: Tensor) -> None:
-    """Give the tensors of a batch one axis of rows; nothing is copied."""
+    """Reshape the tensors of a batch to one axis of rows, and check the arguments per row."""
     leading, pair = first.shape[:-1], batch.preds if isinstance(batch.preds, tuple) else (first,)
     if first.ndim > 2 and not first.is_sparse_csr:
         flat = [one.reshape(prod(one.shape[:-1]), one.shape[-1]) for one in pair]
@@ -182,7 +185,7 @@ NEEDED = {
     "row_groups": "the number of its group as an integer, -1 for a row that counts only overall",
     "row_weights": "a number",
 }
-"""What is needed of each row, by the argument."""
+"""The value that each row needs, by argument; a part of error messages."""
 
 
 def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, device: torch.device) -> Tensor | None:
@@ -199,7 +202,7 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
 
 
 def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
-    """Leave the rows of ``ignore_index`` out of a batch."""
+    """Exclude the rows whose label is ``ignored`` from a batch, by its row mask."""
     target = batch.target
     if target.ndim != 1 or target.dtype not in INTEGERS:
         raise ValueError(
@@ -207,7 +210,7 @@ def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
             f"{shape_of(target)}; pass one label per row, or row_mask. Beside a target [B, T], preds are [B, T, K]: of "
             "one predicted label for each token, preds[..., None]."
         )
-    target = target.to(torch.int64)  # -100 as a byte would be label 156
+    target = target.to(torch.int64)  # in uint8, -100 would be the label 156
     kept = target.ne(ignored)
     batch.row_mask = kept if batch.row_mask is None else kept & batch.row_mask
     batch.target = torch.where(kept, target, -1)
@@ -219,10 +222,10 @@ UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64")
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
-    """Return tensors, arrays, columns and scipy sparse matrices as tensors without a gradient; refuse anything else."""
+    """Return a tensor, an array, a column or a scipy sparse matrix as a tensor without a gradient; refuse others."""
     if type(value) is Tensor and value.layout == torch.strided and value.dtype in ACCEPTED and not value.is_nested:
         plain: Tensor = value.detach() if value.requires_grad else value
-        return plain.resolve_neg()  # numpy, which some steps use, does not know the negative bit
+        return plain.resolve_neg()  # some steps use NumPy, which does not know the negative bit
     if is_column(value):
         value = from_column(caller, argument, value)[0]
     if isinstance(value, np.ndarray):
@@ -251,7 +254,7 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
 
 
 def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
-    """Return a tensor if its layout and type are among those that are read."""
+    """Return a tensor without a gradient; raise if its layout or type is not supported."""
     if hasattr(value, "full_tensor"):
         raise TypeError(
             f"{caller}: {argument} is a DTensor; pass {argument}.full_tensor(), or the rows of one process."
@@ -271,7 +274,7 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
 
 
 def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tensor:
-    """Return an array as a tensor of the same memory where torch can read it, else of a copy."""
+    """Return an array as a tensor. They share their memory if torch can read it; otherwise it is copied."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
             f"{caller}: {argument} is a masked array, whose mask would be lost; fill it: {argument}.filled(-np.inf) "
@@ -290,10 +293,10 @@ def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tens
 
 
 def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
-    """Return a scipy sparse matrix as torch CSR, without touching the caller's arrays."""
+    """Return a scipy sparse matrix as torch CSR, of copied arrays."""
     if len(matrix.shape) != 2:
         raise ValueError(f"{caller}: {argument} is sparse of shape {list(matrix.shape)}; pass shape [N, L].")
-    if matrix.format in ("bsr", "dia") and not argument.startswith("target"):  # a stored zero is no target
+    if matrix.format in ("bsr", "dia") and not argument.startswith("target"):  # stored zeros of a target do no harm
         raise TypeError(
             f"{caller}: {argument} is in the {matrix.format.upper()} format, whose blocks store zeros that were never "
             f"given, and a stored zero counts as a score; pass {argument}.tocsr() after eliminate_zeros(), or make the "
@@ -316,7 +319,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
             torch.from_numpy(matrix.indices.astype(np.int64)),
             _from_numpy(caller, argument, np.array(matrix.data)),
             size=matrix.shape,
-            check_invariants=False,  # csr_entries does, and names the caller
+            check_invariants=False,  # csr_entries checks them, and its errors name the caller
         )
 
 
@@ -324,7 +327,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
 
 
 def is_column(value: Any) -> bool:
-    """Whether a value is an array of Arrow, chunked or not, or a series of pandas."""
+    """Whether a value is an Arrow array, chunked or not, or a pandas Series."""
     library = type(value).__module__.partition(".")[0]
     if library == "pandas":
         return hasattr(value, "array") and value.ndim == 1
@@ -332,13 +335,13 @@ def is_column(value: Any) -> bool:
 
 
 def check_indexes(caller: str, given: Mapping[str, Any]) -> None:
-    """Raise if columns of pandas, one row for each row of the others, have indexes that differ.
+    """Raise if two pandas Series of the same length have different indexes.
 
-    Rows are matched by their places, as everywhere; an index that names users says otherwise. Columns of unequal
-    lengths are left to the checks of shapes, because flat queries have weights of documents or of queries.
+    The library matches rows by position, but different indexes suggest another order. Series of different lengths are
+    left to the checks of shapes, because flat queries may have one weight per document or one per query.
 
     Raises:
-        ValueError: Naming the first place where two indexes differ.
+        ValueError: If two indexes differ. The message names the first row where they differ.
     """
     columns: dict[str, Any] = {}
     for argument, value in given.items():
@@ -362,17 +365,17 @@ def check_indexes(caller: str, given: Mapping[str, Any]) -> None:
 
 
 def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
-    """Return a column as an array: (N,) of numbers, or of lists (N, longest), padded where their lengths differ.
+    """Return a column as an array: a column of numbers as (N,), a column of lists as (N, longest list), padded.
 
     Ids are padded with -1, scores of candidates with minus infinity, gains of ids with 0. A missing list is empty.
 
     Args:
         caller: The name that errors begin with.
         argument: The name of the argument.
-        column: What :func:`is_column` accepts.
+        column: An Arrow array or a pandas Series, see :func:`is_column`.
 
     Returns:
-        The array, and whether rows are lists of any length, so that integers are ids, never one number per label.
+        The array, and whether its rows are lists of any length. Integers are then ids, never one number per label.
     """
     if hasattr(column, "array") and hasattr(column.dtype, "pyarrow_dtype"):
         column = column.array.__arrow_array__()
@@ -407,9 +410,9 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
 
 
 def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
-    """Return lists that lie one behind the other as rows of one width."""
+    """Return a matrix (N, longest list) of lists that are concatenated in ``flat``; shorter lists are padded."""
     kind = "gains" if argument == "target_gains" else "scores" if argument == "preds[0]" else "ids"
-    if not len(flat):  # whose type says nothing
+    if not len(flat):  # the type of an empty column says nothing
         flat = np.zeros(0, np.int64 if kind == "ids" else np.float32)
     if flat.dtype.kind not in "iufb":
         raise TypeError(
@@ -432,21 +435,23 @@ def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
     return rows
 
 
-# other layouts: documents of many queries one below the other, and lists of index shards
+# other layouts: flat queries, and the lists of the shards of an index
 
 
 def rows_of_documents(context: Context, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Make rows of candidates of flat queries, one for each query in ascending order of its index.
+    """Turn flat queries into rows of scored candidates, one row for each query, by ascending index of the query.
 
     Args:
-        context: Who asks.
+        context: The settings of the batch.
         batch: Tensors. ``preds``, shape (n,), floating: the score of each document; ``target``, shape (n,), bool or
             gains of at least 0; ``indexes``, shape (n,), integers: the query of each document; ``ids``, shape (n,),
-            integers: the label of each document; None numbers the documents of a query as they stand. The row mask,
-            groups and weights, one for each document or, shape (N,), for each query in ascending order of its index.
+            integers: the label of each document; None numbers the documents of a query in the given order. The row
+            mask, groups and weights have one value for each document, shape (n,), or for each query in ascending order
+            of its index, shape (N,). The rows are written into the batch.
 
     Returns:
-        The index of each of N rows, and the number of documents of each; None where they have labels.
+        The index of the query of each row, shape (N,), and the number of its documents, shape (N,); None instead of the
+        number if ``ids`` are given.
     """
     caller = context.caller
     of = {name: getattr(batch, name) for name in ("preds", "target", *OTHERS) if getattr(batch, name) is not None}
@@ -540,13 +545,15 @@ def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
 def side_by_side(
     caller: str, shards: Any, first_labels: Sequence[int] | None, row_mask: Any
 ) -> tuple[Tensor, Tensor, int]:
-    """Return scores and ids (N, C) of the shards of an index, and how long the shortest list is, padding left out.
+    """Return the concatenated scores and ids of the shards of an index, and the length of the shortest list.
+
+    Padding does not count in the length.
 
     Args:
         caller: The name that errors begin with.
         shards: Pairs of scores (N, C) and ids (N, C).
-        first_labels: What is added to the ids of each shard; None where they are labels already.
-        row_mask: Shape (N,), bool; the rows that count, None for all.
+        first_labels: The first label of each shard, which is added to its ids; None if the ids are labels already.
+        row_mask: Shape (N,), bool: the rows that count; None for all.
     """
     given = list(shards) if isinstance(shards, Iterable) and not isinstance(shards, Tensor) else []
     firsts = [0] * len(given) if first_labels is None else list(first_labels)

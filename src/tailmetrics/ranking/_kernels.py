@@ -1,8 +1,8 @@
-"""The steps of a batch that depend on where it lives, in the form that never looks at a value, as a device demands.
+"""The steps of a ranking that differ between the CPU and other devices: the plain kernels, which never read a value.
 
-Where only a look at a value makes the difference, a step asks :attr:`Kernels.reads`. Where the CPU goes another way,
-:mod:`tailmetrics.ranking._kernels_cpu` has a step of its own. A batch chooses its form once, when it is read; formulas,
-states and rankings never ask. All forms give the same bits.
+To read a value, the program would wait for the device. Small differences depend on :attr:`Kernels.reads`. Steps with
+another algorithm on the CPU are in :mod:`tailmetrics.ranking._kernels_cpu`. The kernels are chosen once, when a batch
+is read; formulas, states and rankings do not choose. All kernels give the same bits.
 """
 
 from __future__ import annotations
@@ -52,31 +52,34 @@ from tailmetrics.ranking._matrices import (
 )
 
 DEEP = 16
-"""Ranks are found at least to this depth, and as many of the best gains: most cut-offs then share one search."""
+"""Hits are searched at least to this rank, and at least this many of the best gains are kept.
+
+Most cut-offs then share one search.
+"""
 
 ROUND_SCORES = 2**28
-"""Scores of one tournament: what it holds beside them is a third of that, a third of a gigabyte of float32."""
+"""At most this many scores enter one tournament. It needs a third of their memory: 1/3 GB for float32."""
 
 COMPARED = 2**27
-"""Comparisons of a relevant label with a place of a list up to which all of them are made: 128 MB of flags."""
+"""Up to this many pairs of a relevant label and a place of a list, all pairs are compared: 128 MB of flags."""
 
 LARGE = 2**20
-"""Ranks from which a part of a table is copied, so that the table is not kept for its sake: 8 MB."""
+"""A part of a table with more ranks than this (8 MB) is copied, so that the table itself can be released."""
 
 BLOCK_SCORES = 2**22
-"""Scores that a thread compares at once: 4 MB of flags, which a cache holds for every threshold.
+"""A thread compares this many scores at once. Their 4 MB of flags stay in the cache for all thresholds.
 
-Labels take 16 bytes for each that is found, on a device 32 MB.
+Rows and labels take 16 bytes for each score that is found; on a device for each score, 64 MB.
 """
 
 ROW_BY_ROW = 2**11
-"""Labels of a mask from which rows are counted one by one: a row costs .3 us more, a label a quarter of the time."""
+"""A mask of at least this many labels is counted row by row: 0.3 µs more per row, a quarter of the time per label."""
 
 PADDED = 8
-"""Cells side by side for each value up to which they are sorted there; sorting all takes some such places for each."""
+"""Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
 
 FEW_TARGETS = 32
-"""Up to this many relevant labels in a row counting better scores is cheaper than sorting the row."""
+"""Up to this many relevant labels in a row, to count better scores is cheaper than to sort the row."""
 
 
 Found = TypeVar("Found")
@@ -88,13 +91,13 @@ class Targets:
 
     Attributes:
         num_rows: N.
-        num_labels: L, or None when the form does not tell (label ids).
-        row_mask: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
-        form: The kernels with which the batch is read.
+        num_labels: L; None if label ids were given without it.
+        row_mask: Shape (N,), bool: the rows that count; None for all. Other rows have no relevant label.
+        form: The kernels that read the batch.
         dense: Shape (N, L), bool or gains.
-        padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
+        padded: Shape (N, M), int64: label ids with gain 1, padded with -1.
         filled: Whether every place of ``padded`` is known to hold a label.
-        given: Entries, where it is neither.
+        given: The relevant labels as entries, if ``dense`` and ``padded`` are None.
     """
 
     num_rows: int
@@ -108,26 +111,26 @@ class Targets:
 
     @property
     def kernels(self) -> Kernels:
-        """The form in which the batch is read; the plain one while ``torch.compile`` traces."""
+        """The kernels that read the batch; the plain kernels while ``torch.compile`` traces."""
         return PLAIN if is_compiling() else self.form
 
     @property
     def binary(self) -> bool:
-        """Whether the form tells that every relevant label has gain 1; it does not look at gains."""
+        """Whether every relevant label has gain 1, as far as this is known without reading gains."""
         if self.dense is not None:
             return self.dense.dtype == torch.bool
         return self.given is None or self.given.gains is None
 
     @property
     def widest(self) -> int:
-        """An upper bound of the number of relevant labels of a row, known without looking at them."""
+        """An upper bound of the number of relevant labels of a row, from the shape of the targets or the entries."""
         if self.dense is not None:
             return self.dense.shape[1]
         return self.padded.shape[1] if self.padded is not None else self.entries.width
 
     @property
     def device(self) -> torch.device:
-        """The device the targets live on."""
+        """The device of the targets."""
         for form in (self.dense, self.padded):
             if form is not None:
                 return form.device
@@ -145,13 +148,13 @@ class Targets:
 
     @once
     def padded_with_labels(self) -> Tensor:
-        """Where ``padded`` holds a label, shape (N, M), bool."""
+        """True where ``padded`` holds a label, shape (N, M), bool."""
         assert self.padded is not None
         return self.padded >= 0
 
     @once
     def starts(self) -> Tensor:
-        """Where the entries of each row begin, and where the last end, shape (N + 1,), int64; none may be void."""
+        """The place of the first entry of each row, and T behind them, shape (N + 1,), int64; no entry may be void."""
         return F.pad(self.n_relevant.cumsum(dim=0), (1, 0))
 
     @once
@@ -172,13 +175,13 @@ class Targets:
         return counts if self.row_mask is None else counts * self.row_mask
 
     def keys(self, buckets: LabelBuckets | None) -> Tensor:
-        """Return the row, or row and bucket, of each entry as one number; that behind the last for void ones."""
+        """Return the row, or row and bucket, of each entry as one number: N, or N * G, for a void entry."""
         entries, groups = self.entries, 1 if buckets is None else len(buckets)
         keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
         return torch.where(entries.ids >= 0, keys, self.num_rows * groups)
 
     def without_void(self) -> Targets:
-        """Return the same targets without entries that are no label. It waits for the device."""
+        """Return these targets as entries, without void entries. The program waits for the device."""
         dense, entries = self.dense, self.entries if self.dense is None or self.kernels.reads else None
         if entries is None:
             assert dense is not None
@@ -192,7 +195,7 @@ class Targets:
         return replace(self, dense=None, padded=None, given=replace(entries, width=width), filled=False)
 
     def at_least(self, min_gain: float) -> Targets:
-        """Return the same with only the labels of a gain of at least ``min_gain`` > 0 as relevant."""
+        """Return targets in which only labels with a gain of at least ``min_gain`` > 0 are relevant."""
         if self.binary and min_gain <= 1:
             return self
         if self.dense is not None and not self.binary:
@@ -208,9 +211,9 @@ class Places:
     """The places of ranked lists that hold a relevant label.
 
     Attributes:
-        ids: Shape (N, K), int64, the lists of label ids; K >= 1.
+        ids: Shape (N, K), int64: the lists of label ids; K >= 1.
         hits: Shape (N, K), bool: whether the label at a place is relevant.
-        gains: Shape (N, K), float64, the gain of each hit, any number at other places; None where every gain is 1.
+        gains: Shape (N, K), float64: the gain of each hit, any number at other places; None if every gain is 1.
         most: An upper bound of the number of hits in a row.
     """
 
@@ -221,32 +224,32 @@ class Places:
 
 
 class Kernels:
-    """The steps of a batch; where ``reads`` is false none looks at a value, and no size depends on one."""
+    """The steps of a ranking. If ``reads`` is False, no step reads a value and no size depends on a value."""
 
     reads = False
-    """Whether values may be looked at, and sizes may depend on them."""
+    """Whether steps may read values, and sizes may depend on values."""
 
     def padding(self, keys: Tensor, shape: tuple[int, ...], width: int, order: Tensor | None = None) -> Padding:
-        """Return what puts values side by side, no wider than it must be where values may be read."""
+        """Return a :class:`Padding`, which makes a padded table of values by key."""
         return Padding(keys, shape, width, self.reads, order)
 
-    # what the labels of a row are
+    # the predicted lists
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
-        """Return the ``k`` best labels of each row, of equal scores the lower label first.
+        """Return the ``k`` best labels of each row; of equal scores, the lower label comes first.
 
-        Only chunks of a row that can hold one of its best labels are looked into, until what is left is narrow enough
-        to be sorted in one pass. Each choice is a stable sort, so that ties need no repair. At [1024, 131072] and
-        k = 500 that moves 1.1 GB by 45 launches, sorting everything 23 GB by 6.
+        A row is cut into chunks. Only chunks that can hold one of the best labels are kept, until the rest is narrow
+        enough to be sorted in one pass. Each choice is a stable sort, which keeps the order of ties. At [1024, 131072]
+        and k = 500 this moves 1.1 GB with 45 launches; a sort of whole rows moves 23 GB with 6 launches.
 
         Args:
             scores: Shape (N, L), floating.
             k: At most L.
 
         Returns:
-            Values, best first, of shape (N, min(k + 1, L)): one more than asked for shows whether the cut falls inside
-            a tie. Ids of shape (N, k), int64. Whether the values are known to fall from place to place. Whether those
-            of the ids are known to be neither NaN nor -inf.
+            Four values. The best scores, best first, shape (N, min(k + 1, L)): the score behind the first k shows
+            whether the cut-off falls inside a tie. The ids, shape (N, k), int64. Whether the scores are known to be
+            strictly descending. Whether the scores of the ids are known to be neither NaN nor -inf.
         """
         if not scores.numel() or k == 0:
             return *plain_top_k(scores, k), False, False
@@ -255,12 +258,15 @@ class Kernels:
         parts = [tournament(part, depth) for part in torch.split(scores, height)]
         if len(parts) == 1:
             values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
-        else:  # either way not parts of something wide that would be kept
+        else:  # in both cases a copy, because a view would keep the wide table in memory
             values, ids = map(torch.cat, zip(*parts, strict=True))
         return values, ids[:, :k], False, False
 
     def look_through(self, ids: Tensor) -> ListCheck:
-        """Return the lowest and highest id of lists (N, K), a gap and a repeated id; it waits for a device."""
+        """Return the lowest and highest id of lists (N, K), and the first rows with a gap and with a repeated id.
+
+        The program waits for the device.
+        """
         if not ids.numel():
             return ListCheck(0, -1, None, None)
         lowest, highest, gaps, repeats = zip(*self.over_rows(self._look_through, ids), strict=True)
@@ -268,11 +274,11 @@ class Kernels:
         return ListCheck(min(lowest), max(highest), gap, repeat)
 
     def _look_through(self, ids: Tensor, first: int) -> ListCheck:
-        """Return the same of some of the rows, given the number of the first of them."""
+        """Check a part of the rows, like :meth:`look_through`; ``first`` is the number of its first row."""
         lowest, highest = (int(end) for end in torch.aminmax(ids))
         if ids.shape[1] == 1:
             return ListCheck(lowest, highest, None, None)
-        rows: Any = ids  # what follows is spelled alike in torch and NumPy
+        rows: Any = ids  # the lines below run with torch and with NumPy
         if self.reads:  # NumPy takes a quarter of torch's time, and less for ids of a few bytes
             rows = ids.numpy()
             ordered: Any = rows.astype(np.promote_types(np.int16, np.min_scalar_type(min(lowest, ~highest))))
@@ -287,21 +293,21 @@ class Kernels:
         return ListCheck(lowest, highest, gap, repeat)
 
     def repeated(self, ids: Tensor) -> Tensor:
-        """Return where an id stands that stands before in the same row of ``ids`` (N, K), bool (N, K)."""
+        """Return True for each id that already occurs at an earlier place of its row, for ids (N, K), bool (N, K)."""
         ordered, order = ids.sort(dim=1, stable=True)
         repeated = torch.zeros_like(ids, dtype=torch.bool)
         repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
-        """Return scored candidates (N, C) in order, the best first, of equal scores the lower id.
+        """Return the scores and ids of candidates (N, C), sorted: the best first, of equal scores the lower id first.
 
-        The third value is True if each row is known to have a candidate, and no two equal scores. Candidates that are
-        in order already are returned unchanged.
+        The third value is True if each row is known to have a candidate and no equal scores. Candidates that are in
+        order already are returned unchanged.
         """
-        if self.reads:  # most files and indexes give lists: only the rows that are out of order are sorted
+        if self.reads:  # most files and indexes give sorted lists: only rows that are out of order are sorted
             falling, some = scores[:, :-1] > scores[:, 1:], scores.shape[1] > 0
-            if some and falling.numpy().all() and bool((scores[:, 0] > -torch.inf).all()):  # a hundredth of torch
+            if some and falling.numpy().all() and bool((scores[:, 0] > -torch.inf).all()):  # 100 times as fast as torch
                 return scores, ids, True
             in_order = (falling | (scores[:, 1:] == -torch.inf)).numpy().all(axis=1)
             rows = torch.from_numpy(np.flatnonzero(~in_order))
@@ -315,18 +321,18 @@ class Kernels:
         order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
         return scores.gather(1, order), ids.gather(1, order), False
 
-    # what is relevant
+    # the relevant labels
 
     def form_of_gains(self, targets: Targets) -> Targets:
-        """Return a dense matrix of gains in the form in which its cells are found fastest."""
+        """Return targets of a dense matrix of gains: as entries if values may be read, else as they are."""
         if not self.reads:
             return targets
-        if is_compiling():  # from here on, though the door was not traced: entries will be those of the plain form
+        if is_compiling():  # tracing began after the kernels were chosen: the plain kernels make the entries
             return replace(targets, form=PLAIN)
         return replace(targets, dense=None, given=targets.entries)
 
     def without_void(self, entries: Entries) -> Entries:
-        """Return the entries without void ones, and without gains if all are 1; a device is not read."""
+        """Return the entries without void ones, and without gains if all are 1; on a device, return them unchanged."""
         if not self.reads:
             return entries
         relevant = entries.ids >= 0
@@ -335,9 +341,9 @@ class Kernels:
         return replace(entries, gains=None) if without_gains else entries
 
     def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
-        """Return the cells above 0 of a matrix (N, L) in the rows that count, bool or gains, row by row.
+        """Return the cells above 0 of a matrix (N, L), bool or gains, in the rows that count, as entries.
 
-        On a device an entry for each cell, void where nothing is relevant: no size depends on the data.
+        On a device each cell has an entry, void if the cell is not relevant, because no size may depend on a value.
         """
         num_rows, num_labels = matrix.shape
         relevant = matrix if matrix.dtype == torch.bool else matrix > 0
@@ -365,7 +371,7 @@ class Kernels:
         return torch.from_numpy(np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows)))
 
     def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
-        """Return labels (T,) and how often each is relevant (T,), int64; a label may stand in several places."""
+        """Return labels (T,) and counts (T,), int64. How often a label is relevant is the sum of its counts."""
         dense = targets.dense
         if dense is None or self.reads:
             ids = targets.entries.ids
@@ -375,7 +381,7 @@ class Kernels:
         return whole_numbers(dense.shape[1], dense.device), relevant.sum(dim=0)
 
     def most(self, n: Tensor, widest: int) -> int:
-        """Return the largest of the numbers ``n``, or the bound ``widest`` that is known without looking at them."""
+        """Return the largest of the numbers ``n``; on a device, return the bound ``widest``, which is known unread."""
         if not self.reads:
             return widest
         return int(n.max()) if n.numel() else 0
@@ -384,9 +390,9 @@ class Kernels:
         """Return the number of relevant labels of each row and bucket, shape (N, G), int64.
 
         Args:
-            targets: What is relevant.
+            targets: The relevant labels.
             buckets: G buckets.
-            seen: Takes what was seen on the way, for :meth:`best`: a matrix is then read once.
+            seen: Receives the maxima of the chunks of a matrix, so that :meth:`best` need not read the matrix again.
         """
         chunks = None if self.reads else _columns_of(targets, buckets)
         if chunks is not None and targets.dense is not None:
@@ -410,15 +416,15 @@ class Kernels:
         weights: LabelWeights | None,
         seen: dict[str, Tensor],
     ) -> Tensor:
-        """Return the largest gains of the relevant labels, or the largest of ``weights``, largest first, then zeros.
+        """Return the largest gains of the relevant labels, or their largest weights, in descending order, then zeros.
 
         Args:
-            targets: What is relevant.
-            buckets: G buckets; None for none.
-            k: How many are wanted; more may be returned, for whoever asks next.
+            targets: The relevant labels.
+            buckets: G buckets; None for no buckets.
+            k: The number of gains that are needed; more may be returned, for a later call.
             most: No row, or row and bucket, has more relevant labels.
-            weights: What to sort instead of the gains, by label.
-            seen: What :meth:`count_by_bucket` saw.
+            weights: Weights by label, which replace the gains; None for gains.
+            seen: The maxima that :meth:`count_by_bucket` found.
 
         Returns:
             Shape (N, W) or (N, G, W), float64.
@@ -439,13 +445,13 @@ class Kernels:
     def _best_of_entries(
         self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
     ) -> Tensor:
-        """Sort all values, then by row and bucket, or side by side where that takes no more memory."""
+        """Find the largest values of entries: sort a padded table if it takes no more memory, else a flat vector."""
         entries = targets.entries
         if self.reads and buckets is None and len(entries.ids) and targets.num_rows * most <= PADDED * len(entries.ids):
             values = entries.gains if weights is None else looked_up(weights.on(entries.ids.device), entries.ids)
-            assert values is not None  # gains of 1 need no order
+            assert values is not None  # ``best`` has handled gains that are all 1
             table = self.padding(entries.rows, (targets.num_rows,), most).place(values, 0.0)
-            # a quarter of the time of torch's sort; a column in one piece, as formulas read them
+            # NumPy takes a quarter of the time of torch's sort; columns are contiguous, as formulas read columns
             return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)].copy(order="F"))
         keys = targets.keys(buckets)
         if weights is not None:
@@ -458,14 +464,14 @@ class Kernels:
         shape = (targets.num_rows,) if buckets is None else (targets.num_rows, len(buckets))
         return self.padding(keys, shape, min(max(k, DEEP), most), order).place(value, 0.0)
 
-    # where it stands
+    # the ranks of the relevant labels in a list
 
     def deepest(self, k: int, depth: int) -> int:
-        """Return how deep a list of ``depth`` is looked into for cut-offs up to ``k``: few depths, to share them."""
+        """Return the depth to which a list of ``depth`` is searched for cut-offs up to ``k``; many ``k`` share one."""
         return max(1, depth) if self.reads else min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
-        """Look lists (N, K) up among what is relevant; what is found is for the other methods to read."""
+        """Look the ids of lists (N, K) up among the relevant labels. Only other kernel methods read the result."""
         ids = ids if ids.shape[1] else ids.new_full((len(ids), 1), -1)
         hits, gains = _looked_up(targets, ids)
         return Places(ids, hits, gains, min(targets.widest, ids.shape[1]))
@@ -478,22 +484,23 @@ class Kernels:
         return _side_by_side(found, ranks, lambda values, _: values[:, :deepest])
 
     def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the bucket of each place of lists (N, D), its rank within it, and the length of each (N, G), int64.
+        """Return the bucket of each place of lists (N, D), its rank in the bucket, and list lengths by bucket (N, G).
 
-        A counter of each bucket at each place. What stands behind the end of a list has ranks of its own.
+        The lists are cut into buckets by counters: one for each bucket at each place. Places behind the end of a list
+        have the bucket G, with ranks of its own. All numbers are int64.
         """
         bucket = buckets.of(ids if ids.shape[1] else ids.new_full((len(ids), 1), -1))
         counter = torch.int16 if bucket.shape[1] < 2**15 else torch.int32
-        inside = bucket.unsqueeze(2) == whole_numbers(len(buckets) + 1, ids.device)  # the last is the end of a list
+        inside = bucket.unsqueeze(2) == whole_numbers(len(buckets) + 1, ids.device)  # bucket G: behind the list
         counts = inside.cumsum(dim=1, dtype=counter)
         ranks = counts.gather(2, bucket.unsqueeze(2)).squeeze(2)
         return bucket, ranks.to(torch.int64), counts[:, -1, : len(buckets)].to(torch.int64)
 
     def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        """Return the hits by their rank among the labels of their bucket, and how many labels the lists have of each.
+        """Return the hits with their ranks among the listed labels of their bucket, and the list length by bucket.
 
         Args:
-            found: What :meth:`look_up` returned.
+            found: The result of :meth:`look_up`.
             ids: Shape (N, D), int64: the lists, which may be cut.
             buckets: G buckets.
             deepest: No greater rank is read.
@@ -505,13 +512,13 @@ class Kernels:
         return _table_of_hits(found, bucket, ranks, len(buckets), deepest), length
 
     def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
-        """Return the hits of each row and bucket by their rank in the whole list, shape (N, G, W)."""
+        """Return the hits of each row and bucket, with their ranks in the whole list, shape (N, G, W)."""
         bucket = buckets.of(found.ids[:, :deepest])
         ranks = whole_numbers(deepest, bucket.device, first=1).expand(bucket.shape)
         return _table_of_hits(found, bucket, ranks, len(buckets), deepest)
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
-        """Return hits (N, W) of whole rows as hits of each row and bucket (N, G, W), with the ranks that they have."""
+        """Split the hits of rows (N, W) into hits of each row and bucket (N, G, W); their ranks do not change."""
         num_rows, width = hits.ranks.shape
         rows = torch.arange(num_rows, device=hits.ranks.device).repeat_interleave(width, output_size=num_rows * width)
         ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
@@ -525,14 +532,14 @@ class Kernels:
         return padding.hits(ranks, entries.ids, entries.gains)
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:
-        """Return the rows with a hit, shape (R,), int64; None if they are more than half, or on a device."""
+        """Return the rows with a hit, shape (R,), int64; None on a device, or if more than half of the rows have it."""
         if not self.reads:
             return None
         found = hits.ranks[..., 0].numpy() < NOT_RANKED
         rows = np.flatnonzero(found if found.ndim == 1 else found.any(axis=1))
         return torch.from_numpy(rows) if 2 * len(rows) <= len(found) else None
 
-    # what stands above it
+    # counts of higher scores
 
     def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:
         """Return the rank of each relevant label among all labels of its row, from 1, ties to the lower id.
@@ -557,7 +564,10 @@ class Kernels:
         return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
-        """Return the relevant label of each row that scores most, the lowest of equals, or all relevant labels."""
+        """Return the relevant label with the highest score of each row, of equal scores the lowest label.
+
+        If entries are faster (on the CPU, or without a dense target), return all relevant labels instead.
+        """
         dense = targets.dense
         if dense is None or self.reads:
             return targets.entries
@@ -571,18 +581,18 @@ class Kernels:
         return Entries(whole_numbers(len(ids), ids.device), ids, None, 1)
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-        """Count the scores of a row that are more than a given one, the same, and the same with a lower label.
+        """Count, for given labels, the scores of the row that are higher, equal, and equal with a lower label.
 
-        The number of given scores of a row is looked at: it waits for a device.
+        The program waits for the device, because it reads the number of given labels of a row.
 
         Args:
             scores: Shape (N, C): the scores of some labels.
-            rows: Shape (T,), int64, ascending: the row of each given score.
-            own: Shape (T,): the given scores, of the type of ``scores``.
-            labels: Shape (T,), int64: the labels that they belong to, counted from the first column; any number.
+            rows: Shape (T,), int64, ascending: the row of each given label.
+            own: Shape (T,): the scores of the given labels, of the type of ``scores``.
+            labels: Shape (T,), int64: the given labels as columns of ``scores``; they may be negative, or C or more.
 
         Returns:
-            Shape (3, T), int64; a label that is itself one of the columns counts among the same.
+            The three counts, shape (3, T), int64. A given label that is one of the columns counts as equal to itself.
         """
         padding = self.padding(rows, (len(scores),), int(torch.bincount(rows, minlength=1).max()))
         limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
@@ -593,18 +603,18 @@ class Kernels:
         return counts[:, padding.filled]
 
     TERMS = 2**22
-    """Scores whose exponentials are added up together, in few large steps: 32 MB."""
+    """This many exponentials of scores are added up at a time: 32 MB. Large steps are few."""
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
-        """Add terms (N, C) of at most 1 up as whole numbers, which is exact.
+        """Add up terms (N, C) from 0 to 1 exactly, as whole numbers of their binary digits.
 
-        In few and slower steps, whose number is what costs on a device. Dividing by a power of two, cutting off behind
-        the point and the remainder are exact: the bits are those of the CPU.
+        On a device the number of steps costs most, so the steps are few, though slower. Division by a power of two,
+        rounding down and the remainder are exact, so the bits equal the bits of the CPU.
 
         Args:
             terms: Floating; they are overwritten.
-            bits: How many digits behind the point the first whole number has; the second has the next ones.
-            added: Takes the sums of both, shape (2, N).
+            bits: The first whole number holds this many digits behind the point, the second the next ``bits`` digits.
+            added: Receives the two sums of each row, shape (2, N).
         """
         unit = 2.0**-bits
         torch.sum(torch.div(terms, unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
@@ -612,26 +622,31 @@ class Kernels:
         torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
 
     LIMBS = 5 * 2**20
-    """Limbs that are made at once: 40 MB, in few large steps."""
+    """This many limbs are made at a time: 40 MB. Large steps are few."""
 
     def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
-        """Return sums over an axis as limbs of whole numbers, and how many values are too large; None: by steps."""
+        """Return the sums of ``native.add_up``; None if no native code adds these values."""
         return None
 
     def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
-        """Return what ``work`` returns for parts of the rows of a matrix and the number of their first row."""
+        """Call ``work`` on parts of the rows of a matrix and the number of their first row; return the results."""
         return over_threads(work, matrix) if self.reads else [work(matrix, 0)]
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
-        """Return how many scores (N, L) of each row are above a number or one per label (L,), shape (N,), int64."""
+        """Return the number of scores (N, L) of each row above a limit, shape (N,), int64.
+
+        The limit is one number, or one per label (L,).
+        """
         height = max(1, (BLOCK_SCORES if self.reads else _matrices.FLAGGED) // max(1, scores.shape[1]))
         return torch.cat([self.count_true(above(part, limit)) for part in torch.split(scores, height)])
 
     def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield the cells of scores (N, L) that are above each limit, a number or one per label (L,).
+        """Yield the cells of scores (N, L) above each limit, some rows at a time.
+
+        A limit is a number, or one number per label (L,).
 
         Yields:
-            The place of the limit, rows (S,) and labels (S,), int64, a few rows at a time; label -1 is void.
+            The index of the limit, rows (S,) and labels (S,), int64; an entry with label -1 is void.
         """
         height = max(1, BLOCK_SCORES // max(1, scores.shape[1])) * (num_threads() if self.reads else 1)
 
@@ -645,9 +660,9 @@ class Kernels:
 
 
 def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks | None:
-    """Return the columns of a dense matrix by bucket; None of any other form.
+    """Return the columns of a dense target by bucket; None for other targets, and while ``torch.compile`` traces.
 
-    While ``torch.compile`` traces there are none: it cannot take tables along that are kept outside.
+    ``torch.compile`` cannot use tables that are kept outside of the graph.
     """
     dense = targets.dense
     if dense is None or not dense.numel() or is_compiling():
@@ -656,12 +671,12 @@ def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks 
 
 
 def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:
-    """Write a hit of rank r to column r of its row and bucket, and sort the columns: hits come to stand side by side.
+    """Return the hits of each row and bucket: write a hit of rank r to column r, then sort the columns.
 
     Args:
         found: The hits among the places of lists.
         bucket: Shape (N, D): the bucket of each place.
-        ranks: Shape (N, D): its rank.
+        ranks: Shape (N, D): the rank of each place.
         num_buckets: G.
         deepest: No greater rank is read.
     """
@@ -669,7 +684,7 @@ def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: in
     of_row = num_buckets * deepest
     first = torch.arange(0, num_rows * of_row, of_row, device=ranks.device)
     cells = (ranks + first[:, None]).add_(bucket, alpha=deepest)
-    cells = cells.mul_(found.hits[:, :num_places] & (ranks <= deepest)).view(-1)  # cell 0 for what is no hit
+    cells = cells.mul_(found.hits[:, :num_places] & (ranks <= deepest)).view(-1)  # places without a hit write to cell 0
 
     def table(values: Tensor, fill: float) -> Tensor:
         whole = values.new_full((1 + num_rows * of_row,), fill)
@@ -680,12 +695,12 @@ def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: in
 
 
 def _side_by_side(found: Places, ranks: Tensor, table: Callable[[Tensor, float], Tensor]) -> Hits:
-    """Return hits by rank, in as many columns as a row may have hits.
+    """Return hits sorted by rank, in as many columns as a row may have hits.
 
     Args:
         found: The hits among the places of lists.
         ranks: Shape (..., D), int64, in any order, ``NOT_RANKED`` where there is no hit.
-        table: Returns values of the places in the same order.
+        table: A function of values (N, K) of the places and a fill value; returns them in the order of ``ranks``.
     """
     ranks, order = ranks.sort(dim=-1)
     most = found.most + found.most % 2  # an even number of terms adds up in fewer steps
@@ -697,7 +712,7 @@ def _side_by_side(found: Places, ranks: Tensor, table: Callable[[Tensor, float],
 
 
 def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return which places of lists (N, K) are hits, and their gains."""
+    """Return a mask of the places of lists (N, K) that are hits, and their gains; None if every gain is 1."""
     if targets.dense is not None:
         if not targets.dense.shape[1]:
             return torch.zeros_like(ids, dtype=torch.bool), None
@@ -706,17 +721,17 @@ def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
         return hits, None if targets.binary else listed.to(real_dtype(ids.device))
     wanted = targets.padded
     if wanted is not None and wanted.numel() * ids.shape[1] <= COMPARED:
-        # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
+        # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
         wanted = torch.where(targets.padded_with_labels, wanted, constant(-2, wanted.device))
         return (ids.unsqueeze(1) == wanted.unsqueeze(2)).any(dim=1), None
     return _searched(targets.entries, ids)
 
 
 def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Search the places of lists (N, K) among the sorted entries."""
+    """Return a mask of hits, and their gains, like :func:`_looked_up`, by a binary search in the sorted entries."""
     if not len(entries.ids):
         return torch.zeros_like(ids, dtype=torch.bool), None
-    # any id is a place among the sorted targets, so that (row, place) fits into 64 bits where (row, id) might not
+    # each id is replaced by its place among the sorted ids: (row, place) fits into 64 bits, (row, id) might not
     known = entries.ids.sort().values
     place = torch.searchsorted(known, entries.ids)
     void = torch.iinfo(torch.int64).max

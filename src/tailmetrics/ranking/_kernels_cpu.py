@@ -26,7 +26,7 @@ COMPARED = 2**22
 
 
 LOOKED_UP = 2**19
-"""This many places of lists are compared with the relevant labels at a time. What is compared takes 1 MB of cache."""
+"""This many places of lists are compared with the relevant labels at a time. They take 1 MB of cache."""
 
 COMPARED_EACH = 16
 """Up to this many relevant labels of a row, each is compared with the whole list. More are found by a search."""
@@ -45,7 +45,7 @@ SMALL = 2**17
 """Up to this many scores ``torch.topk`` is faster than a dozen calls of NumPy. It is used if no scores are equal."""
 
 MANY = 512
-"""Up to this many labels of a row that are counted above, one pass over the row for each is faster than sorting it."""
+"""Up to this many given labels in a row, higher scores are counted by one pass for each label, otherwise by sorting."""
 
 
 class CpuKernels(Kernels):
@@ -71,7 +71,7 @@ class CpuKernels(Kernels):
             values, ids = map(torch.cat, zip(*chain.from_iterable(parts), strict=True))
             of_values = values.numpy()
             distinct = bool((of_values[:, :-1] > of_values[:, 1:]).all())
-        # what falls to one more value is neither NaN nor -inf
+        # strictly descending scores with one more score behind them are neither NaN nor -inf
         numbers = (distinct and k < depth) or bool(
             (of_values[:, k - 1] > -np.inf).all() and of_values[:, 0].max() <= np.inf
         )
@@ -94,7 +94,7 @@ class CpuKernels(Kernels):
                         hits[block] |= ends == label[:, None]
                 rows, columns = np.divmod(np.flatnonzero(hits), width)
                 labels = listed[rows, columns]
-                found = (labels[:, None] == own[rows]).any(axis=1)  # not only in their last 16 bits
+                found = (labels[:, None] == own[rows]).any(axis=1)  # all bits are equal, not only the last 16
                 return first + rows[found], columns[found], labels[found]
 
             rows, columns, labels = map(np.concatenate, zip(*over_threads(compared, ids), strict=True))
@@ -253,9 +253,9 @@ CPU = NativeKernels() if native.available() else CpuKernels()
 
 
 def kernels_for(device: torch.device) -> Kernels:
-    """Return the form in which a batch is read. It is asked for once for each batch.
+    """Return the kernels that read a batch. They are chosen once for each batch.
 
-    The forms of the CPU look at values, which costs nothing there. The plain form never does: on a device the program
-    would have to wait, and while ``torch.compile`` traces the graph would break.
+    The CPU kernels read values, which costs nothing on the CPU. The plain kernels never read a value: on a device the
+    program would have to wait, and while ``torch.compile`` traces, the graph would break.
     """
     return CPU if device.type == "cpu" and not FORCED[0] and not is_compiling() else PLAIN

@@ -1,4 +1,4 @@
-"""Whole matrices on a device, where no size may depend on a value: the order of scores, relevant labels by bucket."""
+"""Steps on whole matrices on a device, where no size may depend on a value: rank scores, count labels by bucket."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Entries, LabelWeights
 
-# the order of scores, by comparing and sorting whole rows
+# the order of scores: compare and sort whole rows
 
 SORTED = 2**12
-"""Width up to which a device sorts a row in one pass; a wider one takes a pass for each byte of a score and more."""
+"""A device sorts a row of up to this width in one pass. A wider row takes a pass for each byte of a score, and more."""
 
 FLAGGED = 2**26
-"""Scores that are compared together; a device flags each of them in a byte: 64 MB."""
+"""This many scores are compared at a time. On a device the flag of each score takes a byte: 64 MB."""
 
 SORTED_TOGETHER = 2**23
-"""Scores that are copied or sorted together: 32 MB, sorted a quarter of a gigabyte."""
+"""This many scores are copied or sorted at a time. A copy takes 32 MB, a sort a quarter of a gigabyte."""
 
 
 def counts_one_by_one(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the counts of :meth:`Kernels.counts_above` for ``own`` and ``labels`` (N, W), shape (3, N, W)."""
+    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W): one pass over the scores for each column.
+
+    ``own`` and ``labels`` are tables (N, W).
+    """
     columns, counts = torch.arange(scores.shape[1], device=scores.device), []
     for limit, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
         equal = scores == limit
@@ -37,7 +40,7 @@ def counts_one_by_one(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
 
 
 def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the same where rows have so many that sorting costs less."""
+    """Return the counts of :func:`counts_one_by_one` by sorting the scores, which is faster for large W."""
     width = scores.shape[1]
     wide = torch.promote_types(scores.dtype, torch.float32)
     ordered, order = scores.to(wide).sort(dim=1, stable=True, descending=True)
@@ -50,14 +53,14 @@ def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
 
 
 def above(scores: Tensor, limit: float | Tensor) -> Tensor:
-    """Return whether scores (N, L) are above a number or one per label (L,); decisions are taken as they are."""
+    """Return a mask of the scores (N, L) above a limit, one number or one per label (L,); decisions are the mask."""
     if scores.dtype == torch.bool:
         return scores
     return scores > (limit.to(scores.device, scores.dtype) if isinstance(limit, Tensor) else limit)
 
 
 def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best labels per row by sorting everything: the definition, on any device.
+    """Return the ``k`` + 1 best values and the ``k`` best labels of each row, by sorting whole rows.
 
     A stable descending sort keeps equal scores in the order of their ids. See :meth:`Kernels.top_k`.
     """
@@ -66,7 +69,7 @@ def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best values and their places, both (N, k), as part of something wider."""
+    """Return the ``k`` best values and their places in the row, both (N, k); they may be views of wider tables."""
     num_rows, width = scores.shape
     chunk = _narrowing(width, k, SORTED)
     if chunk < 2:
@@ -74,7 +77,7 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return values[:, :k], places[:, :k]
     whole = width - width % chunk
     chunks = scores[:, :whole].view(num_rows, -1, chunk)
-    best = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # places among them in the order of labels
+    best = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # the k best chunks, in the order of their labels
     found = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
     found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
     values, place = tournament(found, k)
@@ -87,10 +90,11 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 @cache
 def _narrowing(width: int, k: int, at_once: int) -> int:
-    """Return the size of chunks that leaves about as many chunks as labels within the chosen ones; 1 for no chunks.
+    """Return the size of the chunks of a row; 1 if the row is sorted without chunks.
 
-    Fewer chunks than can be sorted ``at_once``; and so many that choosing ``k`` leaves at least three out of four.
-    Where a size up to twice as large or small leaves no rest of the row, the one next to it: a rest takes five calls.
+    With the best size, the number of chunks about equals the number of labels in the ``k`` chosen chunks. There are at
+    most ``at_once`` chunks, and at least 4 * k. A size up to twice as large or half as large is preferred if it divides
+    the width, because the rest of a row takes five more calls.
     """
     if width <= at_once:
         return 1
@@ -101,15 +105,15 @@ def _narrowing(width: int, k: int, at_once: int) -> int:
 
 
 CHUNK_OF_BARS = 64
-"""Labels that share a bar: the bars are then neglected beside the scores."""
+"""This many labels share a bar. The bars then take little memory beside the scores."""
 
 
 def ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
-    """Rank a few targets without looking at a value: each is behind the labels that score above its bar.
+    """Return the ranks of a few relevant labels without reading a value, by counting the labels above a bar, (T,).
 
-    The bar is its own score or, for the labels of chunks to the left, where an equal score ranks better, the next lower
-    number. Equal scores to the left in its own chunk are counted apart. One target in each row of [1024, 131072] moves
-    0.8 GB by 20 launches, and 26 GB by sorting.
+    The bar is the score of the relevant label. For chunks with lower labels, where an equal score ranks better, the bar
+    is the next lower number. Equal scores of lower labels in the same chunk are counted separately. One relevant label
+    in each row of [1024, 131072] moves 0.8 GB with 20 launches; a sort moves 26 GB.
     """
     num_rows, num_labels = scores.shape
     rows, labels = entries.rows, entries.ids.clamp(min=0)
@@ -129,8 +133,8 @@ def ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
 
 
 def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
-    """Count the labels of each row [N, L] above the bar of a target with score ``own`` [N] in ``chunk`` [N]."""
-    real = torch.promote_types(scores.dtype, torch.float32)  # older versions know no next number of a half type
+    """Count the labels of each row (N, L) above the bars of a relevant label in ``chunk`` (N,) with score ``own``."""
+    real = torch.promote_types(scores.dtype, torch.float32)  # older torch has no nextafter for 16-bit types
     own = own.to(real)
     lower = own.nextafter(torch.full_like(own, -torch.inf))
     num_chunks = scores.shape[1] // CHUNK_OF_BARS
@@ -140,14 +144,14 @@ def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
     height = max(1, FLAGGED // scores.shape[1])
     chunks = inside.reshape(len(own), num_chunks, CHUNK_OF_BARS)
     parts = (torch.split(part, height) for part in (chunks, bars.unsqueeze(2)))
-    # a sum of bytes as bytes, which those of a chunk fit in: any other type would be copied to, eight bytes for a flag
+    # flags are added up in bytes, which hold the sum of a chunk; for a wider type, torch would first copy every flag
     flags = ((part > bar).view(torch.uint8) for part, bar in zip(*parts, strict=True))
     above = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
     return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
 
 
 def ranks_of_all(scores: Tensor) -> Tensor:
-    """Return the rank of every label of every row, shape (N, L), int32, a few rows at a time."""
+    """Return the rank of each label in its row, shape (N, L), int32; a few rows are sorted at a time."""
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
     places = torch.arange(1, scores.shape[1] + 1, dtype=torch.int32, device=scores.device)
     height = max(1, SORTED_TOGETHER // scores.shape[1])
@@ -157,27 +161,27 @@ def ranks_of_all(scores: Tensor) -> Tensor:
     return ranks
 
 
-# relevant labels of a dense matrix, by bucket: counted and chosen without an entry for each cell
+# relevant labels of a dense matrix by bucket: count them and find the best without an entry for each cell
 
 CHUNK = 64
-"""Columns of one bucket that are looked at together; their flags add up in a byte."""
+"""A chunk has this many columns of one bucket. The sum of their flags fits in a byte."""
 
 COPIED = 3 * 2**26
-"""Bytes of a matrix that are put in the order of the buckets together: 200 MB."""
+"""This many bytes of a matrix are put in the order of the buckets at a time: 200 MB."""
 
 CHOSEN = 2**23
-"""Cells of chosen chunks that are sorted together: 200 MB with what sorting takes."""
+"""This many cells of chosen chunks are sorted at a time: 200 MB with the memory of the sort."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnChunks:
-    """The columns of a matrix (N, L) in C chunks, each of one bucket, and behind them a chunk without a column.
+    """The columns of a matrix (N, L) in C chunks of one bucket each, and behind them a chunk without columns.
 
     Attributes:
-        columns: Shape (C + 1, CHUNK), int64: columns by bucket; 0 where the last chunk of a bucket is filled up.
-        filled: Shape (C + 1, CHUNK), bool: where it is.
+        columns: Shape (C + 1, CHUNK), int64: columns by bucket; 0 as padding behind the last column of a bucket.
+        filled: Shape (C + 1, CHUNK), bool: True for padding.
         bucket: Shape (C,), int64, ascending: the bucket of each chunk.
-        sizes: How many labels each of G buckets holds.
+        sizes: The number of labels of each of G buckets.
     """
 
     columns: Tensor
@@ -187,7 +191,7 @@ class ColumnChunks:
 
     @classmethod
     def of(cls, buckets: LabelBuckets | None, num_labels: int, device: torch.device) -> ColumnChunks:
-        """Return the chunks, made once for each device; without buckets those of one bucket of all labels."""
+        """Return the chunks, made once for each device. If ``buckets`` is None, one bucket holds all labels."""
         if buckets is None:
             return _one_bucket(num_labels, device)
         kept = buckets.kept(("chunks", device), lambda: _chunks(buckets.assignment, buckets.sizes, device))
@@ -195,16 +199,16 @@ class ColumnChunks:
         return kept
 
     def look_over(self, matrix: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
-        """Read a matrix (N, L) once.
+        """Count the cells above 0 of a matrix (N, L) by bucket, and find the maximum of each chunk, in one reading.
 
         Args:
             matrix: Bool or gains.
-            weights: What cells above 0 are worth, by column, instead of what they hold.
-            maxima: Whether the largest cells are asked for.
+            weights: Weights by label, which replace the values of the cells above 0; None keeps the values.
+            maxima: Whether to find the maxima.
 
         Returns:
             The number of cells above 0 of each row and bucket, shape (N, G), int64; and the largest cell of each chunk,
-            shape (N, C), if asked for.
+            shape (N, C), None if ``maxima`` is False.
         """
         size = matrix.element_size() if weights is None else weights.on(matrix.device).element_size()
         height = max(1, COPIED // max(1, self.columns.numel() * size))
@@ -218,24 +222,24 @@ class ColumnChunks:
         cells = part.index_select(1, columns.view(-1)).view(len(part), *columns.shape)
         cells.masked_fill_(self.filled[:-1], 0)
         flags = cells if cells.dtype == torch.bool else cells > 0
-        # a sum of bytes as bytes: as any other type each flag would be copied to eight bytes first
+        # flags are added up in bytes; for a wider type, torch would first copy each flag to eight bytes
         counts = flags.view(torch.uint8).sum(dim=2, dtype=torch.uint8)
         if not maxima:
             return counts, None
         return counts, (cells if weights is None else flags * weights.on(part.device)[columns]).amax(dim=2)
 
     def best(self, matrix: Tensor, maxima: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
-        """Return the ``k`` largest cells of each row and bucket, or weights of cells above 0, largest first, then 0.
+        """Return the ``k`` largest cells of each row and bucket, or weights of cells above 0, descending, then 0.
 
-        The largest cells of a bucket lie in the ``k`` of its chunks with the largest maxima, so that only those are
-        looked at. Equal cells make no difference, as only their values are asked for.
+        Only the ``k`` chunks of a bucket with the largest maxima are read, because they contain its ``k`` largest
+        values. Ties do not matter, because only values are returned, not labels.
 
         Returns:
             Shape (N, G, k), float64.
         """
         order = maxima.argsort(dim=1, descending=True, stable=True)
-        order = order.gather(1, self.bucket[order].argsort(dim=1, stable=True))  # by bucket, the largest in front
-        order = F.pad(order, (0, 1), value=len(self.bucket))  # the chunk without a column
+        order = order.gather(1, self.bucket[order].argsort(dim=1, stable=True))  # by bucket, the largest maximum first
+        order = F.pad(order, (0, 1), value=len(self.bucket))  # the chunk without columns
         places = chosen_chunks(self.sizes, k, matrix.device)
         chunks = order.index_select(1, places.view(-1))
         height = max(1, CHOSEN // (places.numel() * CHUNK))
@@ -244,7 +248,7 @@ class ColumnChunks:
         return best[0] if len(best) == 1 else torch.cat(best)
 
     def _best_of(self, part: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
-        """Return the best cells of rows (R, L) in the chosen chunks (R, G * k)."""
+        """Return the ``k`` largest cells of rows (R, L) in the chosen chunks (R, G * k), shape (R, G, k)."""
         columns = self.columns[chunks].flatten(1)
         cells = part.gather(1, columns)
         cells = cells if weights is None else (cells > 0) * weights.on(part.device)[columns]
@@ -253,7 +257,7 @@ class ColumnChunks:
 
 
 def _num_chunks(sizes: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Return how many chunks each bucket has, and which is the first."""
+    """Return the number of chunks of each bucket, and the index of its first chunk."""
     number = [-(-size // CHUNK) for size in sizes]
     return number, [sum(number[:bucket]) for bucket in range(len(sizes))]
 
@@ -261,7 +265,7 @@ def _num_chunks(sizes: tuple[int, ...]) -> tuple[list[int], list[int]]:
 def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) -> ColumnChunks:
     number, first = _num_chunks(sizes)
     order = assignment.argsort(stable=True)
-    # a label stands behind those of its bucket, and they behind the places that are filled up in buckets before
+    # ``empty``: how much padding lies in front of the labels of each bucket
     empty = [CHUNK * start - sum(sizes[:bucket]) for bucket, start in enumerate(first)]
     place = torch.arange(len(order)) + torch.tensor(empty)[assignment[order]]
     columns = torch.full(((sum(number) + 1) * CHUNK,), -1).scatter_(0, place, order).view(-1, CHUNK)
@@ -276,7 +280,7 @@ def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
 
 @made_once
 def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
-    """Return the places of the first ``k`` chunks of each bucket, that behind all where it has fewer, shape (G, k)."""
+    """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k); C, the empty chunk, as padding."""
     number, first = _num_chunks(sizes)
     void = sum(number)
     places = [

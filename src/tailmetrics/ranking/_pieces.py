@@ -1,4 +1,4 @@
-"""What metrics read of the scores of all labels, whole or in pieces: exact ranks, counts of equals, log-normalisers."""
+"""Values that need the scores of all labels, whole or in pieces: exact ranks, counts of ties, log-normalisers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 def counts_by_bucket(
     scores: Tensor, first: int, rows: Tensor, own: Tensor, ids: Tensor, buckets: LabelBuckets
 ) -> Tensor:
-    """Count the labels of the same bucket that score more than a given score, and the same.
+    """Count the labels in the bucket of a given label that have a higher score than the label, or an equal score.
 
     Args:
         scores: Shape (N, C): the scores of the labels from ``first`` on.
-        first: The first label.
-        rows: Shape (T,), int64, ascending: the row of each given score.
-        own: Shape (T,): the given scores.
-        ids: Shape (T,), int64: the labels that they belong to, wherever those are.
+        first: The label of the first column.
+        rows: Shape (T,), int64, ascending: the row of each given label.
+        own: Shape (T,): the scores of the given labels.
+        ids: Shape (T,), int64: the given labels, in these columns or not.
         buckets: G buckets.
 
     Returns:
-        Shape (2, T), int64.
+        The number of higher scores and the number of equal scores, shape (2, T), int64.
     """
     counts, kernels = torch.zeros(2, len(ids), dtype=torch.int64, device=ids.device), kernels_for(ids.device)
     bucket = buckets.of(ids)
@@ -42,7 +42,7 @@ def counts_by_bucket(
 
 @dataclass(eq=False)
 class ScoresInPieces:
-    """What metrics without a cut-off read if the scores of the labels come in pieces.
+    """The scores of a batch whose labels come in pieces, for metrics without a cut-off.
 
     Attributes:
         entries: The T relevant labels, sorted by row; no padding.
@@ -51,7 +51,7 @@ class ScoresInPieces:
         count: Reads all pieces and returns a pair. The first part, shape (3, T), holds for each relevant label the
             number of labels with a higher score, with the same score, and with the same score and a lower id. The
             second part holds the largest score of each row, and log Σ exp(score - largest), shape (N,) each.
-        pieces: Reads the pieces again and yields the first label and the scores (N, C) of each.
+        pieces: Reads the pieces again and yields the first label and the scores (N, C) of each piece.
     """
 
     entries: Entries
@@ -77,7 +77,7 @@ class ScoresInPieces:
         return entries.rows * self.num_labels + entries.ids
 
     def _of(self, entries: Entries, values: Tensor) -> Tensor:
-        """Return values (..., T) of some of the relevant labels, or of all of them in another order."""
+        """Select from ``values`` (..., T), one for each relevant label, the values of ``entries``, in their order."""
         if entries is self.entries or not len(entries.ids):
             return values[..., : len(entries.ids)]
         keys, order = self._places
@@ -88,7 +88,7 @@ class ScoresInPieces:
         return self._of(entries, self.own)
 
     def counts_of(self, entries: Entries, buckets: LabelBuckets | None = None) -> Tensor:
-        """Return how many labels score more, the same, and the same with a lower id, shape (3, T).
+        """Return the number of labels with a higher score, an equal score, an equal score and a lower id, shape (3, T).
 
         With buckets, only labels of the same bucket are counted, and the third count is left out: shape (2, T).
         """
@@ -104,13 +104,15 @@ class ScoresInPieces:
 def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
 
-    Their sum is the log-normaliser, log Σ exp(score). Apart they keep the digits of the second where scores are huge.
+    Their sum is the log-normaliser, log Σ exp(score). They are not added, because a huge largest score would absorb the
+    digits of the logarithm.
 
     Args:
-        scores: Shape (N, L), floating; L >= 1.
+        scores: Shape (N, L), floating.
 
     Returns:
-        Two of shape (N,), float64 (float32 where the device has none); the second is -inf for a row of -inf.
+        Two tensors of shape (N,), float64 (float32 if the device has no float64). The second is -inf for a row of -inf.
+        Without labels they are 0 and -inf.
     """
     num_rows, num_labels = scores.shape
     if not num_labels:
@@ -122,7 +124,7 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def shift_of(largest: Tensor) -> Tensor:
-    """Return the largest scores of rows as what is subtracted from all of them: a finite number also for -inf."""
+    """Return the number that is subtracted from the scores of each row: its largest score, or a finite one for -inf."""
     real = real_dtype(largest.device)
     return largest.to(real).clamp(min=torch.finfo(real).min)
 
@@ -131,17 +133,19 @@ def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> t
     """Return the largest scores, and Σ exp(score - largest) over the columns as two whole numbers for each row.
 
     Args:
-        scores: Shape (N, C), floating: all labels or some of them.
-        largest: Shape (N,): the largest score of the whole row, from :func:`shift_of`; None where ``scores`` are whole.
-        num_labels: L, of the whole row.
+        scores: Shape (N, C), floating: the scores of all labels or of some labels.
+        largest: Shape (N,): the largest score of the whole row, from :func:`shift_of`; None if ``scores`` hold all
+            labels.
+        num_labels: L, the number of labels of the whole row.
 
     Returns:
-        ``largest``, and shape (2, N): what each term has above its ``_bits`` digits behind the point, and the same of
-        the next digits. Sums of several pieces add up without a loss.
+        ``largest``, and two sums of whole numbers for each row, shape (2, N). With b = ``_bits(L)``, the first adds up
+        the first b binary digits of the terms behind the point, the second their next b digits. The sums of several
+        pieces are exact.
     """
     bits, real, kernels = _bits(num_labels), real_dtype(scores.device), kernels_for(scores.device)
     largest = shift_of(scores.amax(dim=1)) if largest is None else largest
-    # as whole numbers where float32 has too few digits for them
+    # int64 if the device has no float64, because float32 has too few digits for the sums
     kind = real if real == torch.float64 else torch.int64
     sums = torch.empty(2, len(scores), dtype=kind, device=scores.device)
     height = max(1, kernels.TERMS // max(1, scores.shape[1]))
@@ -152,13 +156,13 @@ def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> t
 
 
 def log_of(sums: Tensor, num_labels: int) -> Tensor:
-    """Return the log of the sum that :func:`terms_added_up` returned, shape (N,)."""
+    """Return the natural log of the sum whose two parts :func:`terms_added_up` returned, shape (N,)."""
     bits, real = _bits(num_labels), real_dtype(sums.device)
-    one: int = 2**bits  # the term of the largest score, taken out so that what is small beside it keeps its digits
+    one: int = 2**bits  # the term of the largest score; without it, the small terms keep their digits (log1p)
     others = (sums[0] - one).to(real) * 2.0**-bits + sums[1].to(real) * 2.0 ** (-2 * bits)
     return others.log1p()
 
 
 def _bits(num_labels: int) -> int:
-    """Return how many digits behind the point L terms of at most 1 may have so that their sum is exact in float64."""
+    """Return the number of binary digits behind the point with which the sum of L terms <= 1 is exact in float64."""
     return 53 - max(0, num_labels - 1).bit_length()

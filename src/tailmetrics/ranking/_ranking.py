@@ -1,4 +1,4 @@
-"""``Ranking``: a batch, ranked once, that every metric reads."""
+"""``Ranking``: a batch that is ranked once and read by every metric."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
 from tailmetrics.ranking._warnings import warn_of_padding
 
 DEFAULT_DEPTH = 500
-"""How deep scores are ranked unless asked for otherwise."""
+"""The default depth to which scores are ranked."""
 
 Scope: TypeAlias = Literal["bucket", "global"]
 
 
 @dataclass(eq=False)
 class Ranking(TargetRanks):
-    """A batch of N rows ranked once, with what is relevant in each; made by :func:`rank` or the ``from_`` methods.
+    """A batch of N rows, ranked once, with the relevant labels; made by :func:`rank` or the ``from_`` methods.
 
     Attributes:
-        ids: Shape (N, K), int64; label ids, best first, -1 behind the end of a list.
-        complete: Whether nothing retrieved is cut off: true of ids and candidates unless said otherwise, of scores
-            only when all of them were ranked.
-        num_labels: L, or None when no argument tells.
-        values: The scores in the order of ``ids``, with one more behind the last where there is one; None for ids.
-        scores: Shape (N, L), the dense scores it was made from; None otherwise.
-        targets: What is relevant.
-        rows: Row groups and row weights, where there are some.
-        repeated: Shape (N, K), bool: the places whose id stands before in the same row, which count as misses; None
-            where no id repeats.
-        in_pieces: The scores of all labels, where they came in chunks or shards; None otherwise.
-        documents: Shape (N,), int64: the number of documents of each row, where ``ids`` number them from 0 instead of
-            being labels, as in flat queries without ids; None where ids are labels.
-        queries: Shape (N,): the index of each row of flat queries; None of other batches.
+        ids: Shape (N, K), int64: label ids, best first, -1 behind the end of a list.
+        complete: Whether the lists hold all retrieved labels. True for ids and candidates unless the caller says
+            otherwise; for scores, True only if all labels were ranked.
+        num_labels: L; None if no argument tells it.
+        values: The scores in the order of ``ids``, and the score of the next label if there is one; None for ids.
+        scores: Shape (N, L): the dense scores that were ranked; None for other forms.
+        targets: The relevant labels.
+        rows: Row groups and row weights.
+        repeated: Shape (N, K), bool: True for an id that already stands at an earlier place of its row, which counts as
+            a miss; None if no id repeats.
+        in_pieces: The scores of all labels, if they came in chunks or shards; None otherwise.
+        documents: Shape (N,), int64: the number of documents of each row, for flat queries without ids, whose ``ids``
+            are numbers of documents from 0; None if ``ids`` are labels.
+        queries: Shape (N,): the index of the query of each row, for flat queries; None for other batches.
         ignore_index: The label of rows that do not count, as it was given.
-        distinct: Whether it is known that each list holds something, and that no two values of a row are the same.
+        distinct: Whether it is known that no list is empty and no two values of a row are equal.
         filled: Whether every place of ``ids`` is known to hold a label.
-        num_rows: N, rows that do not count included.
+        num_rows: N, including rows that do not count.
         depth: K, the width of ``ids``.
-        max_k: The deepest cut-off that the list can answer for.
-        scores_all: Whether it was made from scores of all labels, in a matrix or in pieces.
-        row_mask: Shape (N,), bool: the rows that count; None when all do.
+        max_k: The largest cut-off that the list can answer.
+        scores_all: Whether the ranking was made from scores of all labels, in a matrix or in pieces.
+        row_mask: Shape (N,), bool: the rows that count; None if all rows count.
     """
 
     num_rows: int = field(init=False, repr=False)
@@ -97,16 +97,16 @@ class Ranking(TargetRanks):
         duplicates: Duplicates = "error",
         validate_args: bool = True,
     ) -> Ranking:
-        """Rank scores down to ``depth``, with a target whose form leaves nothing to guess.
+        """Rank scores down to ``depth``, with a target in an explicit form.
 
         Args:
             scores: Shape (N, L), dense; or scored candidates, a pair of scores (N, C) and ids (N, C); or CSR (N, L).
-            depth: How many labels of dense scores are ranked; candidates and CSR are kept whole.
+            depth: The number of labels of dense scores that are ranked; candidates and CSR are kept whole.
             target_ids: Shape (N,) or (N, M), label ids, -1 pads.
             target_mask: Shape (N, L), bool.
             target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
             row_mask: Shape (N,), bool; False drops a row.
-            complete: False when candidates were cut and more was retrieved.
+            complete: False if the candidates are only the first part of the retrieved labels.
             duplicates: ``"error"`` or ``"first"``, as in :func:`rank`.
             validate_args: False skips the checks that read values.
         """
@@ -129,15 +129,15 @@ class Ranking(TargetRanks):
         row_mask: Any = None,
         validate_args: bool = True,
     ) -> Ranking:
-        """Take label ids [N, K] that are ranked already, best first, -1 behind the end of a list.
+        """Make a ranking of label ids that are ranked already.
 
         Args:
-            ids: Shape (N, K), any integer type.
-            num_labels: L; None when unknown.
+            ids: Shape (N, K), any integer type: label ids, best first, -1 behind the end of a list.
+            num_labels: L; None if unknown.
             target_ids: Shape (N,) or (N, M), -1 pads.
             target_mask: Shape (N, L), bool.
             target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
-            complete: False when the lists were cut and more was retrieved.
+            complete: False if the lists are only the first part of the retrieved labels.
             duplicates: ``"error"`` or ``"first"``, as in :func:`rank`.
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
@@ -162,20 +162,20 @@ class Ranking(TargetRanks):
         ignore_index: int | None = None,
         validate_args: bool = True,
     ) -> Ranking:
-        """Rank documents of many queries that stand one below the other, as ``torchmetrics.retrieval`` takes them.
+        """Rank the documents of many queries in flat vectors, the form of ``torchmetrics.retrieval``.
 
         Args:
-            preds: Shape (n,), floating: the score of each document; ``-inf`` is not retrieved.
+            preds: Shape (n,), floating: the score of each document; ``-inf`` for a document that is not retrieved.
             target: Shape (n,), bool, or gains of at least 0.
-            indexes: Shape (n,), integers: the query of each document; each query is whole.
-            ids: Shape (n,), integers: the label of each document. Without them no metric by bucket or per label can
-                read the ranking, and of equal scores the document that stands first comes first.
-            num_labels: L; None when unknown.
-            row_mask: Bool; False drops a query, or a document. This and the next two hold one value for each query, in
-                ascending order of its index, shape (N,); or one for each document, shape (n,).
+            indexes: Shape (n,), integers: the query of each document. One call takes all documents of a query.
+            ids: Shape (n,), integers: the label of each document. Without ids, metrics by bucket or per label cannot
+                read the ranking, and documents with equal scores are ranked in the given order.
+            num_labels: L; None if unknown.
+            row_mask: Bool; False drops a query, or a document. ``row_mask``, ``row_groups`` and ``row_weights`` hold
+                one value per query, in ascending order of its index, shape (N,); or one per document, shape (n,).
             row_groups: Integers: the row group of each query, -1 for none.
-            row_weights: Numbers of at least 0: what each query weighs.
-            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, where documents of a query share a label.
+            row_weights: Numbers of at least 0: the weight of each query.
+            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, for documents of a query with the same label.
             ignore_index: Documents with this value in ``target`` are dropped.
             validate_args: False skips the checks that read values.
         """
@@ -197,20 +197,20 @@ class Ranking(TargetRanks):
         row_mask: Any = None,
         validate_args: bool = True,
     ) -> Ranking:
-        """Merge the lists that shards of an index returned, each of them the best of its own labels.
+        """Merge the lists of the shards of an index. The list of a shard holds the best of the labels of this shard.
 
         Args:
-            shards: For each shard a pair of scores (N, C) and ids (N, C), a higher score being better; id -1 or score
-                ``-inf`` is no candidate. C may differ.
-            first_labels: What is added to the ids of each shard, where shards number their labels from 0.
-            num_labels: L; None when unknown.
+            shards: For each shard a pair of scores (N, C) and ids (N, C). A higher score is better; id -1 or score
+                ``-inf`` is no candidate. C may differ between shards.
+            first_labels: The first label of each shard, if each shard numbers its labels from 0. It is added to the
+                ids.
+            num_labels: L; None if unknown.
             target_ids: Shape (N,) or (N, M), -1 pads.
             target_mask: Shape (N, L), bool.
             target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
-            complete: Whether shards returned everything they hold. If they were cut, as they are unless this is said,
-                the merged list is as deep as the shortest of them, padding left out, and answers no metric without a
-                cut-off.
-            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, where shards share labels.
+            complete: Whether the shards returned all their labels. If False, the lists of the shards were cut: the
+                merged list is as deep as the shortest list, without padding, and answers no metric without a cut-off.
+            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, for a label in several shards.
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
         """
@@ -221,7 +221,7 @@ class Ranking(TargetRanks):
         return rank_batch(context, Batch((scores, ids), target, row_mask), amount)
 
     def __post_init__(self) -> None:
-        """Set what each reader asks for."""
+        """Set the attributes that follow from the fields."""
         num_rows, depth = self.ids.shape
         vars(self).update(
             num_rows=num_rows,
@@ -242,7 +242,7 @@ class Ranking(TargetRanks):
 
     @once
     def gains(self) -> Tensor:
-        """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
+        """Gain of each listed label, 0 if the label is not relevant, shape (N, K), float64."""
         hits = self.hits
         gains = torch.zeros(self.num_rows, self.depth + 1, dtype=real_dtype(self.ids.device), device=self.ids.device)
         return gains.scatter_(1, (hits.ranks - 1).clamp(max=self.depth), self.target_gains)[:, :-1]
@@ -253,10 +253,7 @@ class Ranking(TargetRanks):
         return RelevantLabels(self.targets, None)
 
     def _found_by(self, kernels: Kernels) -> Any:
-        """Return what the kernels find when they look the list up; of an id that stands twice, the first place counts.
-
-        On the CPU these are the hits.
-        """
+        """Return the result of ``kernels.look_up``; on the CPU, the hits. Only the first place of an id is a hit."""
         memo = self._memo
         if ("found", kernels) not in memo:
             ids = self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
@@ -265,31 +262,31 @@ class Ranking(TargetRanks):
 
     @once
     def hits(self) -> Hits:
-        """The relevant labels that the list holds, by rank."""
+        """The relevant labels in the list, by rank."""
         kernels = self.targets.kernels
         found: Any = self._found_by(kernels)
         return found if kernels.reads else kernels.hits(found, max(1, self.depth))
 
     @property
     def exact(self) -> TargetRanks:
-        """The target ranks among everything retrieved; needs scores or complete lists."""
+        """The target ranks among all retrieved labels; needs scores of all labels or complete lists."""
         known = self.complete or not self.scores_all
         return self if known else self.remembered("exact", lambda: ExactRanks(self))
 
     def at_least(self, min_gain: float | None) -> Ranking:
-        """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
+        """Return a ranking whose relevant labels have a gain of at least ``min_gain``; None for the same ranking."""
         if min_gain is None:
             return self
         level = check_number("Ranking.at_least", "min_gain", min_gain, 0.0, float("inf"))
 
         def made() -> Ranking:
-            targets = self.targets.at_least(level)  # pieces are asked for labels alone
+            targets = self.targets.at_least(level)  # scores in pieces need targets without void entries
             return replace(self, targets=targets if self.in_pieces is None else targets.without_void())
 
         return self.remembered(("at least", level), made)
 
     def up_to(self, k: int) -> TargetRanks:
-        """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
+        """Return ranks that answer cut-offs up to ``k``; on a device, much deeper places are left out."""
         if k >= self.depth:
             return self
         kernels = self.targets.kernels
@@ -308,19 +305,19 @@ class Ranking(TargetRanks):
         exact: bool = False,
         up_to: int = EVERYTHING,
     ) -> TargetRanks:
-        """Return the ranks restricted to each bucket's labels, with a bucket axis behind the row axis.
+        """Return the target ranks of each row and bucket, with a bucket axis behind the row axis.
 
         Args:
             buckets: G buckets.
             scope: ``"bucket"`` ranks the labels of a bucket among themselves, within the top ``depth``; ``"global"``
-                keeps the rank in the whole list, so that only what counts as relevant is restricted.
-            depth: How much of the list ``scope="bucket"`` reads.
-            exact: With ``scope="global"``: exact ranks, however deep.
-            up_to: The deepest cut-off that is read of it: on a device what stands far below is left out.
+                keeps the ranks in the whole list, and restricts only the relevant labels to the bucket.
+            depth: The depth to which ``scope="bucket"`` reads the list.
+            exact: With ``scope="global"``: exact ranks at any depth.
+            up_to: The largest cut-off that will be read; on a device, much deeper places are left out.
 
         Raises:
-            TypeError: If ``buckets`` are no buckets.
-            ValueError: If the list was cut above ``depth``, or the buckets are of another number of labels.
+            TypeError: If ``buckets`` are no :class:`LabelBuckets`.
+            ValueError: If the list was cut above ``depth``, or the buckets have another number of labels.
         """
         if not isinstance(buckets, LabelBuckets):
             raise TypeError(f"Ranking.by_bucket: buckets is {shape_of(buckets)}; pass LabelBuckets.")
@@ -365,7 +362,7 @@ class Ranking(TargetRanks):
         return self.targets.kernels.ranks_within(self.ids[:, :depth], buckets)[1][:, : self.depth]
 
     def log_probabilities(self, scores: Tensor, rows: Tensor) -> Tensor:
-        """Return the log of the softmax over all labels at scores of given rows, float64; needs dense scores.
+        """Return the log-probability of given scores by the softmax over all labels, float64; needs their scores.
 
         Args:
             scores: Shape (...).
@@ -376,7 +373,7 @@ class Ranking(TargetRanks):
 
     @once
     def scores_of_targets(self) -> Tensor:
-        """The scores of the relevant labels, one for each of ``targets.entries``; needs scores of all labels."""
+        """The score of each relevant label, in the order of ``targets.entries``; needs scores of all labels."""
         entries = self.targets.entries
         if self.in_pieces is not None:
             return self.in_pieces.scores_of(entries)
@@ -391,13 +388,14 @@ class Ranking(TargetRanks):
         return log_sum(self.scores)
 
     def context(self, caller: str) -> Context:
-        """Return the context with which checks and warnings read the values of the batch."""
+        """Return a context for checks and warnings that read the values of the batch."""
         return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
 
     def tied_at(self, k: int) -> Tensor:
-        """Whether the first label left out of the top ``k`` scores the same as the last one in it, shape (N,), bool.
+        """Whether the label at rank ``k`` and the label behind it have equal scores, shape (N,), bool.
 
-        Only ids decide which of them is shown: many such rows mean a model that says little, whatever its metrics.
+        Then only the ids decide which of the two labels is in the top ``k``. Ties in many rows mean that the model
+        tells labels apart badly, whatever its metrics are.
         """
         if self.values is None or self.values.shape[1] <= k:
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
@@ -406,10 +404,10 @@ class Ranking(TargetRanks):
 
 
 class ExactRanks(TargetRanks):
-    """Ranks among all scores of a ranking that was cut; the first hits alone take less to find than all of them."""
+    """Exact ranks among all scores, for a ranking that was cut. The first hits are found faster than all hits."""
 
     def __init__(self, ranking: Ranking) -> None:
-        # not the ranking itself, which holds this: a circle would keep the batch until Python looks for circles
+        # no reference to the ranking, which refers to this object: a cycle would keep the batch in memory
         self._targets, self._scores, self._in_pieces = ranking.targets, ranking.scores, ranking.in_pieces
         self._memo = {}
         self.relevant, self.length, self.num_labels = ranking.relevant, ranking.length, ranking.num_labels
@@ -418,18 +416,18 @@ class ExactRanks(TargetRanks):
 
     @property
     def with_hits(self) -> TargetRanks:
-        """The target ranks of all rows: choosing rows would compute all hits where only the first ones are read."""
+        """The target ranks of all rows: to select the rows with hits would take all hits, not only the first ones."""
         return self
 
     @once
     def hits(self) -> Hits:
-        """All relevant labels that are retrieved, by rank."""
+        """All retrieved relevant labels, by rank."""
         targets = self._targets
         return targets.kernels.in_order(targets.entries, self._ranks_of(targets.entries), targets.num_rows)
 
     @once
     def first_rank(self) -> Tensor:
-        """Rank of the best relevant label of each row."""
+        """Rank of the best relevant label of each row, ``NOT_RANKED`` if there is none."""
         targets, scores = self._targets, self._scores
         entries = targets.entries if scores is None else targets.kernels.best_of_matrix(scores, targets)
         ranks = self._ranks_of(entries)
@@ -463,30 +461,30 @@ def rank(
     """Rank a batch once, for any number of metrics.
 
     Args:
-        preds: Floating (N, L), scores, ``-inf`` for a label that is not retrieved; integer (N, K), label ids already
-            ranked, best first, -1 behind the end; a pair of scores (N, C) and ids (N, C), scored candidates in any
-            order; sparse CSR (N, L) of torch or scipy, stored entries are the candidates' scores. Each may be a numpy
+        preds: Floating (N, L): scores, ``-inf`` for a label that is not retrieved. Integer (N, K): label ids already
+            ranked, best first, -1 behind the end. A pair of scores (N, C) and ids (N, C): scored candidates in any
+            order. Sparse CSR (N, L) of torch or scipy: stored entries are the scores of candidates. Each may be a numpy
             array, or a column of Arrow or pandas, whose lists of ids may have any length.
-        target: Integer (N,), one relevant label per row, -1 for none; integer (N, M), relevant label ids, -1 pads;
-            bool (N, L), multi-hot; floating (N, L), gains, relevant where > 0; integer (N, L) of the shape of score
-            ``preds``, multi-hot or gains, never ids; sparse CSR (N, L), stored values are gains. A column of lists
-            of integers holds label ids. Both may have more axes in front: (B, T, L) with (B, T) are B·T rows.
-        depth: How deep scores are ranked. Ids and candidates are kept whole.
-        row_mask: Shape (N,), bool; False drops a row, such as a sampler's padding.
-        num_labels: L, where neither ``preds`` nor ``target`` tells.
-        complete: False when ids or candidates are the first part of longer lists.
-        duplicates: What happens where ids or candidates name a label twice in a row: ``"error"`` refuses them,
-            ``"first"`` keeps the later places as misses.
+        target: Integer (N,): one relevant label per row, -1 for none. Integer (N, M): relevant label ids, -1 pads. Bool
+            (N, L): multi-hot. Floating (N, L): gains, relevant if > 0. Integer (N, L), the same shape as score
+            ``preds``: multi-hot or gains, never ids. Sparse CSR (N, L): stored values are gains. A column of lists of
+            integers: label ids. Both may have more axes in front: (B, T, L) with (B, T) are B·T rows.
+        depth: The depth to which scores are ranked. Ids and candidates are kept whole.
+        row_mask: Shape (N,), bool; False drops a row, such as the padding of a sampler.
+        num_labels: L, if neither ``preds`` nor ``target`` tells it.
+        complete: False if ids or candidates are the first part of longer lists.
+        duplicates: The rule for a label that stands twice in a row of ids or candidates: ``"error"`` refuses it,
+            ``"first"`` counts its later places as misses.
         ignore_index: Rows with this label do not count, such as the -100 of ``torch.nn.CrossEntropyLoss``.
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
-        row_weights: Shape (N,), numbers of at least 0: what each row weighs.
-        validate_args: False skips the checks that read values; they make a GPU wait.
+        row_weights: Shape (N,), numbers of at least 0: the weight of each row.
+        validate_args: False skips the checks that read values; the checks make a GPU wait.
 
     Returns:
-        The ranking; equal scores rank the lower label id first.
+        The ranking. Of labels with equal scores, the lower id is ranked first.
 
     Raises:
-        TypeError: If an argument is of a kind that is not listed above.
+        TypeError: If an argument has a type that is not listed above.
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
@@ -496,13 +494,13 @@ def rank(
 
 
 def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
-    """Read the arguments of an update and rank them, on one thread but for what has its own; see :func:`rank`."""
+    """Read the arguments of an update and rank them; see :func:`rank`. Within, torch runs on one thread."""
     with one_thread():
         return rank_rows(context, batch, depth)
 
 
 def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
-    """Return the ranking of a batch: of rows, or of flat queries; a ranking that was passed is returned as it is."""
+    """Return the ranking of a batch of rows or of flat queries. If ``preds`` is a ranking, return it unchanged."""
     ranking = batch.preds
     caller, ignore_index = context.caller, context.ignore_index
     if isinstance(ranking, Ranking):

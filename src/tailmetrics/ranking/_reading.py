@@ -1,4 +1,4 @@
-"""Tensors read: what was predicted as ranked lists, what is relevant, and what rows weigh; each in all its forms."""
+"""Read the tensors of a batch, in all their forms: ranked lists, relevant labels, row groups and row weights."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class Lists(NamedTuple):
 
     Attributes:
         ids: Shape (N, K), int64, -1 behind the end of a list.
-        values: Shape (N, K) or (N, K + 1), the scores in the order of the list and that of the first label left
-            out; None when given as ids.
-        complete: Whether the lists hold everything that was retrieved.
-        repeated: Shape (N, K), bool: the places whose id stands before in the same row; None where there are none.
-        scores: Shape (N, L), the dense scores it was made from; None otherwise.
-        distinct: Whether it is known that each list holds something, and that no two values of a row are the same.
+        values: Shape (N, K) or (N, K + 1): the scores in the order of the list, and the score of the first label behind
+            it; None if ids were given.
+        complete: Whether the lists hold all retrieved labels.
+        repeated: Shape (N, K), bool: True for an id that already stands at an earlier place of its row; None if ids
+            cannot repeat.
+        scores: Shape (N, L): the dense scores that were ranked; None for other forms.
+        distinct: Whether it is known that no list is empty and no two values of a row are equal.
         filled: Whether every place is known to hold a label.
     """
 
@@ -41,13 +42,13 @@ class Lists(NamedTuple):
 
 @dataclass(frozen=True)
 class Depth:
-    """How much of a batch is to be ranked.
+    """The depth to which a batch is ranked.
 
     Attributes:
-        scores: How many labels of dense scores; None for all.
-        lists: How many places of ids, candidates and CSR; None for all.
-        complete: Whether ids and candidates hold everything that was retrieved.
-        decisions: Whether ``preds`` may be bool (N, L), which have no order.
+        scores: The number of labels of dense scores that are ranked; None for all.
+        lists: The number of places of ids, candidates and CSR that are kept; None for all.
+        complete: Whether ids and candidates hold all retrieved labels.
+        decisions: Whether ``preds`` may be bool (N, L), which are not ranked.
     """
 
     scores: int | None
@@ -61,8 +62,8 @@ class BatchRows:
     """Row groups and row weights of N rows.
 
     Attributes:
-        groups: Shape (N,), int64: the row group of each row, -1 for none; None where none were given.
-        weights: Shape (N,), float64, >= 0; None where every row weighs 1.
+        groups: Shape (N,), int64: the row group of each row, -1 for none; None if no groups were given.
+        weights: Shape (N,), float64, >= 0; None if every row weighs 1.
     """
 
     groups: Tensor | None = None
@@ -70,26 +71,26 @@ class BatchRows:
 
 
 PLAIN_ROWS = BatchRows()
-"""Rows that all weigh 1, of no group."""
+"""Rows of weight 1 without row groups."""
 
 
 LARGEST_WEIGHT = 2.0**40
-"""Row weights up to this one add up exactly in the states of the metrics."""
+"""The largest row weight. Weights up to it add up exactly in the states of the metrics."""
 
 SMALLEST_WEIGHT = 2.0**-40
-"""Row weights from this one on, but for 0, keep at least 38 binary digits of a value in states that hold 2^-78."""
+"""The smallest row weight above 0. With it, states with digits down to 2^-78 keep 38 binary digits of a value."""
 
 
 def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Targets, BatchRows]:
-    """Read and rank tensors with one axis of rows; the context learns L of them, where it did not know it.
+    """Read and rank tensors with one axis of rows. If L was unknown, set ``context.num_labels`` where they tell it.
 
     Args:
-        context: Who asks.
-        batch: As :func:`as_tensors` left it.
-        depth: How much is ranked.
+        context: The settings of the batch.
+        batch: The tensors, from :func:`as_tensors`.
+        depth: The depth of the ranking.
 
     Returns:
-        Ranked lists, what is relevant, and what rows weigh.
+        Ranked lists, relevant labels, and row groups with row weights.
     """
     scores, ids = _scores_or_ids(context, batch, depth.decisions)
     main = ids if scores is None else scores
@@ -102,7 +103,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     if context.num_labels is None:
         context.num_labels = targets.num_labels
     if scores is None:
-        # the first batch is checked whole, later ones as far as they are read: what stands behind changes no value
+        # the first batch is checked whole. Later batches are checked to the depth that metrics read
         read = main if depth.lists is None or context.warns else main[:, : depth.lists]
         lists = _lists_from_ids(context, read, depth.complete and read.shape[1] == main.shape[1])
     elif ids is not None:
@@ -130,7 +131,7 @@ def read_rows(context: Context, batch: Batch) -> BatchRows:
     """Return the row groups and row weights of a batch.
 
     Raises:
-        ValueError: If groups are no numbers from -1 on, or weights cannot be added up exactly.
+        ValueError: If a group is below -1, or weights cannot be added up exactly.
     """
     groups, weights = batch.row_groups, batch.row_weights
     if groups is None and weights is None:
@@ -150,11 +151,11 @@ def read_rows(context: Context, batch: Batch) -> BatchRows:
     return BatchRows(groups, weights)
 
 
-# what was predicted
+# the predicted lists
 
 
 def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Tensor | None, Tensor | None]:
-    """Tell which form ``preds`` have by their type and shape; return scores and ids, None for what they do not hold."""
+    """Tell the form of ``preds`` by type and shape, and return scores and ids; None for the one that is not given."""
     caller, scored, num_labels = context.caller, context.scored, context.num_labels
     preds = batch.preds
     if num_labels is not None and type(num_labels) is not int:
@@ -190,11 +191,11 @@ def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Ten
 
 
 def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
-    """Rank dense scores [N, L] down to ``depth``; decisions (bool) are not ranked."""
+    """Rank dense scores (N, L) down to ``depth``; decisions (bool) are not ranked."""
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
     if scores.dtype == torch.bool or (num_labels and not depth):
-        # for metrics that read scores alone: what is left out first is the largest score
+        # for metrics that read scores only; the first label behind the empty list is the best one
         values = scores.amax(dim=1, keepdim=True) if context.validate and scores.dtype != torch.bool else None
         if values is not None:
             check_not_nan(context, values)
@@ -205,13 +206,13 @@ def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     if numbers and context.row_mask is None:
         return Lists(ids, values, complete, None, scores, distinct, filled=True)
     if context.validate:
-        # NaN is first where it was looked for; on a device a negative NaN would sort last, as its bits do
+        # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its bits
         check_not_nan(context, values[:, :1] if context.kernels.reads else scores.amax(dim=1, keepdim=True))
     return Lists(retrieved(context, values[:, :depth], ids), values, complete, None, scores)
 
 
 def _lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
-    """Take ids [N, K] that are ranked already."""
+    """Return the lists of ids (N, K) that are ranked already."""
     ids = ids.to(torch.int64)
     ids = ids if context.row_mask is None else context.counted(ids)
     filled = False
@@ -223,7 +224,7 @@ def _lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
 
 
 def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
-    """Rank scored candidates (scores [N, C], ids [N, C]) in any order; id -1 or score -inf is no candidate."""
+    """Rank scored candidates, scores (N, C) and ids (N, C), in any order; id -1 or score -inf is no candidate."""
     ids, lowest = ids.to(torch.int64), -1
     if context.validate:
         lowest = check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
@@ -238,7 +239,7 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, comple
 
 
 def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists:
-    """Rank the stored entries of CSR [N, L]; a stored zero is a score like any other."""
+    """Rank the stored entries of a CSR matrix (N, L); a stored zero is a score like any other."""
     num_rows, num_labels = matrix.shape
     rows, ids, values = csr_entries(context, "preds", matrix)
     if not values.is_floating_point():
@@ -257,25 +258,25 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> List
 
 
 def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
-    """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
+    """Return ``ids`` with -1 where the score is -inf (not retrieved), and in rows that do not count."""
     row_mask = context.row_mask
     retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
     return torch.where(retrieved, ids, constant(-1, ids.device))
 
 
-# what is relevant
+# the relevant labels
 
 
 def read_target(
     context: Context, batch: Batch, num_rows: int, scores_shape: torch.Size | None, device: torch.device
 ) -> Targets:
-    """Tell which form the target of a batch has, check it against ``preds``, and return it as a ranking reads it.
+    """Tell the form of the target of a batch, check it against ``preds``, and return the relevant labels.
 
     Args:
-        context: Who asks.
+        context: The settings of the batch.
         batch: Tensors.
         num_rows: N.
-        scores_shape: The shape of ``preds`` where they have a column for each label; None otherwise.
+        scores_shape: The shape of ``preds`` if they have a column for each label; None otherwise.
         device: The device of ``preds``.
     """
     caller, form, target = context.caller, batch.form, batch.target
@@ -302,7 +303,7 @@ def read_target(
 
 
 def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | None) -> Targets:
-    """Return targets given as label ids: shape [N] (one per row, -1 for none) or [N, M] padded with -1."""
+    """Return the targets of label ids: shape (N,), one per row, -1 for none; or (N, M), padded with -1."""
     caller, row_mask = context.caller, context.row_mask
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
         raise TypeError(
@@ -332,7 +333,7 @@ def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | 
 
 
 def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets:
-    """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
+    """Return the targets of a dense matrix (N, L): bool multi-hot, or gains of any number type."""
     row_mask = context.row_mask
     targets = Targets(len(matrix), matrix.shape[1], row_mask, context.kernels, dense=matrix)
     if matrix.dtype == torch.bool:
@@ -344,7 +345,7 @@ def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets
 
 
 def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
-    """Return targets given as CSR [N, L] whose stored values are gains; a stored zero is not relevant."""
+    """Return the targets of a CSR matrix (N, L) of gains; a stored zero is not relevant."""
     (num_rows, width), row_mask = matrix.shape, context.row_mask
     rows, ids, values = csr_entries(context, form, matrix)
     if context.validate:
@@ -355,14 +356,14 @@ def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
     return Targets(num_rows, width, row_mask, context.kernels, given=entries)
 
 
-# what is refused
+# checks
 
 
 def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows, columns and values of the stored entries of a CSR matrix, each of shape (nnz,).
+    """Return the rows, columns and values of the stored entries of a CSR matrix, shape (nnz,) each.
 
     Raises:
-        ValueError: If it is no valid matrix, or its columns are out of range or stand twice in a row.
+        ValueError: If the matrix is invalid, or a column is out of range or stored twice in a row.
     """
     caller, crow, values = context.caller, matrix.crow_indices(), matrix.values().detach()
     stored, rows, width = values.numel(), torch.arange(matrix.shape[0], device=matrix.device), matrix.shape[-1]
@@ -382,7 +383,7 @@ def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor
     if columns.numel() and int(columns.min()) < 0:
         raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
     keys = rows * width + columns
-    if not bool((keys[1:] > keys[:-1]).all()):  # else in order, as most are: nothing can repeat
+    if not bool((keys[1:] > keys[:-1]).all()):  # most matrices are in order, and then no column repeats
         keys = keys.sort().values
         repeated = (keys[1:] == keys[:-1]).nonzero()
         if repeated.numel():
@@ -395,8 +396,8 @@ def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor
 
 
 def check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
-    """Raise if scores (N, ...) of a row that counts hold NaN; ``rows`` tell the row of each where they are entries."""
-    if not scores.numel() or not bool(scores.amax().isnan()):  # NaN passes through: a thirtieth of a look at each
+    """Raise if a row that counts has a score NaN. If ``scores`` (N, ...) are entries, ``rows`` (N,) are their rows."""
+    if not scores.numel() or not bool(scores.amax().isnan()):  # amax passes NaN on, and is 30 times as fast as isnan
         return
     wrong, row_mask = scores.isnan().flatten(1).any(dim=1), context.row_mask
     if row_mask is not None:
@@ -415,11 +416,11 @@ def check_gains(
     """Raise unless all gains are numbers that add up exactly.
 
     Args:
-        context: Who asks.
-        argument: The name of the gains.
+        context: The settings of the batch.
+        argument: The name of the gains in error messages.
         gains: Shape (N, ...).
-        row_mask: Shape (N,), bool; those that count, None for all.
-        positive: Shape (T,), the gains above 0 of the rows that count, where they are known: few of many cells.
+        row_mask: Shape (N,), bool: the gains that count; None for all.
+        positive: Shape (T,): the gains above 0 of the rows that count, if known. They are few, so the check is faster.
     """
     gains = gains if row_mask is None else gains[row_mask]
     if not gains.numel() or gains.dtype == torch.bool:
@@ -435,7 +436,7 @@ def check_gains(
             f"{context.caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; "
             f"{meant}."
         )
-    if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
+    if not high <= LARGEST_GAIN:  # True also for NaN, which aminmax passes on
         raise ValueError(
             f"{context.caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}."
         )
@@ -455,11 +456,11 @@ def check_lists(
     padded_behind: bool = False,
     one_per_row: bool = False,
 ) -> int:
-    """Raise unless lists of ids (N, K) hold nothing but labels, and -1; return the lowest id, or 0 without any.
+    """Raise unless lists of ids (N, K) hold only labels and -1; return the lowest id, or 0 if there are no ids.
 
     Args:
-        context: Who asks.
-        argument: The name of the lists.
+        context: The settings of the batch.
+        argument: The name of the lists in error messages.
         ids: Shape (N, K), int64, -1 in the rows that do not count.
         distinct: Whether a label may stand in a row only once.
         padded_behind: Whether -1 may stand only behind the last label.
@@ -491,4 +492,4 @@ REMEDIES = {
     ),
     "target": ": remove the repetition. Integers are ids here: pass a multi-hot target as bool, target.bool()",
 }
-"""What whoever repeats an id may have meant, by the argument."""
+"""The remedies for a repeated id that the error message suggests, by argument."""

@@ -1,4 +1,4 @@
-"""A batch ranked whose labels are split: over chunks that come one after the other, or over processes."""
+"""Rank a batch whose labels are split into chunks, which are read one after the other, or over processes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Chunks: TypeAlias = "Iterable[Chunk] | Callable[[], Iterable[Chunk]]"
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a batch without the scores.
+    """The rows of a batch, with scores of some labels or of no label.
 
     Attributes:
-        context: Who asks.
-        batch: ``preds`` are scores of rows, of some labels or of none.
-        targets: What is relevant among all labels; none is void.
+        context: The settings of the batch.
+        batch: The arguments. ``preds`` are scores (N, C) of C labels; C may be 0.
+        targets: The relevant labels among all labels, without void entries.
         num_labels: L.
     """
 
@@ -44,7 +44,7 @@ class Rows:
 
     @classmethod
     def read(cls, context: Context, batch: Batch) -> Rows:
-        """Read the arguments; ``preds`` are scores (..., C) of C of the labels; C may be 0."""
+        """Read the arguments; ``preds`` are scores (..., C) of C labels; C may be 0."""
         as_tensors(context, batch)
         num_rows, num_labels = len(batch.preds), context.num_labels
         assert num_labels is not None
@@ -52,18 +52,18 @@ class Rows:
         return cls(context, batch, targets.without_void(), num_labels)
 
     def nowhere(self) -> Tensor:
-        """Return a score for each relevant label, -inf at first."""
+        """Return a vector (T,) of -inf, one for each relevant label, into which their scores are written later."""
         scores: Tensor = self.batch.preds.new_full((len(self.targets.entries.ids),), -torch.inf)
         return scores
 
     def best_of(self, scores: Tensor, first: int, depth: int) -> tuple[Tensor, Tensor]:
-        """Return values, at least float32, and ids of the best of ``scores`` (N, C), the labels from ``first`` on."""
+        """Return the best of ``scores`` (N, C), at least float32, and their labels; ``first`` is the first column."""
         depth = min(depth, scores.shape[1])
         values, ids, *_ = self.context.kernels.top_k(scores, depth)
         return values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first
 
     def merged(self, parts: list[tuple[Tensor, Tensor]], depth: int, in_order: bool) -> tuple[Tensor, Tensor]:
-        """Return the best of several parts; ``in_order`` where each has only lower labels than the next."""
+        """Merge the best labels of several parts; ``in_order`` if all labels of a part are below the next part."""
         values, ids = (torch.cat(side, dim=1) for side in zip(*parts, strict=True))
         if not in_order:
             ids, order = ids.sort(dim=1, stable=True)
@@ -75,16 +75,16 @@ class Rows:
     def check(self, scores: Tensor) -> None:
         """Raise if scores hold NaN."""
         if self.context.validate and scores.shape[1]:
-            check_not_nan(self.context, scores.amax(dim=1, keepdim=True))  # which NaN passes through
+            check_not_nan(self.context, scores.amax(dim=1, keepdim=True))  # the maximum of a row with NaN is NaN
 
     def counted(self, own: Tensor, scores: Tensor, first: int, largest: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what a piece of the labels adds to counts (3, T), and to the sums of exponentials."""
+        """Return the counts (3, T) of higher and equal scores in a piece of the labels, and sums of exponentials."""
         entries = self.targets.entries
         counts = self.context.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
         return counts, terms_added_up(scores, largest, self.num_labels)[1]
 
     def ranking(self, best: tuple[Tensor, Tensor], depth: int, in_pieces: ScoresInPieces) -> Ranking:
-        """Return the ranking of the best labels, of which there is one more than asked for."""
+        """Return the ranking of the best ``depth`` labels; ``best`` has one label more, to detect ties at the end."""
         context, (values, ids) = self.context, best
         ids = retrieved(context, values[:, :depth], ids[:, :depth])
         rest = self.targets, self.num_labels, read_rows(context, self.batch)
@@ -93,7 +93,7 @@ class Rows:
 
 
 def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
-    """Write the scores of the relevant labels from ``first`` on that ``scores`` (N, C) holds into ``own`` (T,)."""
+    """Copy the scores of relevant labels from ``scores`` (N, C), the labels from ``first`` on, to ``own`` (T,)."""
     inside = ((entries.ids >= first) & (entries.ids < first + scores.shape[1])).nonzero().squeeze(1)
     own[inside] = scores[entries.rows[inside], entries.ids[inside] - first]
 
@@ -107,13 +107,13 @@ def _dense_scores(caller: str, argument: str, value: Any) -> Tensor:
 
 
 class ChunkReader:
-    """Reads chunks, more than once if they allow it, and checks that they are the columns of one matrix."""
+    """Reads chunks, more than once if the caller can make them again, and checks that they form one matrix."""
 
     def __init__(self, caller: str, num_labels: int, chunks: Chunks) -> None:
         self._caller, self._num_labels = caller, num_labels
         self._chunks = chunks
         self.like: Tensor | None = None
-        """The first chunk without its columns."""
+        """The first chunk without its columns, with its number of rows, type and device."""
         self._readings = 0
         if not callable(chunks) and (isinstance(chunks, Tensor) or not hasattr(chunks, "__iter__")):
             raise TypeError(
@@ -153,7 +153,7 @@ class ChunkReader:
             )
 
     def _chunk(self, number: int, chunk: Any, end: int) -> tuple[int, Tensor]:
-        """Return the first label and the scores of a chunk, in rows."""
+        """Return the first label and the scores (..., C) of a chunk; ``end`` is the label behind the last chunk."""
         caller = self._caller
         first, given = chunk if isinstance(chunk, (tuple, list)) and len(chunk) == 2 else (end, chunk)
         first = check_count(caller, f"the first label of chunk {number}", first, minimum=0)
@@ -171,7 +171,7 @@ class ChunkReader:
 
 
 def _made_by_the_program(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield chunks; each is made on all threads of the program, such as by a model that scores some labels."""
+    """Yield chunks. The caller's code that makes them, such as a model, runs on all threads of the program."""
     iterator, end = iter(chunks), object()
     while True:
         with program_threads():
@@ -193,23 +193,23 @@ def rank_chunks(
     row_weights: Any = None,
     validate_args: bool = True,
 ) -> Ranking:
-    """Rank a batch whose scores come in chunks of labels: the ranking of the whole matrix, which is never in memory.
+    """Rank a batch whose scores come in chunks of labels. The ranking equals the ranking of the whole matrix.
 
     Only one chunk and the lists are in memory. Metrics with a cut-off read the chunks once. Ranks without a cut-off,
-    cross-entropy and calibration read them a second time, to count the labels above the scores that the first reading
-    found. Each metric of thresholds or areas reads them once more.
+    cross-entropy and calibration read them a second time, to count the labels with higher scores than the relevant
+    labels. Each metric of thresholds or areas reads them once more.
 
     Args:
-        chunks: Pairs of the first label of a chunk and its scores (N, C), or scores alone where each chunk goes on
-            behind the last. A list, or a callable that makes the chunks anew, can be read more than once; from a
-            generator only metrics with a cut-off can be computed. Chunks may come in any order.
+        chunks: Pairs of the first label of a chunk and its scores (N, C); or scores alone if each chunk continues the
+            chunk before. A list, or a callable that makes the chunks anew, can be read more than once; a generator
+            allows only metrics with a cut-off. Pairs may come in any order.
         target: The relevant labels, as in :func:`rank`; each process passes the whole target.
         depth: How many labels are ranked.
         row_mask: Shape (N,), bool; False drops a row.
         num_labels: L; the chunks hold each label once.
         ignore_index: Rows with this label do not count.
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
-        row_weights: Shape (N,), numbers of at least 0: what each row weighs.
+        row_weights: Shape (N,), numbers of at least 0: the weight of each row.
         validate_args: False skips the checks that read values.
 
     Returns:
@@ -244,7 +244,7 @@ def rank_chunks(
 def _second_reading(
     rows: Rows, reader: ChunkReader, own: Tensor, largest: Tensor
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Count against the scores that the first reading has found, and add up the exponentials."""
+    """Count the labels above the scores of the relevant labels, and add up exponentials, in a second reading."""
     again, totals = rows.nowhere(), None
     for first, scores in reader.read():
         own_scores(rows.targets.entries, scores, first, again)
@@ -276,35 +276,36 @@ def rank_shards(
     row_weights: Any = None,
     validate_args: bool = True,
 ) -> Ranking:
-    """Rank a batch whose labels are split over processes, as by a tensor-parallel head; call it in each of them.
+    """Rank a batch whose labels are split over processes, as by a tensor-parallel head; call it in each process.
 
-    Processes send three times: what each of them holds, a few numbers; its best labels and its scores of the relevant
-    ones; and how many of its labels score more than those. Nothing is as large as the scores.
+    Each process sends data three times: a few numbers about the labels it holds; its best labels, and its scores of
+    relevant labels; and the number of its labels with higher scores. All are much smaller than the scores.
 
-    Every process gets the ranking of all labels. Add it in one process of the group, or make the metrics with
-    ``sync_on_compute=False``, or with a ``process_group`` of processes that hold different rows: else a row counts
-    once for every process.
+    Every process gets the ranking of all labels. To count each row once, update the metrics in one process of the
+    group; or make the metrics with ``sync_on_compute=False``, or with a ``process_group`` of processes that hold
+    different rows.
 
     Args:
-        scores: Shape (N, C), floating: the scores of the labels from ``first_label`` on, of the same rows everywhere.
-        first_label: The first label that this process holds; together the processes hold each label once.
-        target: What is relevant among all labels, as in :func:`rank`; the same on every process.
+        scores: Shape (N, C), floating: the scores of the labels from ``first_label`` on; on all processes of the same
+            rows.
+        first_label: The first label of this process. Together the processes hold each label once.
+        target: The relevant labels among all labels, as in :func:`rank`; the same on every process.
         depth: How many labels are ranked.
         row_mask: Shape (N,), bool; False drops a row.
         num_labels: L.
         group: The process group; None for all processes.
         ignore_index: Rows with this label do not count.
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
-        row_weights: Shape (N,), numbers of at least 0: what each row weighs.
+        row_weights: Shape (N,), numbers of at least 0: the weight of each row.
         validate_args: False skips the checks that read values.
 
     Returns:
-        The ranking, with the bits that :func:`rank` gives for the whole matrix. What needs the scores themselves again
-        is refused when it is asked for: thresholds, areas per label, areas by bucket with ``scope="bucket"``.
+        The ranking, with the bits that :func:`rank` gives for the whole matrix. Metrics that read the scores again
+        raise an error: metrics with a threshold, areas per label, areas by bucket with ``scope="bucket"``.
 
     Raises:
-        TypeError: If an argument is of a kind that is not accepted.
-        ValueError: On every process, if one of them has wrong arguments, or others than the rest.
+        TypeError: If an argument has a type that is not accepted.
+        ValueError: On every process, if one process has wrong arguments, or other arguments than the rest.
     """
     group = distributed.group.WORLD if group is None else group
     try:
@@ -333,7 +334,7 @@ def _refused() -> NoReturn:
 
 
 def _read_shard(context: Context, batch: Batch, first_label: int, depth: int) -> Rows:
-    """Read the arguments of one process."""
+    """Read and check the arguments of one process."""
     caller = context.caller
     check_count(caller, "depth", depth)
     num_labels = check_count(caller, "num_labels", context.num_labels)
@@ -351,9 +352,9 @@ def _read_shard(context: Context, batch: Batch, first_label: int, depth: int) ->
 
 
 def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list[tuple[int, int]]:
-    """Return the labels that each process holds, if all hold pieces of one batch; raise on all if they do not.
+    """Return the first and the end label of each process; raise on all processes if they do not hold one batch.
 
-    A process whose arguments were refused has no shard.
+    A process whose arguments were refused passes None as its shard.
     """
     held = None
     if shard is not None:
@@ -400,7 +401,7 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
 def _exchange(
     shard: Rows, first_label: int, ends: list[tuple[int, int]], depth: int, group: Any
 ) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Return the best labels of all processes, and the scores of the relevant ones."""
+    """Return the best labels of all processes, and the scores of the relevant labels (T,)."""
     scores = shard.batch.preds
     num_rows, dtype = len(scores), scores.dtype
     width = min(depth + 1, max(stop - start for start, stop in ends))

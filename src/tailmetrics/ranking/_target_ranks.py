@@ -1,4 +1,4 @@
-"""Where the relevant labels were ranked: the one thing that the formula of every metric reads."""
+"""The ranks of the relevant labels, which the formula of every metric reads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights
 from tailmetrics.ranking._kernels import Targets
 
 Cutoff: TypeAlias = int | tuple[int, ...]
-"""A cut-off; or several, for which values have an axis in front."""
+"""A cut-off, or several cut-offs. With several, values have an axis of cut-offs in front."""
 
 Made = TypeVar("Made")
 
 
 class RelevantLabels:
-    """How many labels of each row, or of each row and bucket, are relevant, and the best of them, listed or not.
+    """The number of relevant labels of each row, or of each row and bucket, and their best gains, listed or not.
 
     Args:
-        targets: What is relevant in N rows.
-        buckets: G buckets; None for none.
+        targets: The relevant labels of N rows.
+        buckets: G buckets; None for no buckets.
     """
 
     def __init__(self, targets: Targets, buckets: LabelBuckets | None) -> None:
@@ -36,23 +36,23 @@ class RelevantLabels:
 
     @once
     def n(self) -> Tensor:
-        """How many there are, shape (N,) or (N, G), int64."""
+        """Number of relevant labels, shape (N,) or (N, G), int64."""
         targets, buckets = self._targets, self._buckets
         return targets.n_relevant if buckets is None else targets.kernels.count_by_bucket(targets, buckets, self._seen)
 
     @once
     def most(self) -> int:
-        """An upper bound of :attr:`n`, the least one where that does not make a device wait."""
+        """An upper bound of :attr:`n`: its largest number, or on a device a bound that is known without waiting."""
         targets = self._targets
         exact = targets.filled and self._buckets is None
         return targets.widest if exact else targets.kernels.most(self.n, targets.widest)
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:
-        """Return the rows with one of the ``hits``, shape (R,); None where it is faster to read all rows."""
+        """Return the rows with a hit, shape (R,); None if it is faster to read all rows."""
         return self._targets.kernels.rows_with_hits(hits)
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
-        """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""
+        """Return the ``k`` largest gains, or weights, of relevant labels, then zeros, (..., W), W <= k, float64."""
         memo = None if weights is None else weights.digest
         known = self._best.get(memo)
         if known is None or known.shape[-1] < min(k, self.most):
@@ -63,29 +63,29 @@ class RelevantLabels:
 
 
 class TargetRanks:
-    """Ranks of the relevant labels over free leading axes: rows (N,), or rows and buckets (N, G).
+    """The ranks of the relevant labels of each row, shape (N,), or of each row and bucket, shape (N, G).
 
-    A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
-    bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off, or is left out.
+    A formula reads only these ranks, so the same formula works for whole rows and for the labels of a bucket. A
+    relevant label that is not in the list has the rank ``NOT_RANKED``, or is left out.
 
-    Of a row that lists the labels ``7 2 5 0 9``, where 5, 7 and 3 are relevant, ``target_ranks`` are 1 and 3,
-    ``target_ids`` 7 and 5, ``n_relevant`` is 3, ``length`` 5, and ``hits_at(2)`` 1.
+    Example: a row lists the labels ``7 2 5 0 9``, and the labels 5, 7 and 3 are relevant. Then ``target_ranks`` are 1
+    and 3, ``target_ids`` are 7 and 5, ``n_relevant`` is 3, ``length`` is 5, and ``hits_at(2)`` is 1.
 
     Args:
-        hits: The relevant labels that the list holds.
+        hits: The relevant labels in the list.
         relevant: All relevant labels, found or not.
         length: Shape (...), int64: number of labels in the list.
-        num_labels: L, or None when unknown.
-        max_k: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
-        deepest: No rank is larger but for ``NOT_RANKED``, known without looking at them.
-        documents: Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None.
+        num_labels: L; None if unknown.
+        max_k: The largest cut-off that the list can answer: its depth if it was cut, else ``EVERYTHING``.
+        deepest: An upper bound of all ranks but ``NOT_RANKED``.
+        documents: Shape (N,), int64: the number of documents of each row, for flat queries without ids; else None.
 
     Attributes:
-        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending, ``NOT_RANKED`` behind
-            the last. So the j-th place is that of the j-th hit, on which the order of additions depends.
-            W is at least the number of labels found; labels that are not found need no place. What depends on all
-            relevant labels reads ``n_relevant`` and :meth:`best`.
-        target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
+        target_ranks: Shape (..., W), int64: the ranks, from 1, of the relevant labels found, ascending, ``NOT_RANKED``
+            behind the last. The j-th place belongs to the j-th hit; the order of additions depends on this.
+            W is at least the number of labels found; labels that are not found need no place. Formulas that depend on
+            all relevant labels read ``n_relevant`` and :meth:`best`.
+        target_ids: Shape (..., W), int64: the labels at ``target_ranks``; any number where the rank is ``NOT_RANKED``.
         target_gains: Shape (..., W), float64: the gains at ``target_ranks``.
         n_relevant: Shape (...), int64: number of relevant labels, found or not.
         binary: Whether every gain is 1.
@@ -146,7 +146,7 @@ class TargetRanks:
         return self.relevant.n
 
     def remembered(self, key: object, make: Callable[[], Made]) -> Made:
-        """Return what ``make`` returned when the key was first asked for."""
+        """Return the result of ``make()``, which is called once for each key."""
         memo = self._memo
         if key not in memo:
             memo[key] = make()
@@ -155,11 +155,11 @@ class TargetRanks:
 
     @property
     def exact(self) -> TargetRanks:
-        """The ranks for metrics without a cut-off: these, or, if the list was cut, exact ranks among all scores."""
+        """The ranks for metrics without a cut-off: these ranks, or exact ranks among all scores if the list was cut."""
         return self
 
     def first(self, depth: int) -> TargetRanks:
-        """Return these ranks with hits below ``depth`` as not ranked: what a list of this depth would give."""
+        """Return the ranks that a list of this ``depth`` would give: larger ranks become ``NOT_RANKED``."""
         ranks, ids, gains = self.hits.ranks, self.hits.ids, self.hits.gains
         inside = ranks <= depth
         hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, None if gains is None else gains * inside)
@@ -168,7 +168,7 @@ class TargetRanks:
 
     @property
     def with_hits(self) -> TargetRanks:
-        """The target ranks of the rows with a hit, if these are few; most formulas are 0 for the other rows."""
+        """The target ranks of the rows with a hit, if few rows have one; most formulas are 0 for the other rows."""
         found = self._with_hits
         return self if found is None else found
 
@@ -180,16 +180,16 @@ class TargetRanks:
     # for one cut-off, or for several along an axis in front
 
     def cutoffs(self, k: Cutoff) -> int | Tensor:
-        """Return ``k`` as what can be computed with values of shape (...): itself, or shape (len(k), 1, ...)."""
+        """Return ``k`` in a form that broadcasts with values of shape (...): a number, or shape (len(k), 1, ...)."""
         if isinstance(k, int):
             return k
         return _numbers(k, self.n_relevant.device).view(-1, *[1] * self.n_relevant.ndim)
 
     def within(self, k: Cutoff) -> Tensor:
-        """Return which of ``target_ranks`` are hits within the top ``k``, shape (..., W), bool.
+        """Return a mask of the ``target_ranks`` within the top ``k``, shape (..., W), bool.
 
         Raises:
-            ValueError: If the list was cut above ``k``: what it does not show would count as not found.
+            ValueError: If the list was cut above ``k``. Labels behind the cut would wrongly count as not found.
         """
         memo = self._memo
         if ("within", k) not in memo:
@@ -219,11 +219,11 @@ class TargetRanks:
             )
 
     def at(self, k: Cutoff) -> Tensor:
-        """Return which of ``target_ranks`` are hits at rank ``k`` itself, shape (..., W), bool."""
+        """Return a mask of the ``target_ranks`` that equal ``k``, shape (..., W), bool."""
         return self.within(k) & (self.target_ranks == self._behind_targets(k))
 
     def _behind_targets(self, k: Cutoff) -> int | Tensor:
-        """Return ``k`` as what can be compared with ``target_ranks``."""
+        """Return ``k`` in a form that broadcasts with ``target_ranks``: a number, or shape (len(k), 1, ..., 1)."""
         numbers = self.cutoffs(k)
         return numbers if isinstance(numbers, int) else numbers.unsqueeze(-1)
 
@@ -240,7 +240,7 @@ class TargetRanks:
         return real
 
     def real_within(self, k: Cutoff) -> Tensor:
-        """Return :meth:`within` as float64: to multiply by it takes a third of the time of bools."""
+        """Return :meth:`within` as float64. A product with it takes a third of the time of a product with bools."""
         memo = self._memo
         if ("real within", k) not in memo:
             found = self.within(k)
@@ -258,11 +258,11 @@ class TargetRanks:
 
     @once
     def n_or_one(self) -> Tensor:
-        """:attr:`n_relevant`, 1 where there is none: what a share of the relevant labels is divided by."""
+        """:attr:`n_relevant`, but 1 for 0: the denominator of shares of the relevant labels."""
         return self.n_relevant.clamp(min=1)
 
     def attainable_at(self, k: Cutoff) -> Tensor:
-        """Return the number of hits that there could be among the first ``k``, min(k, n), shape (...), int64."""
+        """Return the largest possible number of hits among the first ``k``, min(k, n), shape (...), int64."""
         return self.remembered(("attainable", k), lambda: self.n_relevant.clamp(max=self.cutoffs(k)))
 
     @once
@@ -272,12 +272,12 @@ class TargetRanks:
 
     @once
     def discounts(self) -> Tensor:
-        """1 / log2(rank + 1) at ``target_ranks``, 0 where not ranked, shape (..., W), float64."""
+        """1 / log2(rank + 1) for each of ``target_ranks``, 0 for ``NOT_RANKED``, shape (..., W), float64."""
         size = _size(self.deepest)
         return looked_up(_by_rank(size, self.target_ranks.device), self.target_ranks.clamp(max=size))
 
     def ideal_discount(self, k: Cutoff) -> Tensor:
-        """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
+        """Return the ideal DCG for binary relevance: the sum of the first min(k, n) discounts, shape (...), float64."""
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
         attainable = self.attainable_at(k)
         return looked_up(_sums(_size(most), attainable.device), attainable)
@@ -291,11 +291,11 @@ class TargetRanks:
         return self.remembered(key, lambda: looked_up(weights.on(ids.device), ids.clamp(min=0)))
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
-        """Return the ``k`` largest gains of each row's relevant labels, found or not, largest first, then zeros.
+        """Return the ``k`` largest gains of the relevant labels of each row, found or not, descending, then zeros.
 
         Args:
-            k: How many at most.
-            weights: What to sort instead of the gains, by label.
+            k: The number of gains, or several numbers.
+            weights: Weights by label, which replace the gains; None for gains.
 
         Returns:
             Shape (..., W), W <= k, float64.
@@ -321,7 +321,7 @@ class RanksOfRows(TargetRanks):
         rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
         super().__init__(hits, *rest)
         del self.length  # it is computed at first use
-        # a weak reference: ``whole`` refers to this, and a cycle would keep the batch until Python collects cycles
+        # a weak reference: ``whole`` refers to this object, and a cycle would keep the batch until Python collects it
         self._whole, self._rows, self.n_relevant = ref(whole), rows, whole.n_relevant[rows]
 
     @once
@@ -346,7 +346,7 @@ def _one() -> Tensor:
     return torch.ones((), dtype=torch.float64, device="cpu")
 
 
-# What a hit at each rank counts, from tables made on the CPU: log2 of a device may differ in the last bit.
+# The discount of each rank, from tables made on the CPU: log2 of a device may differ in the last bit.
 
 
 def discounts(width: int, device: torch.device) -> Tensor:
@@ -361,7 +361,7 @@ def _size(width: int) -> int:
 
 @made_once
 def _by_rank(size: int) -> Tensor:
-    """Return the discounts of the ranks 0 to ``size``, 0 for the first and for the last."""
+    """Return the discounts of the ranks 0 to ``size``; the first and the last are 0."""
     table = torch.zeros(size + 1, dtype=torch.float64, device="cpu")
     table[1:size] = 1 / torch.arange(2, size + 1, dtype=torch.float64, device="cpu").log2()
     return table
@@ -369,5 +369,5 @@ def _by_rank(size: int) -> Tensor:
 
 @made_once
 def _sums(size: int) -> Tensor:
-    """Return the sums of the first 0 to ``size`` - 1 discounts, in the order in which hits at these ranks add up."""
+    """Return the sums of the first 0 to ``size`` - 1 discounts, added in the same order as the discounts of hits."""
     return ordered_prefix_sums(_by_rank(size, torch.device("cpu"))[1:size])

@@ -1,4 +1,4 @@
-"""What is warned of: inputs that may mean something else."""
+"""Warnings of inputs whose values look like another form: decisions, ranks or padding."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Context
 
 FIRST_CELLS = 64
-"""Cells of the first row that are read of any scores; more are read only if these are all whole numbers."""
+"""This many cells of the first row are read first. More cells are read only if all of these are whole numbers."""
 
 SAMPLED_CELLS = 2**16
-"""Cells that are read at most, in whole rows, but at least one row: a tenth of a millisecond."""
+"""At most this many cells are read, in whole rows, but at least one row. This takes a tenth of a millisecond."""
 
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
 
 def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
-    """Warn if dense scores are 0 and 1, as decisions and targets are, or the numbers 0 to L - 1, as ranks are.
+    """Warn if dense scores look like decisions or a target (only 0 and 1), or like ranks (0 to L - 1 or 1 to L).
 
     Args:
-        context: Whose ids.
+        context: The settings of the batch.
         scores: Shape (N, L), or (n,) of flat queries.
-        target: The target that came with them.
+        target: The target of the batch.
     """
     sample = first_rows(context, scores)
     if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
         return
     retrieved = sample[sample > -torch.inf]
     ones = retrieved == 1
-    if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
+    if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # 0 and 1, both
         known = first_rows(context, target)
-        if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
+        if known is None or known.shape != sample.shape or bool((sample != known).any()):  # a test may pass the target
             warn_outside(
                 f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
                 "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
@@ -55,7 +55,7 @@ def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
 
 
 def warn_of_ids(context: Context, ids: Tensor) -> None:
-    """Warn if ranked ids are the numbers 0 to K - 1 in each row, as a rank for each label is."""
+    """Warn if each row of ids holds the numbers 0 to K - 1 or 1 to K, as the ranks of all labels would."""
     sample = first_rows(context, ids) if ids.shape[1] > 1 else None
     if sample is None or context.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
         return
@@ -69,13 +69,13 @@ def warn_of_ids(context: Context, ids: Tensor) -> None:
 
 
 def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None, ignored: int | None) -> None:
-    """Warn if most sequences end in a run of one same label, of which there is hardly any elsewhere, as padding does.
+    """Warn if a label looks like padding: most sequences end in a run of it, and it is rare elsewhere.
 
     Args:
         caller: The name that the warning begins with.
-        labels: Shape (B·T,), the label of each token; other shapes, and labels on a GPU, are not looked at.
+        labels: Shape (B·T,), the label of each token. Other shapes, and labels on a GPU, are not checked.
         tokens: T.
-        row_mask: Shape (B·T,), bool; the tokens that count, None for all.
+        row_mask: Shape (B·T,), bool: the tokens that count; None for all.
         ignored: The label of tokens that do not count.
     """
     known = labels.is_cpu and (row_mask is None or row_mask.is_cpu)
@@ -87,9 +87,9 @@ def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor |
         return
     label = int(sequences[:, -1].mode().values)
     same = sequences == label
-    run = same.flip(1).cumprod(1).sum(1)  # at the end of each sequence
+    run = same.flip(1).cumprod(1).sum(1)  # the length of the run at the end of each sequence
     inside, others = int(same.sum() - run.sum()), int(sequences.numel() - run.sum())
-    # at most 1 % of all other tokens: a frequent class, such as "no entity", is anywhere
+    # "rare": at most 1 % of all other tokens. A frequent class, such as "no entity", stands everywhere
     if label < 0 or label == ignored or 2 * int((run > 1).sum()) <= len(run) or 100 * inside > others or not others:
         return
     warn_outside(
@@ -100,9 +100,9 @@ def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor |
 
 
 def first_rows(context: Context, value: Tensor) -> Tensor | None:
-    """Return the first rows that count, for a check of values; a vector is one row.
+    """Return the first rows that count, as a sample for checks of values. A vector is one row.
 
-    None if no row counts, or if reading values would make a device wait.
+    The sample is None if no row counts, if the value is not dense, or if reading it would make a device wait.
     """
     if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
         return None
@@ -118,7 +118,7 @@ def _is_whole(sample: Tensor) -> bool:
 
 
 def _is_permutation(sample: Tensor) -> bool:
-    """Whether there are several columns, and each row holds 0 to L - 1, or each row 1 to L."""
+    """Whether there are two columns or more, and all rows hold the numbers 0 to L - 1, or all rows 1 to L."""
     if sample.shape[1] < 2:
         return False
     ordered = sample.sort(dim=1).values.to(torch.int64)
@@ -126,12 +126,12 @@ def _is_permutation(sample: Tensor) -> bool:
 
 
 READ_FROM: ContextVar[str] = ContextVar("READ_FROM", default="preds")
-"""What warnings call the scores of a batch: the argument, or the file that they were read from."""
+"""The name of the scores of a batch in warnings: the argument ``preds``, or the file that they were read from."""
 
 
 @contextmanager
 def read_from(source: str) -> Iterator[None]:
-    """Call the scores by the name of their source in warnings."""
+    """Use ``source`` as the name of the scores in warnings, within the block."""
     token = READ_FROM.set(source)
     try:
         yield
@@ -140,14 +140,14 @@ def read_from(source: str) -> Iterator[None]:
 
 
 KEPT_WARNINGS: ContextVar[list[str] | None] = ContextVar("KEPT_WARNINGS", default=None)
-"""Where warnings of a batch are kept, too, so that a report can say them."""
+"""A list that also receives the warnings of a batch, so that a report can show them; None if no report is made."""
 
 
 INSIDE = ("tailmetrics.", "torch", "functools")
 
 
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the first caller outside the library, torch and the properties of functools."""
+    """Issue a warning that points at the first caller outside of the library, torch and functools."""
     kept = KEPT_WARNINGS.get()
     if kept is not None:
         kept.append(text)

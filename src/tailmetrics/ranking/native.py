@@ -1,8 +1,9 @@
-"""The steps of a ranking on the CPU that read much, in C: rows over threads, in one call that lets go of Python's lock.
+"""The steps of a ranking on the CPU that read many values, in C: each call runs on threads, without Python's lock.
 
-``_native.c`` is compiled when the package is installed, where a compiler is; elsewhere the forms of torch do the same.
-``TAILMETRICS_NATIVE=0`` in the environment does without it. Tensors are on the CPU. Rows N, labels L, places of a list
-K, relevant labels of a row M, or T of all rows one below the other, buckets G, cells of hits W.
+``_native.c`` is compiled when the package is installed, if there is a C compiler. Without it, or with
+``TAILMETRICS_NATIVE=0`` in the environment, steps in torch give the same results. All tensors are on the CPU. N is the
+number of rows, L of labels, K of places of a list, M of relevant labels of a row, T of relevant labels of all rows, G
+of buckets, W of cells for the hits of a row.
 """
 
 from __future__ import annotations
@@ -22,32 +23,32 @@ from tailmetrics.ranking._hits import Hits, ListCheck
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
 SCORE_TYPES |= {torch.float32: (2, "float"), torch.float64: (3, "double")}
-"""Types of scores, as the C file numbers them, and the type in which it compares them."""
+"""For each type of scores, its number in the C file, and the C type in which scores are compared."""
 
 NO_MEMORY = 1
-"""What a function of the C file returns where a thread gets no memory; 2 where a label is none."""
+"""The return code of a C function if a thread gets no memory. The code 2 says that an id is no label."""
 
 NONE = 2**63 - 1
-"""What the C file writes for a row or an id that there is not."""
+"""The number that the C file writes if there is no row or no id to report."""
 
 FOLDER = Path(__file__).parent
 
 
 @cache
 def _loaded() -> tuple[CDLL | None, str]:
-    """Return the library, or None, and which form of the steps runs, in words."""
+    """Return the compiled library, or None, and a description of the code that runs."""
     if os.environ.get("TAILMETRICS_NATIVE") == "0":
         return None, "torch (TAILMETRICS_NATIVE=0)"
     return load(FOLDER / "_native.so")
 
 
 def load(path: Path) -> tuple[CDLL | None, str]:
-    """Return the library at ``path``, or None where it cannot be used, and which form of the steps runs, in words."""
+    """Return the library at ``path``, or None if it cannot be used, and a description of the code that runs."""
     if not path.exists():
         return None, "torch (installed without a C compiler)"
     try:
         library = CDLL(str(path))
-        # a library that was compiled of another text is not used
+        # do not use a library that was compiled from another version of the C file
         current = library.tailmetrics_source() == crc32((FOLDER / "_native.c").read_bytes()) & 0x7FFFFFFF
     except (OSError, AttributeError) as error:
         return None, f"torch ({error})"
@@ -65,12 +66,12 @@ def available() -> bool:
 
 
 def description() -> str:
-    """Return which form of the steps runs on the CPU, and why."""
+    """Return a description of the code that runs on the CPU, C or torch, and the reason for torch."""
     return _loaded()[1]
 
 
 def _run(name: str, threads: int, *task: int) -> None:
-    """Call a function of the C file. ``task`` are the words of its struct, in order: addresses, 0 for none; numbers."""
+    """Call a C function. ``task`` holds the fields of its struct in order: numbers, and addresses, 0 for no tensor."""
     words = array("q", task)
     code = getattr(_loaded()[0], f"tailmetrics_{name}")(words.buffer_info()[0], threads)
     if code == NO_MEMORY:
@@ -80,19 +81,19 @@ def _run(name: str, threads: int, *task: int) -> None:
 
 
 def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, bool]:
-    """Return the ``k`` best labels per row, ties to the lower id, in about one reading of the scores.
+    """Return the ``k`` best labels of each row, in about one reading of the scores; ties go to the lower id.
 
-    NaN counts as the largest score. Labels with -inf are behind the others, by id.
+    NaN counts as the largest score. Labels with -inf are behind all others, by id.
 
     Args:
         scores: Shape (N, L), float16, bfloat16, float32 or float64; L < 2^32.
         k: At most L.
-        threads: How many to use at most; small matrices are done by the calling one.
+        threads: The maximum number of threads. Small matrices are read on the calling thread alone.
 
     Returns:
-        Values, best first, of shape (N, min(k + 1, L)), float64 for float64 and float32 otherwise, 0.0 for -0.0. Ids of
-        shape (N, k), int64. Whether every row of values falls from place to place, which leaves no tie and no NaN.
-        Whether the values at these ids hold neither NaN nor -inf.
+        Four values. The best scores, best first, shape (N, min(k + 1, L)), float64 for float64 and float32 otherwise,
+        0.0 for -0.0. The ids, shape (N, k), int64. Whether the scores of each row are strictly descending, so that
+        there are no ties and no NaN. Whether the scores of the ids hold neither NaN nor -inf.
     """
     scores = scores if scores.stride(1) == 1 else scores.contiguous()
     num_rows, width = scores.shape
@@ -110,20 +111,20 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
 def hits(
     ids: Tensor, target: Tensor, most: int, threads: int, starts: Tensor | None = None, gains: Tensor | None = None
 ) -> Hits:
-    """Return where the relevant labels of each row stand in its list, in one pass over the list.
+    """Return the hits of each list, in one pass over the lists.
 
     Args:
-        ids: Shape (N, K), int64: lists, -1 for no label. Of an id that repeats the first place counts; where ``target``
-            is a mask, every place.
-        target: Labels (N, M), int64, -1 for none; or labels (T,), int64, of rows that begin at ``starts``; or a mask
-            (N, L), bool.
+        ids: Shape (N, K), int64: lists, -1 for no label. If an id repeats, its first place is the hit; if ``target`` is
+            a mask, each of its places is a hit.
+        target: Labels (N, M), int64, -1 for no label; or labels (T,), int64, of rows that begin at ``starts``; or a
+            mask (N, L), bool.
         most: No row has more relevant labels.
-        threads: How many to use at most.
+        threads: The maximum number of threads.
         starts: Shape (N + 1,), int64, ascending from 0 to T.
-        gains: Gains of labels, float64, in the shape of ``target``; None where each is 1.
+        gains: Gains of labels, float64, in the shape of ``target``; None if each gain is 1.
 
     Returns:
-        Hits of shape (N, W), W >= 1: as many as a list holds at most. A column of them lies in one piece.
+        Hits of shape (N, W); W is the largest number of hits of a list, and at least 1. Columns are contiguous.
 
     Raises:
         IndexError: If an id is no column of the mask, or a row has more than ``most`` labels.
@@ -152,15 +153,16 @@ def _found(
     with_gains: bool,
     *task: int,
 ) -> Hits:
-    """Return the hits that a function writes, as wide as the most of a row, and 1 at least.
+    """Call a C function that writes hits, and return them, cut to the largest number of hits of a row, at least 1.
 
     Args:
         name: The function.
-        threads: How many to use at most.
-        shape: (N, W) or (N, G, W), W >= the most hits of a row; rows first.
-        strides: Those of ``shape``, such that a column lies in one piece.
-        with_gains: Whether gains are written.
-        task: What is in front of W, the hits, and how many a row holds at most, in the task.
+        threads: The maximum number of threads.
+        shape: (N, W) or (N, G, W); no row has more than W hits.
+        strides: The strides of tensors of this shape. Columns are contiguous.
+        with_gains: Whether the function writes gains.
+        task: The first fields of the task. Behind them this function appends W, the addresses of the hits, and the
+            address of the largest number of hits.
     """
     width, fewest = shape[-1], array("q", [0])
     ranks = torch.empty_strided(shape, strides, dtype=torch.int64)
@@ -176,11 +178,11 @@ def _found(
 
 
 def check_lists(ids: Tensor, threads: int) -> ListCheck:
-    """Look through lists (N, K), int64, for what they must not hold.
+    """Find the lowest and highest id of lists, and the first rows with a gap and with a repeated id.
 
     Args:
-        ids: The lists.
-        threads: How many to use at most.
+        ids: Shape (N, K), int64: the lists.
+        threads: The maximum number of threads.
     """
     if not ids.numel():
         return ListCheck(0, -1, None, None)
@@ -193,19 +195,18 @@ def check_lists(ids: Tensor, threads: int) -> ListCheck:
 def within_buckets(
     ids: Tensor | None, bucket_of: Tensor, num_buckets: int, given: Hits, threads: int
 ) -> tuple[Hits, Tensor]:
-    """Return the hits of each row by bucket, with their ranks among the listed labels of their bucket.
+    """Return the hits of each row and bucket, with their ranks among the listed labels of their bucket.
 
     Args:
-        ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. None: hits keep the ranks that
-            they have.
+        ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. If None, hits keep their ranks.
         bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label.
         num_buckets: G.
-        given: Hits of shape (N, W). Those behind ``ids`` are left out.
-        threads: How many to use at most.
+        given: Hits of shape (N, W). Hits with ranks above D are left out.
+        threads: The maximum number of threads.
 
     Returns:
-        Hits of shape (N, G, W'), W' the most of a row and bucket, as :func:`hits` returns them; and how many labels of
-        each bucket ``ids`` holds, shape (N, G), int64, 0 without ``ids``.
+        Hits of shape (N, G, W'); W' is the largest number of hits of a row and bucket, and at least 1. The number of
+        labels of each bucket in ``ids``, shape (N, G), int64, 0 without ``ids``.
 
     Raises:
         IndexError: If an id or a bucket is too large.
@@ -223,18 +224,17 @@ def within_buckets(
 
 
 def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, threads: int) -> Tensor:
-    """Count the scores of a row that are above the score of each wanted label of the row, and equal to it.
+    """Count, for each wanted label, the scores of the row that are higher, equal, and equal in a lower column.
 
     Args:
         scores: Shape (N, C), the types of :func:`top_k`; NaN never counts.
-        starts: Shape (N + 1,), int64, ascending from 0 to T: where the wanted labels of each row begin.
-        wanted: Shape (T,), int64: columns; those below 0 or from C on are labels left or right of these scores.
-        own: Shape (T,), float64: the scores of the wanted labels. Counts of NaN are 0.
-        threads: How many to use at most.
+        starts: Shape (N + 1,), int64, ascending from 0 to T: the place of the first wanted label of each row.
+        wanted: Shape (T,), int64: columns. Below 0, the label is lower than all columns; from C on, it is higher.
+        own: Shape (T,), float64: the scores of the wanted labels. For NaN all counts are 0.
+        threads: The maximum number of threads.
 
     Returns:
-        How many scores are above, how many are equal, the label's own included where it stands in ``scores``, and how
-        many equal ones have a lower column; shape (3, T), int64.
+        The three counts, shape (3, T), int64. A wanted label that is one of the columns counts as equal to itself.
     """
     scores = scores if scores.stride(1) == 1 else scores.contiguous()
     starts, wanted, own = starts.contiguous(), wanted.contiguous(), own.contiguous()
@@ -248,18 +248,18 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
 
 
 def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, threads: int) -> Tensor:
-    """Add real numbers up as whole numbers; see :class:`tailmetrics.metrics._states.FixedPoint`.
+    """Add up real numbers over an axis as whole numbers; see :class:`tailmetrics.metrics._states.FixedPoint`.
 
     Args:
         values: Shape (..., N, ...), float64.
         dim: The axis that is added up.
-        limbs: How many limbs of 26 bits a number is written in.
-        lowest: The exponent of the last one.
-        bounded: Whether the limbs hold any value.
-        threads: How many to use at most.
+        limbs: The number of limbs, of 26 bits each, of a number.
+        lowest: The exponent of the last limb.
+        bounded: Whether every value is known to fit into the limbs.
+        threads: The maximum number of threads.
 
     Returns:
-        Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for them.
+        Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for the limbs.
     """
     values, before, behind = values.contiguous(), values.shape[:dim], values.shape[dim + 1 :]
     sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64)
