@@ -1,6 +1,6 @@
-"""Files whose lines name their query: what reads them, and how they come into a database.
+"""Files whose lines name their query: their two readers, and the loading of their lines into a database.
 
-A file is read by a statement of SQL (:class:`SqlLines`), or yields its lines some at a time (:class:`Triples`).
+A file is read by an SQL statement (:class:`SqlLines`), or by Python in blocks of lines (:class:`Triples`).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import EMPTY_HINT, FilePath
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]
-"""Query, item and value of a line; the item is None for an empty list, the value None where there is none."""
+"""Query, item and value of a line; the item is None for an empty list, the value is None if the file has no values."""
 BLOCK_LINES = 2**15
-"""Lines that Python holds at a time: about 10 MB."""
+"""Number of lines that Python holds at a time: about 10 MB."""
 
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Some lines of a file: (query, item, value).
+    """A block of lines of a file: (query, item, value).
 
     Attributes:
         query: Arrow string array.
-        item: Arrow string array; null where the query has an empty list.
-        value: Scores or gains; None when the file gives none.
-        place: Returns how an error names a line, given its index.
-        ranks: Whether the values are minus the ranks of a list.
+        item: Arrow string array; null if the query has an empty list.
+        value: Scores, negated ranks or gains; None if the file has no values.
+        place: A function from the index of a line in the block to its name in an error, such as ``line 7``.
+        ranks: Whether the values are negated ranks.
     """
 
     query: Any
@@ -43,7 +43,7 @@ class Triples:
 
 
 def triples(entries: Iterable[tuple[str, str, str | None, float | None]], ranks: bool = False) -> Iterator[Triples]:
-    """Yield entries in blocks. Each entry begins with its name for errors; all entries have a value, or none has."""
+    """Yield entries in blocks. An entry is (place for errors, query, item, value); either all have a value or none."""
     import pyarrow as pa
 
     entries = iter(entries)
@@ -55,17 +55,19 @@ def triples(entries: Iterable[tuple[str, str, str | None, float | None]], ranks:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SqlLines:
-    """The lines of a file, as a statement of SQL reads them, in their order.
+    """The lines of a file, in order, as an SQL statement that reads them.
 
     Attributes:
-        source: What stands behind FROM; empty where no statement reads the lines, but ``exact`` alone.
-        query: Expression of the query, VARCHAR; null where it is empty, or a line is not plainly right.
-        item: Expression of the item, alike.
-        value: Expression of the score or gain, alike; None when the file gives none.
-        kind: Type of the values.
-        ranks: Whether the values are minus the ranks of a list; None where nothing tells ranks from scores.
-        exact: Reads the file once more, where the statement fails or finds a null, and says what is wrong with it.
-        kept: What has to last as long as this, such as a copy without compression.
+        source: The SQL after FROM; empty if only ``exact`` can read the lines.
+        query: SQL expression of the query, VARCHAR; null if the query is empty or the line has an unusual form.
+        item: SQL expression of the item, with nulls as in ``query``.
+        value: SQL expression of the score, negated rank or gain, with nulls as in ``query``; None if the file has no
+            values.
+        kind: SQL type of the values.
+        ranks: Whether the values are negated ranks; None if they may be ranks or scores.
+        exact: A function that reads the file line by line, used if the statement fails or finds a null; it raises the
+            error that names a wrong line.
+        kept: An object that must live as long as this one, such as a copy of the file without compression.
     """
 
     source: str
@@ -83,14 +85,14 @@ Opened: TypeAlias = "SqlLines | Iterable[Triples]"
 
 @dataclass(frozen=True, eq=False)
 class KeyedFile:
-    """Files of lines, one behind the other.
+    """Files whose lines name their query, read one after another.
 
     Attributes:
-        name: How an error calls all of them.
-        parts: Each file, and what opens it.
+        name: One name for all files, in errors.
+        parts: Each file, and the function that opens it.
         may_lack_items: Whether an item can be empty.
-        without_values: Whether values are not looked at, as those of targets all of whose lines are relevant.
-        tells_zeros: Whether a note says how many lines have the value 0, because a column may not be of gains.
+        without_values: Whether values are not read, because every line of the targets is relevant.
+        tells_zeros: Whether a note gives the number of lines with the value 0; the column may not hold gains.
     """
 
     name: FilePath
@@ -100,12 +102,12 @@ class KeyedFile:
     tells_zeros: bool = False
 
     def load(self, database: Database, table: str) -> Values:
-        """Write query, item and value of every line into a new table, and return what the values are.
+        """Write query, item and value of every line into a new table, and return the kind and number of the values.
 
-        ``rowid`` then counts the lines of all files from 0.
+        ``rowid`` then numbers the lines of all files from 0.
 
         Raises:
-            DataFileError: If a query, an item or a number is missing, or files have other values than the first one.
+            DataFileError: If a query, an item or a number is missing, or the files have different kinds of values.
         """
         values: Values | None = None
         count, is_clear = 0, True
@@ -141,10 +143,10 @@ class KeyedFile:
         return values._replace(lines=count)
 
     def _check_scores(self, database: Database, table: str) -> None:
-        """Raise if what would be taken for scores may be ranks, of which less is better.
+        """Raise if the values, read as scores, may be ranks, where a lower number is better.
 
-        Ranks are whole numbers that count the lines of a query from 0 or 1, or, where lines were left out, that ascend
-        from its first line to its last one. Scores hardly do so in most queries.
+        Values look like ranks if, in most queries, they are whole numbers that count the lines from 0 or 1, or that
+        are lowest in the first line and highest in the last line. The scores of most queries do not.
         """
         if database.row(f"SELECT 1 FROM {table} WHERE value <> floor(value) LIMIT 1") is not None:
             return
@@ -162,7 +164,10 @@ class KeyedFile:
             raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
     def _take(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> int | None:
-        """Write the lines of a file into a table and return how many; if any is unusual, write none and return None."""
+        """Write the lines of a file into a table by SQL, and return their number.
+
+        If any line is unusual, or the statement fails, write no line and return None.
+        """
         needed = [lines.query, lines.item, lines.value]
         said = [f"coalesce({one}, error('unusual'))" for one in needed if one is not None]
         said[1] = lines.item if self.may_lack_items else said[1]
@@ -175,7 +180,7 @@ class KeyedFile:
     def _take_blocks(
         self, database: Database, table: str, path: FilePath, blocks: Iterable[Triples], valued: bool
     ) -> int:
-        """Write blocks of lines into a table; return the number of lines. An error of a block is raised unchanged."""
+        """Write blocks of lines into a table, and return the number of lines; an error of a block stays unchanged."""
         import pyarrow as pa
 
         fields = [("query", pa.large_string()), ("item", pa.large_string())]
@@ -212,11 +217,11 @@ class KeyedFile:
 
 
 class Values(NamedTuple):
-    """What the values of lines are.
+    """The kind of the values of lines, and the number of lines.
 
     Attributes:
-        given: Whether there are any.
-        ranked: Whether they are minus the ranks of a list.
+        given: Whether lines have values.
+        ranked: Whether the values are negated ranks.
         lines: Number of lines.
     """
 
@@ -226,7 +231,7 @@ class Values(NamedTuple):
 
 
 def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
-    """Return what was opened as lines of which blocks are all that is known; None where there are none."""
+    """Return an opened file as ``SqlLines``; blocks are wrapped, with no statement. None if there are no blocks."""
     if isinstance(opened, SqlLines):
         read = opened.exact
         if not without_values:

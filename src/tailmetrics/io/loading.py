@@ -1,4 +1,4 @@
-"""From paths to open files: formats, label ids, shares of the ranks."""
+"""The functions that open files: they find the formats, the label ids and the rows of this rank."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tailmetrics.ranking._warnings import warn_outside
 
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
-"""Rows of a batch at most: at a hundred labels a row a million numbers, which take far longer than a call of Python."""
+"""Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
 BATCH_CELLS = 2**24
-"""Numbers in a batch at most (but one row at least): 128 MB of int64, however wide the rows are."""
+"""Numbers per batch at most, but at least one row: 128 MB of int64, however wide the rows are."""
 
 
 def read(
@@ -47,42 +47,45 @@ def read(
     duplicates: Literal["error", "first"] = "error",
     memory: str = MEMORY,
 ) -> Dataset:
-    """Open predictions and targets, to be read in batches with bounded memory.
+    """Open predictions and targets, to read them in batches with bounded memory.
 
-    Files that both name the query of a line (TREC, CSV, long tables, …) or of a list (a column ``user_id`` beside the
-    lists) are joined by it, by DuckDB in a temporary folder. Otherwise row i of one file belongs to row i of the other.
-    Compressed files (``.gz``, ``.bz2``, ``.zst``) are read as what they hold. What a reader decides by itself, such as
-    which column is the query, is a :class:`DataFileNote`, a warning.
+    If both files name the query of each line (TREC, CSV, long tables, …) or of each list (a column ``user_id`` beside
+    the lists), DuckDB joins them by query in a temporary folder. Otherwise row i of one file belongs to row i of the
+    other. Compressed files (``.gz``, ``.bz2``, ``.zst``) are decompressed. If a reader makes a decision, such as which
+    column is the query, a warning (:class:`DataFileNote`) tells it.
 
     Args:
         preds: File of predictions: a path, a folder of parts, a glob, an address (``s3://``, ``gs://``, ``hdfs://``),
             or a list of these; or a table with the columns query, item and score, such as a DataFrame; or a dict from
-            query to a dict from item to score. Parts are sorted by name, numbers by value.
-        target: Targets, alike; or a table, or a dict from query to a dict from item to gain.
-        num_labels: Number of labels, where no file declares it; ids are checked against it. Items of lines, except
-            TREC, are then whole numbers; without it each item met is a label, in ascending order.
-        batch_rows: Rows per batch at most; wide rows come in smaller batches.
-        filter: File of (row, label) or (query, item) pairs that do not count: the label leaves the row's predictions
-            before they are ranked, and its targets. Two words on each line; or, beside files that name their queries, a
-            table whose first line names the columns of query and item, such as the training interactions.
-        missing: What becomes of a query without predictions: ``"skip"`` leaves it out, as trec_eval does, ``"zero"``
-            gives it an empty list, as ``trec_eval -c`` does. ``dataset.missing_queries`` counts them either way.
-        rank: Which share of the rows to read.
-        world_size: Number of shares; together they hold every row once.
-        format: Format of both files, or a pair, each a name of :data:`FORMATS`; None tells it from the name of a file
-            or, where that leaves a choice, from its first lines.
+            query to a dict from item to score. Parts are sorted by name, numbers in names by value.
+        target: Targets: files as for ``preds``; or a table with the columns query, item and perhaps gain; or a dict
+            from query to a dict from item to gain.
+        num_labels: Number of labels, if no file declares it; label ids are checked against it. In lines that name
+            their query, except TREC, items must then be whole numbers, which are the label ids; without it, each item
+            in the files is a label, and ids follow the ascending order of the items.
+        batch_rows: Rows per batch at most; batches of wide rows are smaller.
+        filter: File of (row, label) or (query, item) pairs that do not count: the label is removed from the row's
+            predictions before ranking, and from its targets. Each line holds two words. If the files name their
+            queries, the filter can also be a table whose first line names the columns of query and item, such as the
+            training interactions.
+        missing: Treatment of a query without predictions: ``"skip"`` leaves it out, as trec_eval does; ``"zero"``
+            gives it an empty list, as ``trec_eval -c`` does. In both cases ``dataset.missing_queries`` counts it.
+        rank: Number of the share of rows to read, from 0.
+        world_size: Number of shares; together the shares hold every row once.
+        format: Format of both files, or a pair of formats, each a name in :data:`FORMATS`. With None, the suffix of a
+            file tells its format or, if several formats have this suffix, its first lines do.
         columns: Names of columns of both files, or a pair.
-        label_names: Names of the labels in the order of their ids; needed for string ids when other files, such as
-            training targets, have to agree (see :func:`read_label_names`).
-        string_ids: True treats whole numbers as names of labels, in every format but matrices; False treats whole
+        label_names: Names of the labels in the order of their ids; needed for string ids if other files, such as
+            training targets, must have the same label ids (see :func:`read_label_names`).
+        string_ids: True treats whole numbers as names of labels, in every format except matrices. False treats whole
             numbers of lines as label ids even without ``num_labels``.
-        duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
-            leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
-        memory: What DuckDB may hold at a time to join files whose lines name their query, such as ``"2GB"``; the rest
-            lies in a folder beneath ``TMPDIR``.
+        duplicates: Treatment of a label that a row of predictions repeats: ``"error"`` raises an error; ``"first"``
+            keeps the repeated label in its place, and metrics made with ``duplicates="first"`` count it as a miss.
+        memory: Memory limit of DuckDB for the join of files whose lines name their query, such as ``"2GB"``; more
+            data goes to a folder in ``TMPDIR``.
 
     Raises:
-        DataFileError: If a file is missing, empty, damaged or does not fit the other one; while iterating, too.
+        DataFileError: If a file is missing, empty, damaged or does not fit the other file; also during iteration.
     """
     forms = format if isinstance(format, tuple) else (format, format)
     named = columns if isinstance(columns, tuple) else (columns, columns)
@@ -148,27 +151,30 @@ def read_target(
     one_label: bool = False,
     memory: str = MEMORY,
 ) -> TargetDataset:
-    """Open targets alone, such as the training targets that ``LabelFrequency`` counts.
+    """Open targets without predictions, such as the training targets that ``LabelFrequency`` counts.
 
-    Pass ``num_labels`` whenever it is known: whole numbers of that width are multi-hot, as for ``LabelFrequency``.
+    Pass ``num_labels`` if it is known: an array of ``num_labels`` whole numbers per row is then multi-hot, as for
+    ``LabelFrequency``.
 
     Args:
         path: File of targets, a table or a dict, as for :func:`read`.
-        num_labels: Number of labels, where the file does not declare it.
+        num_labels: Number of labels, if the file does not declare it.
         batch_rows: Rows per batch at most.
-        rank: Which share of the rows to read.
+        rank: Number of the share of rows to read, from 0.
         world_size: Number of shares.
-        format: Format; None tells it.
+        format: Format, a name in :data:`FORMATS`; with None, the file tells it, as for :func:`read`.
         columns: Names of columns.
         label_names: Names of the labels in the order of their ids.
         string_ids: As for :func:`read`.
-        min_gain: The least gain that counts as relevant, where the file has gains: a smaller one becomes 0, as metrics
-            made with ``min_gain`` see it.
-        one_label: Whether a whole number of an array is a row of its own, such as a token of (B, T).
+        min_gain: The lowest gain that counts as relevant, if the file has gains. A lower gain becomes 0, as in metrics
+            made with ``min_gain``.
+        one_label: Whether each whole number of an array is a row of its own, such as a token of (B, T); any negative
+            number then means "no label".
         memory: As for :func:`read`.
 
     Raises:
-        DataFileError: If the file is missing, empty or damaged; while iterating, too.
+        DataFileError: If the file is missing, empty or damaged; also during iteration.
+        ValueError: If ``min_gain`` is not a number above 0.
     """
     columns = columns or Columns()
     _check_share("read_target", rank, world_size, batch_rows)
@@ -197,23 +203,23 @@ def read_label_names(
     more: Iterable[str] = (),
     memory: str = MEMORY,
 ) -> Sequence[str] | None:
-    """Return the names of the labels of all files in the order of their ids; None where ids are numbers already.
+    """Return the names of the labels of all files in the order of their ids; None if label ids are numbers.
 
-    Names ascend (whole numbers by value), but descend if one of the files is TREC or JSON, where the last name wins
-    ties. Pass the result as ``label_names`` wherever one of these files is read, so that a label has the same id
-    everywhere. Every file is read whole.
+    Names are in ascending order (whole numbers by value). If one of the files is TREC or JSON, where the last name wins
+    ties, names are in descending order. Pass the result as ``label_names`` to each call that reads one of these files,
+    so that a label has the same id in all of them. This function reads every file to its end.
 
     Args:
         paths: Files of predictions and targets, as for :func:`read`.
-        format: Format of all files, or of each; None tells it.
-        columns: Names of columns of all files, or of each.
+        format: Format of all files, or one for each file; with None, the file tells it.
+        columns: Names of columns of all files, or one :class:`Columns` for each file.
         string_ids: As for :func:`read`.
         num_labels: As for :func:`read`: with it, whole numbers are label ids.
-        more: Further names, such as those of labels that only training has.
+        more: Names to add, such as labels that only the training data has.
         memory: As for :func:`read`.
 
     Raises:
-        DataFileError: If a file cannot be read.
+        DataFileError: If a file cannot be read, or one file has names of labels and another has numbers.
     """
     forms = [format] * len(paths) if format is None or isinstance(format, str) else format
     named = [columns] * len(paths) if columns is None or isinstance(columns, Columns) else columns
@@ -234,7 +240,7 @@ def read_label_names(
         else:
             numbered.append(source)
     paths_of_numbers = [source.path for source in numbered]
-    with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]  # one may be given twice
+    with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]  # paths can repeat
     if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:
@@ -250,9 +256,9 @@ def names_in_memory(
     """Return the distinct items of several tables or dicts, in the order of their label ids.
 
     Args:
-        caller: Who asks.
-        tables: Tables by the argument that they were passed as.
-        more: Further names, alike.
+        caller: Name of the calling function, for errors.
+        tables: Name of an argument -> the table or dict passed as this argument.
+        more: Name of an argument -> names to add.
         last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
@@ -265,17 +271,17 @@ def names_in_memory(
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
-    """Whether the last name wins ties; whole numbers of dicts are label ids where L is given, those of TREC are not."""
+    """Whether the last name wins ties: for TREC always, for dicts and JSON only if ``num_labels`` is not given."""
     return any(one.form.ties == "last name" and (num_labels is None or one.form.name == "trec") for one in inputs)
 
 
 class _Input(NamedTuple):
-    """Predictions or targets as they were passed, with the format that reads them.
+    """Predictions or targets as passed by the user, with their format.
 
     Attributes:
-        found: The files; of a table in memory, what an error calls it.
+        found: The files; for a table in memory, its name in errors.
         form: The format.
-        role: What it is for; None where only the labels that it names are asked for.
+        role: Predictions or targets; None to read only the names of labels.
         columns: Names of columns.
     """
 
@@ -293,15 +299,15 @@ class _Input(NamedTuple):
         return cls(Found(name, (Part(name, {}),)), in_memory(caller, role or "labels", value), role, columns)
 
     def rows(self) -> Source:
-        """Open files of which row i belongs to row i of the other."""
+        """Open the files in a format of rows (``has_queries`` is false)."""
         with said_once(set()):
             sources = list(map(self._open, self.found.parts))
         return sources[0] if len(sources) == 1 else Parts(self.found.name, sources)
 
     def keyed_file(self) -> KeyedFile:
-        """Return the files whose lines name their query, each to be opened when it is read."""
+        """Return the files in a format of lines that name their query; each file is opened when it is read."""
         without = self.role == "target" and self.columns.without_gain
-        tells_zeros = self.role == "target" and self.form.ties != "last name"  # TREC judges what is not relevant, too
+        tells_zeros = self.role == "target" and self.form.ties != "last name"  # qrels also list irrelevant items
         parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
         return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
 
@@ -316,10 +322,10 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
 
 
 def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bool:
-    """Whether rows must be matched by query: both files name it, and not in the same order.
+    """Whether rows must be matched by query: both files name their queries, and are not lists in the same order.
 
     Raises:
-        DataFileError: If one of them names the query of every line, and the other no query.
+        DataFileError: If the lines of one file name their query, but the other file names no query.
     """
     preds, target = inputs
     keyed_rows = [source for source in opened if source is not None and source.key is not None]
@@ -345,12 +351,12 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         other = next(source for source in opened if source is not None and source is not named)
         _check_unread(other, named, other is opened[0])
         said = f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says."
-        warn_outside(f"{other.path}: {said}")  # no note: a report tells it too
+        warn_outside(f"{other.path}: {said}")  # not a DataFileNote: a report tells it too
     return preds.form.has_queries or target.form.has_queries
 
 
 def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
-    """Raise if a column that nobody reads has another value in each row, and some of them are queries of ``named``."""
+    """Raise if an unread column of ``source`` may be the query: distinct values, some of them queries of ``named``."""
     names = source.files[0].unread
     if not names:
         return
@@ -388,7 +394,7 @@ def _dataset_arguments(
     rank: int,
     world_size: int,
 ) -> dict[str, Any]:
-    """Check that files of rows fit together, and return the arguments of their data set."""
+    """Check that files of rows fit together, and return the arguments of :class:`Dataset` or :class:`TargetDataset`."""
     first, last = sources[0], sources[-1]
     for source in sources:
         if source.num_rows == 0:
@@ -419,7 +425,11 @@ def _check_rows(source: Source, path: FilePath, num_rows: int) -> None:
 
 
 def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None) -> int | None:
-    """Return the number of labels that the argument, the names and the files agree on."""
+    """Return the number of labels, from ``num_labels``, the names or the files; None if none of them gives it.
+
+    Raises:
+        DataFileError: If a file declares another number of labels.
+    """
     known, said = num_labels, "num_labels says"
     if names is not None and known in (None, len(names)):
         known, said = len(names), "label_names names"

@@ -1,4 +1,4 @@
-"""Rows of files as arrays: what every reader of rows yields, one file or several, shared out over processes."""
+"""Rows of files as arrays: the base of all readers of rows, from one or several files, divided among processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array: TypeAlias = NDArray[Any]
 
 
 WASTE = 4
-"""Rows so different in length that padding would hold this many times their entries become a sparse matrix."""
+"""Rows become a sparse matrix if padding would make more than this many times as many cells as entries and rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Ragged:
     Attributes:
         offsets: Shape (n + 1,), int64, from 0.
         ids: Shape (entries,), label ids.
-        values: Shape (entries,), scores or gains; None when the file gives none.
+        values: Shape (entries,), scores or gains; None if the file has no values.
     """
 
     offsets: Ints
@@ -41,7 +41,7 @@ class Ragged:
 
     @classmethod
     def from_lengths(cls, lengths: Ints, ids: Ints, values: Array | None = None) -> Ragged:
-        """Return rows of these lengths."""
+        """Return rows with the given lengths."""
         return cls(starts(lengths), ids, values)
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Ragged:
 
     @property
     def width(self) -> int:
-        """Entries of the longest row."""
+        """Number of entries of the longest row."""
         return int(self.lengths.max(initial=0))
 
     @property
@@ -64,31 +64,31 @@ class Ragged:
 
     @cached_property
     def matrix(self) -> Array:
-        """The ids with a row's end filled up with -1, shape (n, width of the longest row or 1), int64."""
+        """The ids, padded with -1 at the end of a row: shape (n, width of the longest row, at least 1), int64."""
         padded = self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
-        return padded.copy() if np.may_share_memory(padded, self.ids) else padded  # arrow and files only lend ids
+        return padded.copy() if np.may_share_memory(padded, self.ids) else padded  # Arrow or a file may own ids
 
     def row_of(self, entry: int) -> int:
-        """Return the row that an entry lies in."""
+        """Return the row of an entry."""
         return int(np.searchsorted(self.offsets, entry, side="right")) - 1
 
     def __getitem__(self, rows: slice) -> Ragged:
-        """Return the rows of a slice, without a copy of their entries."""
+        """Return the rows of a slice, without copying their entries."""
         start, stop, _ = rows.indices(len(self))
         offsets = self.offsets[start : stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
         return Ragged(offsets - offsets[0], self.ids[entries], None if self.values is None else self.values[entries])
 
     def select(self, keep: NDArray[np.bool_]) -> Ragged:
-        """Return the same rows with only the entries marked in ``keep``."""
+        """Return these rows with only the entries marked in ``keep``."""
         values = None if self.values is None else self.values[keep]
         # starts(keep) counts the entries kept before each entry; at the borders of rows these are the new offsets
         return Ragged(starts(keep)[self.offsets], self.ids[keep], values)
 
     def padded(self, entries: Array, fill: float, width: int) -> Array:
-        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width), rows filled up with ``fill``.
+        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width), rows padded with ``fill``.
 
-        ``width`` is that of the longest row or more.
+        ``width`` is at least the width of the longest row.
         """
         if len(entries) == len(self) * width:
             return entries.reshape(len(self), width)
@@ -98,19 +98,19 @@ class Ragged:
 
 
 Rows: TypeAlias = Ragged | Array
-"""Ragged rows, or a dense matrix [n, L]."""
+"""Ragged rows, or a dense matrix (n, L)."""
 AnyRows = TypeVar("AnyRows", bound="Ragged | Array")
 
 
 def starts(lengths: Array) -> Ints:
-    """Return where each run starts when runs of these lengths follow one another, and where the last one ends."""
+    """Return the offsets of consecutive runs with these lengths: the start of each run, then the end of the last."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
-    """Yield the same rows in batches of exactly ``size``, the last one possibly shorter."""
+    """Yield the rows in batches of exactly ``size``; the last batch may be shorter."""
     pending: list[Any] = []
     count = 0
     rows: Any
@@ -148,28 +148,29 @@ KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) 
 
 
 FIRST_ROWS = 64
-"""Rows that are read to see what kind of values rows hold: the first may be empty."""
+"""Number of rows from which the scale of the values is told; one row is too few, because it may be empty."""
 FIRST_CELLS = 2**20
-"""Of wide rows fewer are read, of about so many numbers (8 MB), but at least one row."""
+"""Of wide rows fewer are read: about this many numbers (8 MB), but at least one row."""
 
 
 class Source(ABC):
-    """One file of rows, opened; no row has been read yet unless the class says so.
+    """One open file of rows; its rows are read later, unless the class says otherwise.
 
     Attributes:
         path: The file.
-        num_rows: Rows in the whole file.
-        num_labels: Number of labels the file declares; None when it does not say.
-        cells_per_row: About how many numbers a row holds; large rows are read in smaller batches.
+        num_rows: Number of rows in the whole file.
+        num_labels: Number of labels that the file declares; None if it declares none.
+        cells_per_row: Approximate number of numbers in a row; large rows are read in smaller batches.
         dense: Whether rows are a matrix with a column for every label.
-        one_label: Whether each row holds one number, a label id or, below 0, none: -1, or the ignore_index of metrics.
-        sequences: Lengths of the axes of rows, (B, T) of an array (B, T, L); one where the file has one.
-        string_ids: Whether label ids are strings, to be numbered by ``numbering`` before rows are read.
-        numbering: Label ids by their names, where these are strings.
-        layout: How a row is laid out, in words; parts of one data set have the same.
-        ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
-        key: Name of the column that says which query a row is; None where a row is known by its number alone.
-        unread: Names of further columns that could say so.
+        one_label: Whether each row holds one number: a label id, or a negative number for "no label" (-1, or the
+            ``ignore_index`` of metrics).
+        sequences: Lengths of the axes of rows: (B, T) for an array (B, T, L), (N,) for an array with one axis of rows.
+        string_ids: Whether label ids are strings; ``numbering`` must then be set before rows are read.
+        numbering: Name of a label -> label id, for string ids.
+        layout: The layout of a row in words; all parts of a data set must have the same layout.
+        ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
+        key: Name of the column with the query of a row; None if a row has only its number.
+        unread: Names of other columns that could hold the query.
     """
 
     path: FilePath
@@ -190,14 +191,14 @@ class Source(ABC):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield the rows from ``start`` up to ``stop`` in order, in batches of about ``size``.
 
-        Called once per pass over the data; a source can be read any number of times.
+        One call is one pass over the data; any number of passes is possible.
         """
 
     def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield what ``batches`` yields, in batches of exactly ``size``, the last one possibly shorter.
+        """Yield the rows of ``batches`` in batches of exactly ``size``; the last batch may be shorter.
 
         Raises:
-            DataFileError: If the rows end before they should, as those of a damaged file do.
+            DataFileError: If there are fewer rows than the file declares, as in a damaged file.
         """
         first = start
         for rows in rebatch(self.batches(start, stop, size), size):
@@ -208,7 +209,7 @@ class Source(ABC):
             raise DataFileError(self.path, f"ends after {first} rows, but declares {self.num_rows}", hint=hint)
 
     def first_values(self) -> Array:
-        """Return the scores or gains of the first rows, shape (n,), which tell their scale; n is 0 without any."""
+        """Return the scores or gains of the first rows, shape (n,), to tell their scale; empty without values."""
         number = min(self.num_rows, FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
         first = self.all_batches(0, number, FIRST_ROWS)
         found = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
@@ -216,15 +217,15 @@ class Source(ABC):
 
     @property
     def files(self) -> Sequence[Source]:
-        """Itself, or the files that it consists of."""
+        """The files of this source: itself, or its parts."""
         return [self]
 
     def distinct_names(self) -> Iterator[Any]:
-        """Yield the string ids, arrow string arrays; a name may come more than once."""
+        """Yield the string ids as Arrow string arrays; a name may come more than once."""
         return iter(())
 
     def values(self, column: str | None) -> Iterator[Any]:
-        """Yield the values of a column, ``key`` or unread, arrow string arrays; nothing without a column."""
+        """Yield the values of the column ``key``, or of a column in ``unread``, as Arrow string arrays."""
         return iter(())
 
     def entries(self) -> Iterator[Triples]:
@@ -236,32 +237,37 @@ class Source(ABC):
         raise DataFileError(self.path, "does not name the query of its rows", hint=KEY_HINT)
 
     def read_as_names(self) -> None:
-        """Take whole numbers for names of labels, numbered over all files; a matrix, whose labels are columns, cannot.
+        """Treat whole numbers as names of labels, which are then numbered over all files.
 
         Raises:
-            DataFileError: If label ids are places in this file.
+            DataFileError: If label ids are the columns of this file, a matrix.
         """
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
-        """Take whole numbers for what they are beside predictions; other files than arrays of them ignore this.
+        """Decide the meaning of whole numbers in a target array by its predictions; other files ignore the call.
 
         Args:
             num_labels: L. Whole numbers [N, L] are multi-hot or gains, as for ``metric.update`` beside scores [N, L].
-            sequences: (B, T) of predictions (B, T, L). Whole numbers (…, T) are one label at each place.
+            sequences: The (B, T) of predictions (B, T, L). Whole numbers (…, T) are one label per place.
         """
         return
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers can be read both as label ids and as a matrix [N, L]: each is from 0 to L - 1."""
+        """Whether whole numbers could be label ids or a matrix [N, L], because each is from 0 to L - 1."""
         return False
 
     def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:
-        """Return the label ids of names, an arrow string array, of rows of these lengths from ``first``.
+        """Return the label ids of names.
+
+        Args:
+            names: Arrow string array, the names of consecutive rows.
+            lengths: Number of names of each row.
+            first: Number of the first row, for errors.
 
         Raises:
-            DataFileError: If a name is not known.
+            DataFileError: If ``numbering`` lacks a name.
         """
         assert self.numbering is not None
         encoded = names.dictionary_encode()
@@ -274,7 +280,10 @@ class Source(ABC):
         return ids
 
     def check_ranks(self, ranks: Array, lengths: Ints, first: int) -> None:
-        """Raise if ranks, of rows of these lengths from ``first``, are no whole numbers or not each once in a row."""
+        """Raise unless the ranks of each row are distinct whole numbers of at least 0.
+
+        ``lengths`` are the lengths of consecutive rows, and ``first`` is the number of the first row.
+        """
         rows = np.repeat(np.arange(len(lengths)), lengths)
         order = np.lexsort((ranks, rows))
         wrong = ~((ranks >= 0) & (ranks < np.inf) & (ranks == np.floor(ranks)))[order]
@@ -286,24 +295,24 @@ class Source(ABC):
                 raise self.error(first + int(rows[entry]), f"holds the rank {ranks[entry]:g}{twice}", hint)
 
     def describe_row(self, row: int) -> str:
-        """Return how an error names a row of this file."""
+        """Return the name of a row of this file for an error."""
         return f"row {row}"
 
     def describe_label(self, label_id: int) -> str:
-        """Return how an error names a label."""
+        """Return the name of a label for an error."""
         return str(label_id)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
-        """Return the error that a row of this file causes."""
+        """Return an error about a row of this file."""
         return DataFileError(self.path, problem, self.describe_row(row), hint)
 
 
 def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[int, int]:
-    """Return the first row of a process and the one after its last.
+    """Return the first row of a process, and the row after its last row.
 
-    Shares follow one another and cover every row once. They end where Parquet row groups end, so that each is decoded
-    once: in all files, else in one. Where a share would then have twice the average, so that one process takes twice
-    the time, they end anywhere.
+    The shares of the processes are consecutive and cover every row once. If possible, they end at ends of Parquet row
+    groups of all files, or else of one file, so that a row group is decoded only once. If the largest share would then
+    have twice the average number of rows or more, and take twice the time, shares end at any row.
     """
     ideal = np.arange(world_size + 1, dtype=np.int64) * num_rows // world_size
     groups = [np.union1d([0, num_rows], source.ends) for source in sources if source.ends is not None]
@@ -315,11 +324,11 @@ def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[
 
 
 class Parts(Source):
-    """Files of one layout, read as one file; parts without a row are left out.
+    """Files with the same layout, read as one file; parts without rows are left out.
 
     Args:
-        path: The name of all files in messages.
-        sources: The files, in their order.
+        path: One name for all files, in messages.
+        sources: The files, in the order of their rows.
     """
 
     def __init__(self, path: FilePath, sources: Sequence[Source]) -> None:
@@ -336,19 +345,19 @@ class Parts(Source):
         return self._sources
 
     def read_as_names(self) -> None:
-        """Take whole numbers for names in every part."""
+        """Treat whole numbers as names of labels in every part."""
         for source in self._sources:
             source.read_as_names()
         self._take_common_layout()
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
-        """Take whole numbers for what they are in every part."""
+        """Decide the meaning of whole numbers in every part."""
         for source in self._sources:
             source.read_beside(num_labels, sequences)
         self._take_common_layout()
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether all parts are."""
+        """Whether the whole numbers of all parts are ambiguous."""
         return all(source.is_ambiguous(num_labels) for source in self._sources)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
@@ -359,19 +368,19 @@ class Parts(Source):
                 yield from source.all_batches(begin, end, size)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
-        """Return the error that a row of one of the parts causes."""
+        """Return an error about a row, naming its part and the row number in the part."""
         part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
 
     def describe_label(self, label_id: int) -> str:
-        """Return how an error names a label."""
+        """Return the name of a label for an error."""
         return self._sources[0].describe_label(label_id)
 
     def _take_common_layout(self) -> None:
         """Copy the layout of the first part.
 
         Raises:
-            DataFileError: If another part has another layout.
+            DataFileError: If another part has a different layout.
         """
         first = self._sources[0]
         for other in self._sources[1:]:

@@ -1,9 +1,9 @@
-"""Files of columns, Parquet and Arrow, and tables and dicts in memory.
+"""Files of columns (Parquet and Arrow), JSON files, and tables and dicts in memory.
 
-Lists: one row of the file is one row of the data, a list of label ids and perhaps a list of their scores or gains, or
-one list of structs that hold both; a column of queries may say which row is which. Long tables: one (query, item,
-score) or (query, item[, gain]) per row. Only the columns and rows that are asked for are read; Parquet a few pages at a
-time, whatever the size of its row groups. Arrow, Feather and the files that ``datasets`` saves are mapped.
+Lists: a row of the file is a row of the data. It holds a list of label ids and perhaps a list of their scores or gains,
+or one list of structs with both; a column may hold the query of the row. Long tables: a row holds (query, item, score)
+or (query, item[, gain]). Only the needed columns and rows are read, from Parquet a few pages at a time, whatever the
+size of a row group. Arrow files, Feather files and data sets saved by ``datasets`` are memory-mapped.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
 from tailmetrics.io.text import parse_json, record_entry
 
 BUFFER_BYTES = 2**20
-"""Bytes read ahead per column: without it pyarrow holds a whole row group, at a million rows hundreds of megabytes."""
+"""Read buffer per column, in bytes. Without it pyarrow holds a whole row group: hundreds of MB for a million rows."""
 
 
 class Table(ABC):
-    """A file of columns, open.
+    """An open file of columns.
 
     Attributes:
         path: The file.
-        form: What an error calls the format.
-        schema: Names and types of its columns.
-        ends: Row numbers at which row groups or batches end, ascending; the last one is the number of rows.
-        num_rows: Rows in the file.
-        cells_per_row: About how many numbers a row holds.
+        form: Name of the format in errors.
+        schema: Names and types of the columns.
+        ends: Row numbers at which row groups or record batches end, ascending; the last one is the number of rows.
+        num_rows: Number of rows in the file.
+        cells_per_row: Approximate number of numbers in a row.
     """
 
     form: str
@@ -57,7 +57,7 @@ class Table(ABC):
         self.num_rows = sum(lengths)
 
     def batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
-        """Yield the rows from ``start`` up to ``stop`` as record batches of at most ``size``, with their first row."""
+        """Yield pairs (number of the first row, record batch of at most ``size``) from ``start`` up to ``stop``."""
         if stop <= start:
             return
         group, last = np.searchsorted(self.ends, [start, stop - 1], side="right")
@@ -70,7 +70,7 @@ class Table(ABC):
 
     @abstractmethod
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
-        """Yield the rows of some row groups, in order."""
+        """Yield the rows of the given row groups as record batches, in order."""
 
 
 class ParquetTable(Table):
@@ -86,7 +86,7 @@ class ParquetTable(Table):
                 metadata, self.schema = file.metadata, file.schema_arrow
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         super().__init__(path, [group.num_rows for group in groups])
-        # Encoded numbers take two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
+        # An encoded number takes two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
         self.cells_per_row = sum(group.total_byte_size for group in groups) / 2 / max(self.num_rows, 1)
 
     @contextmanager
@@ -100,7 +100,7 @@ class ParquetTable(Table):
 
 
 class ArrowTable(Table):
-    """An Arrow file or stream, mapped, so that only what is asked for is read."""
+    """A memory-mapped Arrow file or stream; only the needed columns and batches are read."""
 
     form = "Arrow"
 
@@ -128,12 +128,16 @@ class ArrowTable(Table):
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
         for batch in self._batches(columns, groups):
-            batch.validate(full=True)  # a damaged file may hold offsets outside of it, which nothing else checks
+            batch.validate(full=True)  # nothing else checks the offsets of a damaged file
             yield from (batch.slice(first, size) for first in range(0, len(batch), size))
 
 
 def open_table(path: str | FilePath) -> Table:
-    """Open a file of columns; its first bytes tell which."""
+    """Open a file of columns; its first bytes tell whether it is Parquet or Arrow.
+
+    Raises:
+        DataFileError: If it is neither.
+    """
     path = check_file(path)
     start = head(path)
     if start.startswith(PARQUET):
@@ -154,11 +158,18 @@ HINT = (
     "columns=Columns(query=NAME), and so on for item and score, those of a line for each item."
 )
 LINED_ROWS = 2**12
-"""Rows whose entries are made lines at a time: at 1,000 entries a row four million."""
+"""Number of rows whose entries become lines at a time: four million lines at 1,000 entries per row."""
 
 
 class Column(NamedTuple):
-    """A column of lists, or a field of the structs in it."""
+    """A column of lists, or a field of the structs in such a column.
+
+    Attributes:
+        name: Name of the column.
+        field: Name of the field; None if the lists do not hold structs.
+        kind: Arrow type of an entry.
+        is_rank: Whether entries are ranks, 1 the best.
+    """
 
     name: str
     field: str | None
@@ -170,7 +181,7 @@ class Column(NamedTuple):
 
 
 class ListSource(Source):
-    """Lists of label ids, with lists of their scores or gains if the file has them."""
+    """A file with a list of label ids in each row, and a list of their scores or gains if the file has them."""
 
     def __init__(self, table: Table, ids: Column, values: Column | None, key: str | None, role: Role) -> None:
         self.path = table.path
@@ -189,11 +200,11 @@ class ListSource(Source):
         self.layout = f"lists of {what}{held}"
 
     def read_as_names(self) -> None:
-        """Take label ids for names, to be numbered over all files."""
+        """Treat label ids as names, which are then numbered over all files."""
         self.string_ids = True
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        """Yield the rows as pages are decoded."""
+        """Yield the rows, in one batch for each record batch that is decoded."""
         for first, batch in self._batches(self._columns, start, stop, size):
             ids, lengths = self._flat(self._ids, batch, first)
             if self.string_ids:
@@ -207,7 +218,11 @@ class ListSource(Source):
             yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
 
     def values(self, column: str | None) -> Iterator[Any]:
-        """Yield the values of a column, of which ``key`` has one for each row."""
+        """Yield the values of a column as Arrow string arrays; nothing if ``column`` is None.
+
+        Raises:
+            DataFileError: If the column is ``key`` and a row has no value.
+        """
         for first, batch in self._batches([column], 0, self.num_rows, 2**16) if column is not None else ():
             yield self._names(column, batch, first)
 
@@ -219,7 +234,11 @@ class ListSource(Source):
         return pc.cast(column, pa.string())
 
     def entries(self) -> Iterator[Triples]:
-        """Yield the entries of all rows; of predictions without scores, minus their place is the score."""
+        """Yield the entries of all rows; in predictions without scores, the score is minus the place in the list.
+
+        Raises:
+            DataFileError: If there is no column of queries, or a query has a second list.
+        """
         if self.key is None:
             yield from super().entries()
         seen: set[str] = set()
@@ -233,7 +252,7 @@ class ListSource(Source):
             yield self._triples(batch, keys, first)
 
     def _triples(self, batch: Any, keys: Any, first: int) -> Triples:
-        """Return one triple for each entry, and one without an item for an empty list."""
+        """Return one line for each entry, and one line without an item for an empty list."""
         ids, lengths = self._flat(self._ids, batch, first)
         values = self._listed(batch, lengths, first)
         if values is None and self._role == "preds":
@@ -246,12 +265,12 @@ class ListSource(Source):
         return Triples(keys.take(pa.array(row)), items, value, lambda index: self.describe_row(first + int(row[index])))
 
     def distinct_names(self) -> Iterator[Any]:
-        """Yield the names of some thousand rows at a time, decoding the whole column."""
+        """Yield the distinct names of each record batch; this decodes the whole column."""
         for first, batch in self._batches([self._ids.name], 0, self.num_rows, 2**16) if self.string_ids else ():
             yield pc.unique(pc.cast(self._flat(self._ids, batch, first)[0], pa.string()))
 
     def _listed(self, batch: Any, lengths: Array, first: int) -> Array | None:
-        """Return the scores or gains of all entries; None where there are none. Ranks become minus themselves."""
+        """Return the scores or gains of all entries, with ranks negated; None if the file has no values."""
         if self._values is None:
             return None
         values, listed = self._flat(self._values, batch, first)
@@ -267,11 +286,11 @@ class ListSource(Source):
         return -ranks
 
     def _flat(self, column: Column, batch: Any, first: int) -> tuple[Any, Array]:
-        """Return the entries of all lists one behind the other, and the lengths, 0 where there is no list."""
+        """Return the entries of all lists, concatenated, and the lengths of the lists, 0 for a null."""
         lists = batch.column(column.name)
         flat = pc.list_flatten(lists)
         lengths = pc.list_value_length(lists)
-        if lists.null_count:  # to fill none takes as long as to read the lists
+        if lists.null_count:  # tested first: fill_null takes as long as reading the lists
             lengths = pc.fill_null(lengths, 0)
         lengths = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
         if column.field is not None:
@@ -283,7 +302,10 @@ class ListSource(Source):
 
 
 def open_lists(asked: Opening) -> ListSource:
-    """Open a file by the columns of its role; without a role, by those of predictions where it has them."""
+    """Open a file of lists by the columns of its role.
+
+    Without a role, the file is opened as predictions if it has columns of predictions, otherwise as targets.
+    """
     table = open_table(asked.path)
     role, columns = asked.role, asked.columns
     if role is None:
@@ -297,7 +319,7 @@ def open_lists(asked: Opening) -> ListSource:
 
 
 def _key(table: Table, columns: Columns) -> str | None:
-    """Return the column of queries: the one named, or the only one with a usual name."""
+    """Return the column of queries: as named, or the only column with a usual name; None without such a column."""
     whole = _names_of_whole(table)
     if columns.is_given("query") and columns.query not in whole:
         raise _lacks(table, columns.query)
@@ -306,12 +328,12 @@ def _key(table: Table, columns: Columns) -> str | None:
 
 
 def _names_of_whole(table: Table) -> list[str]:
-    """Return the columns that can be queries: of strings, or of whole numbers."""
+    """Return the names of the columns that can hold queries: columns of strings or of whole numbers."""
     return [field.name for field in table.schema if _is_string(field.type) or pa.types.is_integer(field.type)]
 
 
 def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[Column, Column | None]:
-    """Return the columns of label ids and of values; a note says which were taken, if ``noted``."""
+    """Return the columns of label ids and of values, None without values; if ``noted``, a note tells a guess."""
     names = ("ids", "scores") if role == "preds" else ("labels", "gains")
     ids, values = (getattr(columns, name) for name in names)
     schema = table.schema
@@ -343,7 +365,7 @@ def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[C
 
 
 def _of_structs(table: Table, name: str, role: Role, columns: Columns) -> tuple[Column, Column | None]:
-    """Return the fields of a column of structs that are the label and its score or gain."""
+    """Return two fields of a column of structs: the label, and its score, rank or gain (None without such a field)."""
     kind = table.schema.field(name).type.value_type
     value = "score" if role == "preds" else "gain"
     fields = {field.name: field.type for field in kind}
@@ -399,7 +421,7 @@ LONG_ROWS = 2**17
 
 
 def read_long(asked: Opening) -> Opened:
-    """Read a long table, with the columns that its folders give."""
+    """Read a long table; folders ``key=value`` in its path give further columns."""
     table = open_table(asked.path)
 
     def batches(names: Sequence[str]) -> Iterator[Any]:
@@ -415,7 +437,7 @@ def _long(
     batches: Callable[[Sequence[str]], Iterator[Any]],
     parquet: ParquetTable | None = None,
 ) -> Opened:
-    """Return the lines of a table: of Parquet by a statement, of another one as its record batches."""
+    """Return the lines of a table: an SQL statement for a local Parquet file, otherwise blocks from record batches."""
     path, role, columns, partition = asked
     given = [name for name in partition if name not in schema.names]
     lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
@@ -482,7 +504,7 @@ def _rows_from(first: int) -> Callable[[int], str]:
 
 
 def _plain_type(kind: Any) -> Any:
-    """Return the type of what a dictionary or a view holds."""
+    """Return the type without dictionary encoding and, for any kind of string, ``large_string``."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.large_string() if _is_string(kind) else kind
 
@@ -496,14 +518,14 @@ FORMS = (
 
 
 IN_DICT = Chosen("query", "item", "value")
-"""What a dict holds of each item."""
+"""The keys of an item of a dict, once the item is an object as in JSON."""
 
 
 def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Opening], Opened]:
-    """Return what reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
+    """Return the function that reads a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If the value is neither a table nor a dict.
     """
     if isinstance(value, Mapping):
         return partial(_from_dict, value)
@@ -513,7 +535,7 @@ def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Openin
 
 
 def is_run_in_memory(value: Any) -> bool:
-    """Whether a value is a dict of dicts by the names of items, the form of pytrec_eval, ranx and BEIR."""
+    """Whether a value is a dict of dicts whose items are strings, the form of pytrec_eval, ranx and BEIR."""
     inner = (one for one in value.values() if isinstance(one, Mapping)) if isinstance(value, Mapping) else ()
     return isinstance(next(chain.from_iterable(inner), None), str)
 
@@ -546,10 +568,11 @@ def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str,
 
 
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
-    """Yield the entries of a dict; of a list of predictions the first is the best one.
+    """Yield the entries of a dict; in a list of predictions the first item is the best.
 
-    Dicts of dicts by name are read as files of TREC, as pytrec_eval does. Scores are held in single precision: what it
-    cannot tell is tied. Targets may have negative whole grades, which are not relevant; other negative gains are none.
+    Dicts of dicts whose items are strings are read by the rules of TREC, like in pytrec_eval. Scores are rounded to
+    single precision, so scores equal after that are tied. Negative whole grades of targets become 0; other negative
+    gains stay, and are an error later.
     """
     by_name = is_run_in_memory(run)
     single = asked.role == "preds" and by_name
@@ -580,7 +603,7 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     with reading(asked.path, "a dict"):
         for lines in triples(entries()):
             assert lines.value is not None
-            with np.errstate(over="ignore", invalid="ignore"):  # as in trec_eval, what is too large is infinite
+            with np.errstate(over="ignore", invalid="ignore"):  # as in trec_eval, too large scores become infinite
                 value = lines.value.astype(np.float32 if single else np.float64).astype(np.float64)
                 if by_name and asked.role == "target":
                     value[(value < 0) & (value % 1 == 0)] = 0

@@ -1,20 +1,21 @@
-"""Text files: CSV and its kin, lists, TREC, MS MARCO and JSON Lines, whose lines name their query, and XMC.
+"""Text files: CSV, TSV, lists, TREC, MS MARCO and JSON Lines, whose lines name their query, and XMC.
 
-LF, CR LF or CR ends a line, and every record is one line. Each format of lines has two readers: a statement of DuckDB,
-which accepts only lines in the usual form, and a parser, which reads line by line where the statement rejects any line.
-The parser names a wrong line, and reads what is only unusual, such as blank lines and several blanks between fields.
+LF, CR LF or CR ends a line, and every record is one line. CSV, TSV, TREC, MS MARCO and JSON Lines have two readers: an
+SQL statement of DuckDB, which accepts only lines of the usual form, and a parser in Python. If the statement rejects
+any line, the parser reads the file line by line. It accepts unusual lines, such as blank lines or several blanks
+between fields, and names a wrong line in its error. Lists and XMC have only a parser.
 
-In CSV a field may stand in double quotes; in TSV a quote is a character like any other. What does not keep to that is
-refused with its line, because a quote left open would swallow the lines below.
+In CSV a field may stand in double quotes; in TSV a quote is an ordinary character. A line with wrong quotes is an
+error, because a quote that is not closed would include the lines below it in its field.
 
-TREC files keep to the conventions of NIST's trec_eval. The rank column of a run is not looked at: lines are ordered by
-score, which trec_eval holds in single precision. A grade of 0 or less is not relevant. Fields are separated by blanks,
-what stands behind the tag of a run is not read, and a line that begins with ``#`` is a comment.
+TREC files follow the conventions of NIST's trec_eval. The rank column of a run is ignored: lines are ordered by score,
+in single precision as in trec_eval. An item with a grade of 0 or less is not relevant. Fields are separated by blanks,
+text after the tag of a run is ignored, and a line that begins with ``#`` is a comment.
 
-Row i of a file of the Extreme Classification Repository is row i of the other file. Score and label files open with
-``rows labels`` and hold ``label:value label:value`` per line; an empty line is an empty row. napkinXC writes the same
-without the first line. Data files open with ``rows features labels`` and hold ``label,label feature:value``: targets
-only.
+XMC is the format of the Extreme Classification Repository: row i of one file belongs to row i of the other file. Score
+and label files begin with ``rows labels`` and hold ``label:value label:value`` per line; an empty line is an empty row.
+napkinXC writes these files without the first line. Data files begin with ``rows features labels`` and hold
+``label,label feature:value``; they can only be targets.
 """
 
 from __future__ import annotations
@@ -43,21 +44,21 @@ from tailmetrics.io.rows import Ragged, Source
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
-"""Bytes of a line at most, as DuckDB has it."""
+"""Bytes of a line at most, the limit of DuckDB's reader of CSV."""
 LONGEST_ROW = 2**27
-"""Bytes of a row of XMC at most: a row of a million labels and their scores takes a tenth."""
+"""Bytes of a row of XMC at most; a row with a million labels and scores takes a tenth of it."""
 BLOCK_BYTES = 2**20
-"""Read at a time: large enough that Python's own cost per block is small, and small beside ``memory``."""
+"""Bytes read at a time: enough to make Python's cost per block small, and far less than ``memory``."""
 BLANK = " \t\v\f\r"
 BLANKS = re.compile(f"[{BLANK}]+")
 WHOLE = "[+-]?[0-9]{1,18}"
-"""A whole number of which every one fits into 64 bits: the largest has 19 digits."""
+"""A whole number of at most 18 digits: each fits into 64 bits, whose largest number has 19 digits."""
 QUOTE_HINT = (
     "a field in quotes begins and ends with one and stays on its line, with quotes inside it doubled; write the file "
     "without this column, or as TSV, which has no quotes."
 )
 PRINTED = re.compile(r"\[\]|[\[({]\s*['\"\d].*[\])}]")
-"""A list as Python or NumPy prints it."""
+"""A list as printed by Python or NumPy."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
 RECORD_HINT = 'each line of JSON Lines, or element of a list, is an object: {"query": "q1", "item": 7, "score": 0.5}.'
 
@@ -73,7 +74,7 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
         while True:
             block = bytes(file.read(BLOCK_BYTES))
             complete = (rest + block).splitlines(keepends=True)
-            rest = complete.pop() if block and complete else b""  # it may go on, or be a CR before its LF
+            rest = complete.pop() if block and complete else b""  # the line may go on, or end in a CR before its LF
             for line in complete:
                 number += 1
                 try:
@@ -90,18 +91,22 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that hold anything, with their numbers."""
+    """Yield the lines of a file that are not blank, with their numbers."""
     return ((line, text) for line, text in every_line(path) if text.strip(BLANK))
 
 
 def wrong_number(path: FilePath, name: str, text: str, line: int, needed: str = "a number") -> DataFileError:
-    """Return the error of a field that is no number."""
+    """Return an error about a field that is not a number."""
     problem = f"{name} {text!r} is not {needed}"
     return DataFileError(path, problem, f"line {line}", f"every {name} must be {needed}.")
 
 
 def parse_float(path: FilePath, name: str, text: str, line: int) -> float:
-    """Parse a float; unlike Python, refuse underscores (1_000) and digits beyond ASCII."""
+    """Parse a float; unlike Python, refuse underscores (1_000) and digits outside ASCII.
+
+    Raises:
+        DataFileError: If the text is not a number.
+    """
     try:
         if "_" not in text and text.isascii():
             return float(text)
@@ -111,24 +116,28 @@ def parse_float(path: FilePath, name: str, text: str, line: int) -> float:
 
 
 def parse_int64(path: FilePath, name: str, text: str, line: int) -> int:
-    """Parse a whole number that 64 bits hold; a label is written without a plus."""
+    """Parse a whole number of 64 bits; a label must not have a plus sign.
+
+    Raises:
+        DataFileError: If the text is not such a number.
+    """
     text = text.strip(BLANK)
     signs = "-?" if "label" in name else "[+-]?"
-    # the length comes first: Python takes quadratic time for thousands of digits; zeros may stand before the 19
+    # length is tested first: Python takes quadratic time for thousands of digits; 24 characters leave room for zeros
     if len(text) < 25 and re.fullmatch(f"{signs}[0-9]+", text) and abs(int(text)) <= LARGEST:
         return int(text)
     raise wrong_number(path, name, text, line, f"a whole number of at most {LARGEST}")
 
 
 def read_by_line(path: FilePath, form: str, parse: Callable[[int, str], Iterable[Entry]]) -> Iterator[Triples]:
-    """Yield what a function finds in each line that holds anything, given its number and text."""
+    """Yield blocks of the entries that ``parse`` returns, given the number and the text of each line not blank."""
     with reading(path, form):
         entries = ((f"line {line}", *entry) for line, text in numbered_lines(path) for entry in parse(line, text))
         yield from triples(entries)
 
 
 def csv_source(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
-    """Return the SQL with which DuckDB reads a file as CSV."""
+    """Return the SQL by which DuckDB reads a file as CSV."""
     columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
     return (
         f"read_csv({named(plain.path)}, delim={literal(delimiter)}, quote={literal(quote)}, escape={literal(quote)}, "
@@ -145,10 +154,11 @@ class Table:
 
     Attributes:
         path: The file.
-        delimiter: What stands between fields.
-        header: Names of the columns; their places, from 0, where the file does not name them.
-        skipped: Lines up to the names, included; 0 where there are none.
-        columns: What was said of the names, as it holds here.
+        delimiter: Separator of fields.
+        header: Names of the columns. If the file does not name them: numbers from 0 if the user gave numbers, otherwise
+            the guessed fields, such as ``query``.
+        skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
+        columns: The column names given by the user, in terms of ``header``.
     """
 
     path: FilePath
@@ -159,7 +169,7 @@ class Table:
 
     @classmethod
     def of(cls, asked: Opening, form: str) -> Table:
-        """Return a table by its first lines; a note says what columns without names are taken for."""
+        """Return the table of a file, from its first lines; a note tells a guess about columns without names."""
         path, role, columns, _ = asked
         head = Head(path, columns)
         line, first = next(numbered_lines(path), (0, ""))
@@ -181,7 +191,7 @@ class Table:
 
     @property
     def where(self) -> str:
-        """How an error names the line of the names."""
+        """The line of the names, for errors."""
         return f"line {self.skipped or 1}"
 
     def fields(self, line: int, text: str) -> list[str] | None:
@@ -203,7 +213,7 @@ class Table:
 
 
 def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
-    """Read a CSV file, or one like it: a query, an item and perhaps a score or gain on every line."""
+    """Read a CSV or TSV file with a query, an item and perhaps a score or gain on every line."""
     path = check_file(asked.path)
     with reading(path, form):
         table = Table.of(asked, form)
@@ -224,12 +234,12 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
             held = sign * parse_float(path, str(chosen.value), fields[value[0]], line) if value else None
             yield fields[query], fields[item], held
 
-    name = trimmed if any(has_blanks) else str  # to trim takes as long as to read, and most files hold no blank
+    name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
     kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
     is_one_line, scored = "TRUE", f"c{value[0]}" if value else None
-    if has_quotes and table.delimiter in QUOTED:  # a quote that does not close reaches over ends of lines
+    if has_quotes and table.delimiter in QUOTED:  # an open quote continues over the ends of lines
         is_one_line = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
-    if scored and has_underscores:  # DuckDB takes 1_0 for 10
+    if scored and has_underscores:  # DuckDB reads 1_0 as 10
         scored = f"CASE WHEN NOT contains({scored}, '_') THEN try_cast({scored} AS DOUBLE) END"
     elif scored and is_one_line == "TRUE":
         kinds[scored] = "DOUBLE"
@@ -290,11 +300,11 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
 
 
 def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
-    """Return the labels of a cell, which one character, or blanks, separate in all of the file.
+    """Return the labels of a cell; the whole file has one separator of labels, a character or blanks.
 
     Raises:
-        DataFileError: If the cell holds several of them, so that nothing tells where a label ends, or is a list as
-            Python prints it.
+        DataFileError: If the cell holds several possible separators, so that the end of a label is unclear, or a list
+            as Python prints it.
     """
     if PRINTED.fullmatch(cell):
         hint = "write the labels alone, separated by blanks: ' '.join(labels)."
@@ -313,7 +323,7 @@ def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> lis
 
 
 def _holds(path: FilePath, *words: bytes) -> list[bool]:
-    """Return whether a file holds each of some words of one byte."""
+    """Return, for each of some single bytes, whether a file holds this byte."""
     found = [False] * len(words)
     with stream(path) as file:
         while not all(found) and (block := bytes(file.read(BLOCK_BYTES))):
@@ -325,14 +335,14 @@ def _holds(path: FilePath, *words: bytes) -> list[bool]:
 
 
 class Layout(NamedTuple):
-    """The fields of a line that blanks separate.
+    """The fields of a format whose fields are separated by blanks.
 
     Attributes:
-        form: What an error calls the format.
-        names: All of them; the first is the query.
-        item: Place of the document.
-        value_field: Place of its score, grade or rank.
-        kind: Type of the value.
+        form: Name of the format in errors.
+        names: Names of all fields; the first is the query.
+        item: Position of the document.
+        value_field: Position of the score, grade or rank.
+        kind: SQL type of the value.
         value: SQL that turns the number ``n`` into the value; null where ``n`` is not valid in this format.
     """
 
@@ -346,7 +356,7 @@ class Layout(NamedTuple):
 
 BEYOND_SINGLE = 3.40282357e38
 SINGLE = f"(CASE WHEN abs(n) >= {BEYOND_SINGLE} THEN sign(n) * 'inf'::DOUBLE ELSE n END)::FLOAT"
-"""A score in single precision, in which what is too large is infinite."""
+"""SQL of a score in single precision; a score too large for it becomes infinite."""
 RUN = Layout("a TREC run", ("query", "Q0", "document", "rank", "score", "tag"), 2, 4, "FLOAT", SINGLE)
 GRADE = f"CASE WHEN n < {EARLIEST} THEN greatest(n, 0) END"
 QRELS = Layout("a TREC qrels file", ("query", "iteration", "document", "grade"), 2, 3, "DOUBLE", GRADE)
@@ -355,14 +365,14 @@ MSMARCO = Layout("a ranked list of MS MARCO", ("query", "passage", "rank"), 1, 2
 
 
 def read_trec(asked: Opening) -> SqlLines:
-    """Read (query, document, score) of a run, or (query, document, grade) of qrels."""
+    """Read a TREC run as (query, document, score), or qrels as (query, document, grade)."""
     path = check_file(asked.path)
     run = is_run(Head(path)) if asked.role is None else asked.role == "preds"
     return _blank_separated(path, RUN if run else QRELS)
 
 
 def read_msmarco(asked: Opening) -> SqlLines:
-    """Read (query, passage, minus rank) of a ranked list; its targets are TREC qrels."""
+    """Read an MS MARCO ranked list as (query, passage, minus rank); MS MARCO targets are read as TREC qrels."""
     path = check_file(asked.path)
     if asked.role == "target" or (asked.role is None and is_qrels(Head(path))):
         return read_trec(asked)
@@ -372,7 +382,7 @@ def read_msmarco(asked: Opening) -> SqlLines:
 
 
 def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
-    """Return the SQL for files whose fields are separated by one blank or tab; others go to ``_words``."""
+    """Return the SQL for files whose fields are separated by one space or one tab; ``_words`` reads other files."""
     with reading(path, layout.form):
         plain = Plain(path)
         separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
@@ -427,7 +437,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
     with reading(path, "JSON Lines"):
         records = []
         for line, text in enumerate(Head(path).lines, 1):
-            with suppress(DataFileError):  # a line that is wrong is named when all are read
+            with suppress(DataFileError):  # wrong lines raise later, when all lines are read
                 records.append(_object(path, line, text))
         if not records:
             for line, text in numbered_lines(path):
@@ -450,7 +460,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
         kinds[fields.value] = "JSON"
     said = ", ".join(f"{literal(name)}: '{kind}'" for name, kind in kinds.items())
     more = "".join(f" OR {quoted(name)} IS NOT NULL" for name in extra)
-    sign = "-" if fields.is_rank else ""  # of JSON written as text, only numbers can be cast
+    sign = "-" if fields.is_rank else ""  # of JSON values as text, only numbers can be cast
     return SqlLines(
         source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{said}}}, compression='none', "
         f"maximum_object_size={LONGEST})",
@@ -476,10 +486,11 @@ def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
 
 
 def parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
-    """Return what a text in JSON holds.
+    """Return the value of a JSON text.
 
     Raises:
-        DataFileError: If an object holds a key twice, of which Python would silently drop the first.
+        DataFileError: If an object holds a key twice; Python's parser would silently drop the first value.
+        ValueError: If the text is not JSON.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -494,10 +505,10 @@ def parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
 
 
 def record_entry(path: FilePath, fields: Chosen, record: Mapping[str, Any], where: str) -> Entry:
-    """Return query, item and value of an object.
+    """Return query, item and value of an object; a rank is negated.
 
     Raises:
-        DataFileError: If a field is missing or of another type.
+        DataFileError: If a field is missing or has a wrong type.
     """
 
     def held(name: str, kinds: tuple[type, ...], needed: str) -> Any:
@@ -515,16 +526,16 @@ def record_entry(path: FilePath, fields: Chosen, record: Mapping[str, Any], wher
 
 
 def _id(name: str, more: str = "") -> str:
-    """Return a name as text; null where it may have been no string or whole number.
+    """Return the SQL of a field, query or item, as text; null if the value may be neither a string nor a whole number.
 
-    DuckDB reads text in half the time of JSON, but then ``9.0``, ``true`` and lists are text, too:
-    what looks like them is left to the parser. Comparisons take a third of what functions of text take.
+    DuckDB reads a field as text in half the time of JSON, but then ``9.0``, ``true`` and lists are text, too: the
+    parser decides about values that look like these. A comparison takes a third of the time of a text function.
     """
     one = quoted(name)
     number = (
         f"{one} < ':' AND ({' OR '.join(f'contains({one}, {literal(sign)})' for sign in '.eE')} OR {one} IN ('', '-0'))"
     )
-    # most names begin with a capital or a small letter, of which the first two comparisons tell the former
+    # most names begin with a letter; the first two comparisons already accept a capital letter
     other = f"({one} < '\\' OR {one} >= '{{' AND {one} < '|' OR {one} = 'true' OR {one} = 'false')"
     return f"CASE WHEN {number} OR {one} >= '[' AND {other}{more} THEN NULL ELSE {one} END"
 
@@ -532,14 +543,14 @@ def _id(name: str, more: str = "") -> str:
 # -- XMC --------------------------------------------------------------------------------------------------------------
 
 PARSED_ROWS = 2**10
-"""Rows that are parsed at a time: at 100 pairs a row a megabyte of text."""
+"""Number of rows parsed at a time: a megabyte of text at 100 pairs per row."""
 HEADER_HINT = "the first line is 'rows labels' (label:value lines) or 'rows features labels' (label,label lines)."
 FEATURE = re.compile(r"[0-9]+:")
 PAIR_HINT = "entries are label:value, separated by blanks."
 
 
 class XmcSource(Source):
-    """A score, label or data file in text, with or without a header line."""
+    """An XMC score, label or data file; only score and label files may lack the header line."""
 
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)
@@ -557,15 +568,15 @@ class XmcSource(Source):
             hint = "predictions are label:value lines under the header 'rows labels'."
             raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
         if not self._has_features:
-            # a pair is two numbers and some 10 bytes, more where scores have all digits
+            # a pair is two numbers in about 10 bytes, or more if scores have all their digits
             self.cells_per_row = size_of(self.path) / max(self.num_rows, 1) / 8
 
     def describe_row(self, row: int) -> str:
-        """Return line and row: row r stands on line r + 2, or r + 1 without a header."""
+        """Return the line and the row in words: row r is on line r + 2, or on line r + 1 without a header."""
         return f"line {row + 1 + self._header_lines} (row {row})"
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        """Yield the rows, parsing only their own lines."""
+        """Yield the rows; only lines from ``start`` up to ``stop`` are parsed."""
         parse = self._labels if self._has_features else self._pairs
         with reading(self.path, "XMC text"):
             lines = islice(every_line(self.path, LONGEST_ROW), start + self._header_lines, None)
@@ -585,7 +596,7 @@ class XmcSource(Source):
     def _pairs(self, lines: list[tuple[int, str]]) -> Ragged:
         pairs = [[word.split(b":") for word in text.encode().split()] for _, text in lines]
         try:
-            if any("_" in text for _, text in lines):  # Python takes 1_0 for 10
+            if any("_" in text for _, text in lines):  # Python reads 1_0 as 10
                 raise ValueError
             words = [label for row in pairs for label, _ in row]
             if b"+" in b"".join(words):
@@ -605,7 +616,7 @@ class XmcSource(Source):
         return Ragged.from_lengths(np.array([len(row) for row in pairs]), labels, values)
 
     def _labels(self, lines: list[tuple[int, str]]) -> Ragged:
-        """Read the labels, which end at the first blank; a line without labels opens with a blank or a feature."""
+        """Parse the labels, which end at the first blank; a line without labels begins with a blank or a feature."""
         firsts = [(line, BLANKS.split(text)[0]) for line, text in lines]
         listed = [(line, first.split(",") if first and not FEATURE.match(first) else []) for line, first in firsts]
         labels = [parse_int64(self.path, "label", label, line) for line, some in listed for label in some]
