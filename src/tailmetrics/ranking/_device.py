@@ -82,7 +82,7 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
             _before.threads = None
 
 
-class program_threads:  # noqa: N801 - as above
+class program_threads:  # noqa: N801 - used as a function, like torch.no_grad
     """Run the caller's code, such as a model that computes scores, on all threads that the program gave to torch."""
 
     def __enter__(self) -> None:
@@ -112,7 +112,7 @@ def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor
 
 
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorate a function that makes a table: each table is made once on the CPU, and kept on each device, bit by bit.
+    """Decorate a function that makes a table: a table is made once on the CPU, and kept on each device with equal bits.
 
     The decorated function takes one argument more, the device, behind the arguments of ``make``.
     """

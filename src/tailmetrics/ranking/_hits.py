@@ -57,7 +57,7 @@ class LazyHits(Hits):
 
     @once
     def gains(self) -> Tensor | None:
-        """The gains of the hits; None where every gain is 1."""
+        """The gains of the hits; None if every gain is 1."""
         return None if self._source.gains is None else self._look_up(self._source.gains, 0.0)
 
 

@@ -167,7 +167,7 @@ def _in_rows(caller: str, batch: Batch, first: Tensor) -> None:
         batch.preds = flat[0] if len(flat) == 1 else tuple(flat)
         for name in ("target", "gains", *OF_ROWS):
             value = getattr(batch, name)
-            if name in OF_ROWS and value is not None and value.shape == leading[:1]:  # one for each sequence
+            if name in OF_ROWS and value is not None and value.shape == leading[:1]:  # one value per sequence
                 value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
             if value is not None and value.shape[: len(leading)] != leading:
                 raise ValueError(
@@ -218,7 +218,7 @@ def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 ACCEPTED = frozenset((torch.bool, *INTEGERS, *FLOATS))
-UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # 2.3 on
+UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # torch 2.3
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
@@ -313,7 +313,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
             "from 0 without gaps."
         )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")  # said once a process, by torch
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")  # torch warns once per process
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(np.int64)),
             torch.from_numpy(matrix.indices.astype(np.int64)),
@@ -380,7 +380,7 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
     if hasattr(column, "array") and hasattr(column.dtype, "pyarrow_dtype"):
         column = column.array.__arrow_array__()
     lengths, any_length = None, True
-    if not hasattr(column, "array"):  # of Arrow
+    if not hasattr(column, "array"):  # an Arrow array
         values = column.combine_chunks() if hasattr(column, "combine_chunks") else column
         if hasattr(values, "flatten") and hasattr(values.type, "value_type"):
             lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -69,7 +69,7 @@ LARGE = 2**20
 BLOCK_SCORES = 2**22
 """A thread compares this many scores at once. Their 4 MB of flags stay in the cache for all thresholds.
 
-Rows and labels take 16 bytes for each score that is found; on a device for each score, 64 MB.
+The row and the label of a score that is found take 16 bytes. On a device each score has a row and a label: 64 MB.
 """
 
 ROW_BY_ROW = 2**11
@@ -381,7 +381,7 @@ class Kernels:
         return whole_numbers(dense.shape[1], dense.device), relevant.sum(dim=0)
 
     def most(self, n: Tensor, widest: int) -> int:
-        """Return the largest of the numbers ``n``; on a device, return the bound ``widest``, which is known unread."""
+        """Return the largest of the numbers ``n``; on a device, return the bound ``widest`` without reading ``n``."""
         if not self.reads:
             return widest
         return int(n.max()) if n.numel() else 0
@@ -467,7 +467,7 @@ class Kernels:
     # the ranks of the relevant labels in a list
 
     def deepest(self, k: int, depth: int) -> int:
-        """Return the depth to which a list of ``depth`` is searched for cut-offs up to ``k``; many ``k`` share one."""
+        """Return the depth to which a list of ``depth`` is searched for cut-offs up to ``k``: one of few depths."""
         return max(1, depth) if self.reads else min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:

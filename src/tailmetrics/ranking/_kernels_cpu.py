@@ -216,7 +216,7 @@ class NativeKernels(CpuKernels):
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         if targets.padded is None:
             return super().count_by_bucket(targets, buckets, seen)
-        nothing = targets.padded[:, :0]  # as lists without hits
+        nothing = targets.padded[:, :0]  # no hits: only the lengths are needed
         return self.within_buckets(Hits(nothing, nothing, None), targets.padded, buckets, 0)[1]
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:

@@ -167,7 +167,7 @@ class Ranking(TargetRanks):
         Args:
             preds: Shape (n,), floating: the score of each document; ``-inf`` for a document that is not retrieved.
             target: Shape (n,), bool, or gains of at least 0.
-            indexes: Shape (n,), integers: the query of each document. One call takes all documents of a query.
+            indexes: Shape (n,), integers: the query of each document. One call must hold all documents of a query.
             ids: Shape (n,), integers: the label of each document. Without ids, metrics by bucket or per label cannot
                 read the ranking, and documents with equal scores are ranked in the given order.
             num_labels: L; None if unknown.
@@ -362,7 +362,7 @@ class Ranking(TargetRanks):
         return self.targets.kernels.ranks_within(self.ids[:, :depth], buckets)[1][:, : self.depth]
 
     def log_probabilities(self, scores: Tensor, rows: Tensor) -> Tensor:
-        """Return the log-probability of given scores by the softmax over all labels, float64; needs their scores.
+        """Return log-probabilities of given scores, by the softmax over all labels, float64; needs all scores.
 
         Args:
             scores: Shape (...).

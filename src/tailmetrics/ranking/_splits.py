@@ -69,7 +69,7 @@ class Rows:
             ids, order = ids.sort(dim=1, stable=True)
             values = values.gather(1, order)
         depth = min(depth, ids.shape[1])
-        values, places, *_ = self.context.kernels.top_k(values, depth)  # equal scores in the order of their labels
+        values, places, *_ = self.context.kernels.top_k(values, depth)  # ties keep the order of their labels
         return values[:, :depth], ids.gather(1, places)
 
     def check(self, scores: Tensor) -> None:
@@ -204,7 +204,7 @@ def rank_chunks(
             chunk before. A list, or a callable that makes the chunks anew, can be read more than once; a generator
             allows only metrics with a cut-off. Pairs may come in any order.
         target: The relevant labels, as in :func:`rank`; each process passes the whole target.
-        depth: How many labels are ranked.
+        depth: The number of labels that are ranked.
         row_mask: Shape (N,), bool; False drops a row.
         num_labels: L; the chunks hold each label once.
         ignore_index: Rows with this label do not count.
@@ -286,11 +286,11 @@ def rank_shards(
     different rows.
 
     Args:
-        scores: Shape (N, C), floating: the scores of the labels from ``first_label`` on; on all processes of the same
+        scores: Shape (N, C), floating: the scores of the labels from ``first_label`` on. All processes pass the same
             rows.
         first_label: The first label of this process. Together the processes hold each label once.
         target: The relevant labels among all labels, as in :func:`rank`; the same on every process.
-        depth: How many labels are ranked.
+        depth: The number of labels that are ranked.
         row_mask: Shape (N,), bool; False drops a row.
         num_labels: L.
         group: The process group; None for all processes.
@@ -352,7 +352,7 @@ def _read_shard(context: Context, batch: Batch, first_label: int, depth: int) ->
 
 
 def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list[tuple[int, int]]:
-    """Return the first and the end label of each process; raise on all processes if they do not hold one batch.
+    """Return the first label of each process and the label behind its last; raise on all processes if they disagree.
 
     A process whose arguments were refused passes None as its shard.
     """

@@ -177,7 +177,7 @@ class TargetRanks:
         rows = self.relevant.rows_with_hits(self.hits)
         return None if rows is None else RanksOfRows(self, rows)
 
-    # for one cut-off, or for several along an axis in front
+    # methods for one cut-off, or for several cut-offs along an axis in front
 
     def cutoffs(self, k: Cutoff) -> int | Tensor:
         """Return ``k`` in a form that broadcasts with values of shape (...): a number, or shape (len(k), 1, ...)."""

@@ -37,9 +37,9 @@ def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
         return
     retrieved = sample[sample > -torch.inf]
     ones = retrieved == 1
-    if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # 0 and 1, both
+    if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and only these
         known = first_rows(context, target)
-        if known is None or known.shape != sample.shape or bool((sample != known).any()):  # a test may pass the target
+        if known is None or known.shape != sample.shape or bool((sample != known).any()):  # else a perfect prediction
             warn_outside(
                 f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
                 "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
