@@ -1,4 +1,4 @@
-"""What a report adds to its metrics and says of them: over all labels, of labels, by bucket; captions, arguments."""
+"""Metrics that a report adds (over all labels, per label, by bucket), and captions and arguments of its metrics."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tailmetrics.report.report import BucketRow, summary_of_counts
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
-    """Return metrics as a list, which can be read several times; a collection or None as it is."""
+    """Return metrics as a list, which can be read several times; return a collection or None unchanged."""
     if metrics is None or isinstance(metrics, TopKCollection):
         return metrics
     return [metrics] if isinstance(metrics, TopKMetric) else list(metrics)
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
-    """Return what the values of each stem are of: scope, cut-off, and rows if some are left out.
+    """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out.
 
     >>> from tailmetrics import LabelBuckets, RecallAtK
     >>> captions_of(RecallAtK(k=10, buckets="deciles", scope="global"))
@@ -58,7 +58,7 @@ OVER = {
 
 
 def mean_over(metric: TopKMetric) -> str:
-    """Return in words over which labels a macro average is the mean; an empty text for other metrics."""
+    """Return in words the labels of which a macro average is the mean; an empty text for other metrics."""
     if not isinstance(metric, LabelAveragedMetric) or metric.average != "macro":
         return ""
     said = OVER[metric.labels]
@@ -91,14 +91,14 @@ def _caption(metric: TopKMetric, k: object) -> str:
 
 
 WITHIN = ("buckets", "scope", "depth")
-"""Arguments that say something of buckets alone."""
+"""Arguments that have a meaning only for metrics by bucket."""
 
 
 def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, dict[str, str]]:
-    """Return a collection in which each metric by bucket has its value over all labels beside it.
+    """Return a collection that also has each metric by bucket over all labels, and a dict of keys.
 
-    The members are those of ``collection``, which is returned itself where nothing has to be added. The dict has for
-    each metric by bucket, such as ``global_recall@10``, the key of that value, ``recall@10``.
+    The collection keeps all members; if nothing has to be added, ``collection`` itself is returned. The dict maps each
+    metric by bucket, such as ``global_recall@10``, to the key of its value over all labels, ``recall@10``.
     """
     members = list(collection.members().values())
     overall = {key for metric in members if metric.buckets is None for key in metric.row_keys()}
@@ -122,39 +122,43 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
 
 
 def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetric | None:
-    """Return the same metric over all labels, at some of its cut-offs; None where that says nothing."""
+    """Return a metric by bucket as a metric over all labels, at some of its cut-offs; None if it has no use there."""
     if isinstance(metric, PredictionProportionAtK) or not metric.row_keys():
-        return None  # all that is shown is shown of some label; values of single labels have no bucket
+        return None  # over all labels the proportion is 1; values of single labels have no bucket
     own = {} if metric.name is None else {"name": metric.name}
     chosen = {} if cutoffs is None else {"threshold" if "threshold" in metric._given else "k": cutoffs}
     try:
         return again(metric, without=WITHIN, **own, **chosen)
     except (TypeError, ValueError):
-        return None  # a metric of buckets alone
+        return None  # a metric that needs buckets
 
 
 def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> TopKMetric:
-    """Return the same metric with other arguments: of those it was given, and what training or a collection settled."""
+    """Return an empty copy of a metric with some arguments ``changed``, and some left out (``without``).
+
+    Its other arguments are the given ones, and those that the training data or a collection has set.
+    """
     settled = {name: vars(metric)[name] for name in (*FACTS, *OF_COLLECTION) if vars(metric).get(name) not in UNSAID}
     given = {name: value for name, value in {**metric._given, **settled}.items() if name not in without}
     return type(metric)(**{**given, **changed})
 
 
 OF_COLLECTION, UNSAID = ("row_groups", "duplicates", "ignore_index"), (None, "error")
-"""Arguments that a collection gives to its members, and their values where nobody says them."""
+"""Arguments that a collection gives to its members, and the values of these arguments if nobody sets them."""
 LABELS_K = 10
-"""The cut-off, that of a list which a user sees."""
+"""Default cut-off of values of single labels: a common length of the lists that users see."""
 WHOLE = {"support", "predicted"}
-"""Counts of labels that a report needs, beside those of hits."""
+"""Counts per label that a report needs, beside the number of hits."""
 SHARED = ("num_labels", "duplicates", "ignore_index", "min_gain")
-"""Arguments that are those of the other metrics, so that all read the same of a batch."""
+"""Arguments that added metrics take from the other metrics, so that all metrics read a batch alike."""
 
 
 def with_label_values(collection: TopKCollection, num_labels: int | None = None) -> TopKCollection:
-    """Return a collection of the same members that knows the values of single labels.
+    """Return a collection with the same members that also has values of single labels.
 
-    It is ``collection`` itself where members keep them whole, else one with precision, recall and F1 of each label too,
-    at the cut-offs of members that keep a part of them; they need ``num_labels`` where no member tells it.
+    It is ``collection`` itself if its members keep all counts per label. Otherwise precision, recall and F1 of each
+    label are added, at the cut-offs of the members that keep a part of the counts, or else at :data:`LABELS_K`. The
+    added metrics need ``num_labels`` if no member tells it.
     """
     members = list(collection.members().values())
     known = [metric for metric in members if keeps_labels(metric)]
@@ -172,10 +176,10 @@ def with_label_values(collection: TopKCollection, num_labels: int | None = None)
 
 
 def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> list[TopKMetric]:
-    """Return by bucket the metrics that are not yet: this is what ``buckets`` of an evaluation adds to its metrics.
+    """Return copies by bucket of the metrics over all labels; an evaluation with ``buckets`` adds these copies.
 
-    They look at the row's one list (scope global). Metrics without a value for a bucket, such as a tie or an overlap,
-    are left out.
+    The copies read the one list of the row (scope global). Metrics that have no values by bucket, such as tie rates and
+    overlaps, are left out, and so are metrics of which ``metrics`` holds a version by bucket.
 
     Args:
         metrics: The metrics.
@@ -183,7 +187,7 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
     """
     metrics, found = list(metrics), []
     have = [metric for metric in metrics if metric.buckets is not None]
-    # by the key of all labels, too: precision@1 by bucket in any scope is enough
+    # keys over all labels, too: no copy of precision@1 is needed if it is there by bucket in any scope
     known = {key for metric in (*have, *filter(None, map(_over_all, have))) for key in _stems(metric)}
     for metric in metrics:
         if metric.buckets is not None:
@@ -204,13 +208,13 @@ def _stems(metric: TopKMetric) -> list[str]:
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return the class of a metric and every argument that its numbers depend on, as plain data."""
+    """Return the class of a metric and every argument that its values depend on, as plain data."""
     settings = metric.settings() | {"k": list(metric.cutoffs), "num_labels": metric.num_labels}
     return {"class": type(metric).__name__, **{name: _plain(value) for name, value in settings.items()}}
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a value."""
+    """Return a value in a form that JSON can hold; buckets and int64 tensors become digests."""
     if isinstance(value, LabelBuckets):
         return value.digest
     if isinstance(value, Tensor):
@@ -221,7 +225,7 @@ def _plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a result may depend on."""
+    """Return the versions of Python and of the libraries that a result may depend on."""
     return {
         "python": python_version(),
         "tailmetrics": tailmetrics.__version__,
@@ -231,7 +235,7 @@ def versions() -> dict[str, str]:
 
 
 def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0) -> Iterator[BucketRow]:
-    """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
+    """Yield a :class:`BucketRow` for each bucket; ``positives`` is the number of relevant labels in each bucket."""
     counts = buckets.counts
     for number, (name, labels) in enumerate(zip(buckets.names, buckets.labels, strict=True)):
         own = labels[:0] if counts is None else counts[labels]

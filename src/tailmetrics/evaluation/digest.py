@@ -1,10 +1,10 @@
-"""SHA-256 digests of what the values per row of a run depend on. Runs can be compared if their digests agree.
+"""SHA-256 digests of targets, buckets, counts and options of a run. Runs can be compared if their digests are equal.
 
     digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
     digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
                                                                    # "cuts", "version": plain data
-    merged([entries, entries, ...]) -> dict                        # of processes with a share of the rows each
+    merged([entries, entries, ...]) -> dict                        # one of each process, for its share of the rows
 
 A table of values per row stores the entries after its last row, when all targets are known. :func:`compare
 <tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses runs that differ.
@@ -33,7 +33,7 @@ VERSION: Final = "4"
 """The version of the digests. Digests of different versions cannot be compared."""
 
 LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
-"""Settings that the digest of a metric leaves out: other entries hold them, and no row depends on ``num_labels``."""
+"""Settings that the digest of a metric leaves out: other entries hold them, and no value depends on ``num_labels``."""
 
 Ints = NDArray[np.int64]
 _MODULUS: Final = 2**256
@@ -43,16 +43,16 @@ _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 class RunDigest:
     """SHA-256 digests of the targets, buckets, training counts and options of one run.
 
-    They are the same for any size and order of batches and any number of processes. With ``label_names`` they are also
-    the same for any numbering of the labels: two runs may number strings differently, because their predictions hold
-    different ones.
+    The digests do not depend on the size and order of batches or on the number of processes. With ``label_names`` they
+    do not depend on label ids either: two runs may number the same names differently, because their predictions hold
+    different names.
 
     Args:
-        metrics: The metrics, bound.
-        options: What else the values depend on, as values that JSON knows, such as the digest of a filter file.
-        label_names: The name of every label id; None where label ids are numbers of their own.
-        row_names: The query of each row by its number; the digests are then the same for any order of rows. None where
-            rows are numbers of their own.
+        metrics: The metrics, which must have their buckets and counts.
+        options: Further inputs that the values depend on, such as the digest of a filter file, in types of JSON.
+        label_names: The name of each label id; None if ids have no names.
+        row_names: The query of each row number, so that the digests do not depend on the order of rows; None if rows
+            have no names.
 
     >>> from tailmetrics import RecallAtK, rank
     >>> metrics = [RecallAtK(k=1)]
@@ -105,7 +105,7 @@ class RunDigest:
 
         Args:
             rows: Shape (N,), the number of each row in the data.
-            ranking: The batch, ranked; rows that its mask drops are left out.
+            ranking: The ranking of the batch; rows that its mask drops are left out.
         """
         numbers = _coded(_array(rows), self._row_codes)
         self._targets = (self._targets + _sum_over_rows(numbers, ranking, self._codes)) % _MODULUS
@@ -113,19 +113,20 @@ class RunDigest:
     def entries(self) -> dict[str, Any]:
         """Return the digests in hex as plain data; None for buckets or counts that no metric has.
 
-        ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names, and the bucket of
-        each label that is not ``unseen``. ``"counts"``: training counts of metrics that weigh by them. ``"options"``:
-        as given, so that an error can name the one that differs. ``"keys"``: for each key a digest of the metric's
-        other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"version"``: of the digests.
+        ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names of the buckets, and
+        the bucket of each label that is not ``unseen``. ``"counts"``: training counts in metrics that use them.
+        ``"options"``: the given options, so that an error can name the option that differs. ``"keys"``: for each key a
+        digest of the metric's other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``.
+        ``"version"``: version of the digests.
         """
         return {"targets": f"{self._targets:064x}", **self._fixed}
 
 
 def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries of a whole run, from the entries of the processes that each had a share of its rows.
+    """Return the entries of a whole run from the entries of its processes, each of which had a share of the rows.
 
     Args:
-        parts: What ``RunDigest.entries`` gave in each process.
+        parts: The result of ``RunDigest.entries`` in each process.
 
     Raises:
         ValueError: If the processes had different buckets, counts, options or metrics.
@@ -143,10 +144,10 @@ def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
-    """Return the sum of the digests of all rows: it does not depend on their order, and sums of parts can be added.
+    """Return the sum of the digests of all rows: the order of rows makes no difference, and partial sums can be added.
 
-    A row is hashed as pairs of integers: first its number and how many labels it has, then each label and the bits of
-    its gain.
+    A row is hashed as pairs of integers: first the row number and the number of its labels, then each label and the
+    bits of its gain.
     """
     targets = ranking.targets
     rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
@@ -187,7 +188,7 @@ def _of_arguments(metric: TopKMetric) -> str:
 
 
 def _cut(metric: TopKMetric, k: Any) -> str:
-    """Return the cut-off or threshold of a key in words; for a threshold per label also a digest of all of them."""
+    """Return the cut-off or threshold of a key as text; for one threshold per label, their range and a digest."""
     if not isinstance(metric, ThresholdMetric):
         return f"k={k}"
     limits = metric.threshold
@@ -198,7 +199,7 @@ def _cut(metric: TopKMetric, k: Any) -> str:
 
 
 def _codes(names: Sequence[str]) -> Ints:
-    """Return a number for each name, whatever the other names are: the whole number it spells, or a negative digest."""
+    """Return a number for each name, independent of other names: the integer that it spells, or a negative digest."""
     codes = [
         int(name)
         if _WHOLE.fullmatch(name)

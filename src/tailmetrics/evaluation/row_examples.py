@@ -1,7 +1,7 @@
-"""A few rows as examples: for each bucket one that misses a label of it, the same ones in any order of rows.
+"""Example rows for a report: for each bucket, a row that misses a label of the bucket.
 
-A row is chosen by a hash of what it shows and of what is relevant in it. So batches, processes and the order of rows
-make no difference, and nothing grows with the number of rows.
+A row is chosen by a hash of its list and its relevant labels. So batches, processes and the order of rows make no
+difference to the examples, and memory does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.report.report import Example, ExampleLabel
 
 FEW = 5
-"""Examples where there is one bucket, or none."""
+"""Number of examples if there is one bucket, or none."""
 RELEVANT = 12
-"""Relevant labels that an example shows; the example says how many there are."""
+"""Largest number of relevant labels that an example shows; the example also has their total number."""
 NOT_RANKED = 2**62
-"""Stands behind every rank."""
+"""Sort key of labels without a rank, larger than every rank."""
 
 
 class Kept(NamedTuple):
-    """A row that is kept. Rows are ordered by hash, then by the other fields."""
+    """An example row. Rows are ordered by hash, then by the other fields."""
 
     hash: int
     number: int | None
@@ -39,11 +39,11 @@ class Kept(NamedTuple):
 
 
 class RowExamples:
-    """Keeps one row for each bucket: of the rows that miss a label of it, the one with the least hash.
+    """Keeps one row for each bucket: among the rows that miss a label of the bucket, the row with the smallest hash.
 
     Args:
-        k: How many labels of each list are shown; what is relevant and stands below is missed.
-        buckets: The buckets; None keeps a few rows that miss any label.
+        k: Number of labels of each list that are shown; other relevant labels of the row are missed.
+        buckets: The buckets; None, or a single bucket, keeps a few rows that miss any label.
     """
 
     def __init__(self, k: int, buckets: LabelBuckets | None = None) -> None:
@@ -53,11 +53,11 @@ class RowExamples:
         self.kept: dict[int, Kept] = {}
 
     def update(self, ranking: Ranking, rows: Tensor | None = None) -> None:
-        """Choose examples from a batch. On a device this waits for results.
+        """Choose examples from a batch. On a device, the call waits for results.
 
         Args:
             ranking: The batch.
-            rows: Shape (N,), int64: the number of each row, shown beside it.
+            rows: Shape (N,), int64: the number of each row, which the example shows.
         """
         targets = ranking.targets.without_void()
         entries, ids = targets.entries, ranking.ids[:, : self.k]
@@ -76,22 +76,22 @@ class RowExamples:
                 self.merge_state({slot: Kept(key, number, len(labels), label, *listed)})
 
     def merge_state(self, other: RowExamples | dict[int, Kept]) -> None:
-        """Keep what another share of the rows has, where it comes first."""
+        """Merge the examples of other rows: each bucket keeps the row with the smallest hash."""
         for slot, row in (other if isinstance(other, dict) else other.kept).items():
             self.kept[slot] = min(row, self.kept.get(slot, row))
 
     def state_bytes(self) -> bytes:
-        """Return what is kept as bytes."""
+        """Return the kept rows as bytes."""
         return json.dumps(self.kept).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
-        """Replace what is kept by what :meth:`state_bytes` returned."""
+        """Replace the kept rows by rows from :meth:`state_bytes`."""
         self.kept = {int(slot): Kept(*row) for slot, row in json.loads(data).items()}
 
     def _chosen(
         self, hashes: Tensor, rows: Tensor, labels: Tensor, numbers: Tensor | None
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Yield for each slot the row with the least hash, with the label that it misses, the lowest of several."""
+        """Yield for each slot: the slot, the row with the smallest hash, the lowest label that it misses, its hash."""
         slots = _mixed(hashes[rows]) % FEW if self.buckets is None or self._is_whole else self.buckets.of(labels)
         keys = _mixed(hashes[rows] + slots)
         least = torch.full((self.slots,), torch.iinfo(torch.int64).max, device=keys.device)
@@ -107,7 +107,7 @@ class RowExamples:
     def examples(
         self, label_names: Sequence[str] | None = None, row_names: Sequence[str] | None = None
     ) -> list[Example]:
-        """Return the examples over all processes, those of the head first; call it in every process."""
+        """Return the examples over all processes, the head bucket first; call it in every process."""
         whole = RowExamples(self.k, self.buckets)
         for kept in from_all(self.kept):
             whole.merge_state(kept)
@@ -125,7 +125,7 @@ class RowExamples:
         return Example(
             bucket="" if self._is_whole else entry(row.missed, None, hit=False).bucket,
             row=row.number,
-            name=str(row_names[row.number]) if has_name else "",  # type: ignore[index] # both are there
+            name=str(row_names[row.number]) if has_name else "",  # type: ignore[index] # neither is None
             missed=row.missed,
             relevant=[entry(label, rank or None, label in hits) for label, rank in known],
             num_relevant=row.num_relevant,
@@ -134,19 +134,19 @@ class RowExamples:
 
 
 def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
-    """Return a hash of what each row shows and of its relevant labels, in any order, shape (N,), int64."""
+    """Return a hash of each row's list and of the set of its relevant labels, shape (N,), int64."""
     places = torch.arange(1, 1 + shown.shape[1], device=shown.device)
     found = torch.where(shown >= 0, _mixed(shown * 1_000_003 + places), 0).sum(dim=1)
     return found.scatter_add(0, rows, _mixed(_mixed(labels + 1)))
 
 
 def _mixed(values: Tensor) -> Tensor:
-    """Return whole numbers >= 0 in which every bit depends on every bit of the given ones."""
+    """Return hashes >= 0, of which every bit depends on every bit of the given number."""
     return mixed(values) & torch.iinfo(torch.int64).max
 
 
 def _with_ranks(ranking: Ranking, row: int, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return relevant labels of a row, ascending, with their ranks; 0 for what is not retrieved or cut off."""
+    """Return the relevant labels of a row, ascending, and their ranks; 0 for a label not retrieved or cut off."""
     labels = labels.sort().values
     if ranking.scores is None:
         places = ranking.ids[row] == labels[:, None]

@@ -1,6 +1,6 @@
-"""What a quick interval is made of: sums of the values of rows and of their squares, as whole numbers.
+"""Sums over rows for quick intervals: sums of values, of their squares and of products, as whole numbers.
 
-Nothing grows with the number of rows, and batches, processes and the order of rows make no difference to a single bit.
+Memory does not grow with the number of rows. Batches, processes and the order of rows do not change a single bit.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from tailmetrics.ranking._device import real_dtype
 from tailmetrics.significance.estimating import Interval
 
 SMALLEST = torch.iinfo(torch.int64).min
-"""What a greatest value is before there is one."""
+"""Initial value of a maximum, before the first row."""
 
 
 def has_moments(metric: TopKMetric, device: torch.device | str) -> bool:
-    """Whether a metric has quick intervals: its rows have values, all of one weight, in numbers exact enough."""
+    """Whether a metric has quick intervals: it has unweighted float64 values per row, and SciPy is installed."""
     exact = real_dtype(torch.device(device)) == torch.float64
     has_rows = has_row_values(metric) or isinstance(metric, (PredictionProportionAtK, TieRateAtK))
     return exact and has_rows and not metric.weighted and has_scipy()
 
 
 def has_scipy() -> bool:
-    """Whether there is what intervals need, which ``tailmetrics[report]`` brings."""
+    """Whether SciPy is installed, which intervals need; ``tailmetrics[report]`` brings it."""
     return find_spec("scipy") is not None
 
 
 def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
-    """Return the intervals of the values in ``scalars``, each with its value.
+    """Return the intervals of the keys in ``scalars``, each with the value in ``scalars`` as its value.
 
-    Its ends are NaN where rows give another value: a metric may count 0 / 0 of a bucket as 0, where rows call the
-    bucket unmeasured. Areas from bins may differ by 1e-4.
+    The ends become NaN if the values per row give another value: a metric may count 0 / 0 in a bucket as 0, while
+    values per row leave the bucket unmeasured. Areas from bins may differ by 1e-4.
     """
     valued: dict[str, Interval] = {}
     for key in (key for key in found if key in scalars):
@@ -58,13 +58,13 @@ def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> di
 
 
 class RowMoments(ExactMetric):
-    """Sums over the rows of a metric, for each of its keys and groups of rows.
+    """Accumulates sums over rows for one metric, for each of its keys and row groups.
 
     Args:
-        collection: It is not updated.
-        name: Its member that has values per row.
-        adjusted: Whether values are adjusted for chance, ratios as :meth:`TopKCollection.above_chance` has them: of
-            these the gap alone has an interval.
+        collection: The collection of the metric; it is not updated.
+        name: Name of the member of the collection, which has values per row.
+        adjusted: Whether values are adjusted for chance, as ratios from :meth:`TopKCollection.above_chance`; only the
+            gap of adjusted values has an interval.
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
@@ -79,7 +79,7 @@ class RowMoments(ExactMetric):
     def __init__(self, collection: TopKCollection, name: str, adjusted: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.name, self.adjusted, metric = name, adjusted, cast("Any", collection.members()[name])
-        vars(self).update(_metric=metric, _collection=collection)  # no parts of this one: they move and travel alone
+        vars(self).update(_metric=metric, _collection=collection)  # no submodules: they are moved and sent alone
         self._groups = len(metric.group_keys()) - 1
         self._is_median = isinstance(metric, KForRecall) and metric.statistic == "median"
         self._is_ratio = adjusted or getattr(metric, "average", "samples") == "micro" or isinstance(metric, RatioMetric)
@@ -93,8 +93,8 @@ class RowMoments(ExactMetric):
         self.add_state("ends", torch.full((2, keys), SMALLEST), dist_reduce_fx="max")
         keys_of_groups = [key for group in metric.group_keys() for key in metric.row_keys(group)]
         place = {adjusted_key(key) if adjusted else key: at for at, key in enumerate(keys_of_groups)}
-        # which bucket is the rarest that was measured shows at the end: the first one is held against each other, and
-        # adjusted for chance those behind it, too, while a bucket is not larger than the list, so that chance hits all
+        # only the end shows which bucket is the last measured one, so the first bucket is paired with every other one.
+        # adjusted for chance, a bucket not larger than the list is unmeasured, as chance hits all: pair the next one
         named = {} if self._is_median else gaps_of(metric, adjusted=adjusted)
         self._gaps = {name: [place[key] for key in keys] for name, keys in named.items()}
         deepest = max((k for k in metric.cutoffs if isinstance(k, int)), default=0) if adjusted else 0
@@ -136,7 +136,7 @@ class RowMoments(ExactMetric):
             self.ends = torch.maximum(self.ends, _ordered(ends))
 
     def _of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
-        """Return the values of all rows by key, shape (keys, N) each, NaN where a row does not count."""
+        """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
         above_chance = partial(self._collection.above_chance, self.name)
         found = list((above_chance if self.adjusted else self._metric.row_values)(ranking).values())
         pairs = isinstance(found[0], tuple)
@@ -149,7 +149,7 @@ class RowMoments(ExactMetric):
         return sides[0], sides[1] if pairs else None
 
     def _add_histogram(self, values: Tensor, counted: Tensor) -> None:
-        """Count the rows of each value up to the depth; behind it the misses, which all have one value."""
+        """Count the rows of each value up to the depth; the last place counts the misses, which share one value."""
         width = self.sums.shape[1]
         place = torch.arange(len(values), device=values.device)[:, None] * width + values.clamp(max=width - 1).long()
         flat = torch.zeros(self.sums.numel(), dtype=torch.int64, device=values.device)
@@ -166,8 +166,8 @@ class RowMoments(ExactMetric):
 
         Args:
             scalars: The values by key.
-            named: Puts prefix and postfix around a key.
-            confidence: Of the intervals.
+            named: Adds prefix and postfix to a key.
+            confidence: Confidence of the intervals.
         """
         from tailmetrics.significance.estimating import quick_gap, quick_interval, quick_median
 
@@ -193,7 +193,7 @@ class RowMoments(ExactMetric):
             at = self._pairs.get((measured[0], measured[-1])) if measured else None
             if at is not None:
                 unit, totals = self._fixed_point.unit, self._fixed_point.totals(states["products"][:, at])
-                # where a row is infinite, so is an end of its bucket, and nothing is made of the products
+                # an infinite row makes an end of its bucket infinite; the products are then not used
                 products = [Fraction(0 if one == inf else int(one), unit) for one in totals]
                 both = int(states["both"][0, at]), int(states["both"][1, at])
                 gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
@@ -215,12 +215,12 @@ class RowMoments(ExactMetric):
 
 
 def _ordered(values: Tensor) -> Tensor:
-    """Return float64 as whole numbers in the same order."""
+    """Map float64 to int64 so that the order is kept."""
     bits = (values + 0.0).view(torch.int64)
     return torch.where(bits < 0, bits ^ torch.iinfo(torch.int64).max, bits)
 
 
 def _real(ordered: Tensor) -> Tensor:
-    """Return what :func:`_ordered` was given; of the least number NaN."""
+    """Invert :func:`_ordered`; :data:`SMALLEST` becomes NaN."""
     bits = torch.where(ordered < 0, ordered ^ torch.iinfo(torch.int64).max, ordered)
     return torch.where(ordered == SMALLEST, torch.nan, bits.view(torch.float64))

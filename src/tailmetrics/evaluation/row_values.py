@@ -1,4 +1,4 @@
-"""Values of single rows, and the labels that rows hit, predict and hold: what intervals and comparisons are made of."""
+"""Values per row, and the labels that rows hit, predict and hold, from which intervals and comparisons are computed."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, Sho
 Column = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Lists: TypeAlias = tuple[Ints, Ints]
-"""How many codes each row has, shape (N,), and the codes of all rows, one behind the other."""
+"""The number of codes of each row, shape (N,), and the concatenated codes of all rows."""
 
 MOST = 2**24
-"""Codes that are kept of a cut-off, 128 MB; with more, averages over labels have no interval."""
+"""Largest number of codes that are kept for a cut-off, 128 MB; with more, averages over labels have no interval."""
 BINS, MARKS = 8192, 256
-"""Codes of a bin and whether the label is relevant, of 4,096 bins at most; and marks, which tell scores of a bin apart:
-two different scores have one mark in 1 of 256 cases."""
+"""``BINS`` numbers code a bin, of 4,096 at most, and whether the label is relevant. ``MARKS`` is the number of hashes
+that tell the scores in a bin apart: two different scores share a hash in 1 of 256 cases."""
 
 
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 LABELS, LENGTHS = "labels of ", ".lengths"
-"""What columns of labels begin with: the codes of the labels that rows hit, predict and hold; and how many each has."""
+"""Prefix of columns with codes of the labels that rows hit, predict and hold; suffix of columns with their number."""
 GROUP, COUNTS = "row_group", "row counts"
 LISTED = "list length"
-"""Column of how many labels the list of each row has; there is none where preds are the scores of all labels."""
+"""Column with the length of each row's list; there is none if preds are scores of all labels."""
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether rows have values to compare runs by. Averages over labels and metrics of what is shown have none."""
+    """Whether a metric has values per row. Averages over labels and metrics of the shown labels have none."""
     by_rows = getattr(metric, "average", "samples") in ("samples", "micro")
     return type(metric)._of_rows is not TopKMetric._of_rows and by_rows and not isinstance(metric, ShownMetric)
 
 
 def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: bool = False) -> dict[str, list[str]]:
-    """Return the name of each gap with the keys of its buckets, head first, without labels that training never saw.
+    """Return the name of each gap with the keys of its buckets, head first, without the bucket of unseen labels.
 
     Args:
         metric: The metric.
-        named: Completes keys.
-        adjusted: Whether values are adjusted for chance: such values are no key of a report.
+        named: Adds prefix and postfix to a key.
+        adjusted: Whether values are adjusted for chance; a report has no keys for adjusted values.
     """
     found: dict[str, list[str]] = {}
     for key in (key for group in metric.group_keys() for key in metric.row_keys(group)):
@@ -75,23 +75,23 @@ def adjusted_key(key: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFacts:
-    """What columns of values per row do not tell by themselves, as plain data.
+    """Facts about keys that the columns of values per row do not hold, as plain data.
 
     Attributes:
-        medians: Keys of which the median is reported.
-        lower_is_better: Keys of which less is better.
-        unbounded: Keys whose values can lie outside [0, 1], and gaps of which they can lie outside [-1, 1].
-        gaps: Name of a gap -> the keys of its buckets, head first, without labels that training never saw.
-        parts: Keys that are read for gaps alone.
-        of_groups: Key of a group of rows -> the key over all rows, and the number of the group.
-        labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
-        row_groups: Names of the groups.
+        medians: Keys whose statistic is the median.
+        lower_is_better: Keys for which lower values are better.
+        unbounded: Keys whose values can lie outside [0, 1], and gaps that can lie outside [-1, 1].
+        gaps: Name of a gap -> the keys of its buckets, head first, without the bucket of unseen labels.
+        parts: Keys that are used only for gaps.
+        of_groups: Key of a row group -> the key over all rows, and the number of the group.
+        labels: Key of an average over labels -> its column, its :func:`spec_of`, its bucket and its row group.
+        row_groups: Names of the row groups.
         buckets: Names of the buckets, head first.
-        captions: For each metric by bucket what its values are of.
-        over_all: For each metric by bucket the key of its value over all labels.
-        what_buckets_are: That in words; empty for several kinds of buckets.
-        reaches: For each key of metrics that read lists how many places it reads, 0 for all.
-        of_softmax: Keys that read the softmax of scores.
+        captions: Metric by bucket -> its caption.
+        over_all: Metric by bucket -> the key of its value over all labels.
+        what_buckets_are: Description of the buckets; empty if there are several kinds of buckets.
+        reaches: Key of a metric that reads lists -> the number of places that it reads, 0 for all.
+        of_softmax: Keys of metrics that read the softmax of the scores.
     """
 
     medians: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ class RowFacts:
     of_softmax: list[str] = field(default_factory=list)
 
     def among(self, keys: Collection[str]) -> dict[str, Any]:
-        """Return what :func:`tailmetrics.significance.intervals` is told of some keys."""
+        """Return the arguments of :func:`tailmetrics.significance.intervals` for some keys."""
         gaps = {name: [key for key in of if key in keys] for name, of in self.gaps.items()}
         medians, parts = ([key for key in some if key in keys] for some in (self.medians, self.parts))
         unbounded = [key for key in self.unbounded if key in keys or key in gaps]
@@ -118,10 +118,10 @@ class RowFacts:
 
 
 def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
-    """Whether each row's effect is known: on an average over labels or, if ``shown``, a function of what is shown."""
+    """Whether rows give codes for a metric: averages over labels and, if ``shown``, functions of the shown labels."""
     if metric.weighted:
         return False
-    if isinstance(metric, ExposureMetric):  # neither good nor bad, so that no comparison reads it
+    if isinstance(metric, ExposureMetric):  # neither good nor bad: comparisons leave it out
         return shown and bool(metric.exposure)
     if isinstance(metric, (LabelAUC, LabelAP)):
         return metric.average != "none"
@@ -131,7 +131,7 @@ def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
 
 
 def spec_of(metric: Any) -> dict[str, Any]:
-    """Return as plain data how the value is made of codes; ``sizes`` are the labels of each bucket."""
+    """Return, as plain data, how to compute a value from codes; ``sizes`` is the number of labels in each bucket."""
     buckets = metric.bound_buckets
     sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
     if getattr(metric, "exposure", ""):
@@ -146,20 +146,20 @@ def spec_of(metric: Any) -> dict[str, Any]:
     if isinstance(metric, PositiveCoverageAtK):
         return {"top": 0.0, "over": "present" if metric.denominator == "observed" else "all", "sizes": sizes}
     one = torch.eye(3, dtype=torch.float64)
-    above, below = metric._label_ratio(*one)  # both are sums of hits, predictions and support
+    above, below = metric._label_ratio(*one)  # weighted sums of hits, predictions and support
     weights = {"top": float(above[0]), "below": [float(below[1]), float(below[2])]}
     of_averages = {} if metric.macro is None else {"of_averages": True}
     return {**weights, "over": metric.labels, "weighted": metric.average == "weighted", "sizes": sizes, **of_averages}
 
 
 def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDArray[np.bool_]) -> OverLabels:
-    """Return what rows add to the value of one bucket.
+    """Return the decoded labels of all rows for the value of one bucket.
 
     Args:
-        spec: Of the metric.
-        bucket: Its number, 0 without buckets.
+        spec: Result of :func:`spec_of` for the metric.
+        bucket: Number of the bucket, 0 without buckets.
         lists: The codes of all rows.
-        inside: Shape (N,), the rows that count.
+        inside: Shape (N,), bool: True for rows that count.
     """
     lengths, codes = lists
     rows, number = np.repeat(np.arange(lengths.size), lengths), len(spec["sizes"])
@@ -187,7 +187,7 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
 
 
 def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
-    """Return the codes of a batch for each cut-off: 8 bytes for each label of a row."""
+    """Return the codes of a batch for each cut-off; a code is an int64 for one label of a row."""
     size, num_labels = ranking.num_rows, int(metric.num_labels)
     buckets = metric.bound_buckets
     bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
@@ -198,7 +198,7 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
         relevant[entries.rows.cpu().numpy()[some], entries.ids.cpu().numpy()[some]] = True
         blocks = [block for _, block in dense_blocks(ranking, num_labels)]
         scores = torch.cat([torch.empty(0, num_labels), *(block.cpu() for block in blocks)])
-        marks = mixed((scores.double() + 0.0).view(torch.int64)) & (MARKS - 1)  # + 0.0 makes both zeros one
+        marks = mixed((scores.double() + 0.0).view(torch.int64)) & (MARKS - 1)  # + 0.0: -0.0 becomes 0.0
         bins = metric._cells(torch.tensor(0), scores)
         cells = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + torch.from_numpy(relevant)
         return [(np.full(size, num_labels), cells.numpy().ravel())]
@@ -218,7 +218,7 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
 
 
 def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
-    """Return rows and labels of the cells that a batch changes in the one of some states that there is, if any."""
+    """Return rows and labels of the cells that a batch changes in the first of the named states that exists."""
     increment: Any = next((prepared[name] for name in names if name in prepared), None)
     blocks: Iterator[AtCells] = increment.blocks() if isinstance(increment, InBlocks) else iter([increment])
     parts = [
@@ -230,7 +230,7 @@ def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
 
 
 def hashes(lengths: Ints, codes: Ints) -> Ints:
-    """Return a number for each row that depends on its codes in their order."""
+    """Return for each row a hash of its codes, which depends on the order of the codes."""
     rows = np.repeat(np.arange(lengths.size), lengths)
     place = np.arange(codes.size) - (np.cumsum(lengths) - lengths)[rows]
     total = np.zeros(lengths.size, np.int64)
@@ -239,18 +239,18 @@ def hashes(lengths: Ints, codes: Ints) -> Ints:
 
 
 def mixed(values: Tensor) -> Tensor:
-    """Return int64 in which every bit depends on every bit of the given ones.
+    """Return int64 hashes, of which every bit depends on every bit of the given number.
 
     Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
     """
     for bits, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
-        shifted = (values >> bits) & ((1 << (64 - bits)) - 1)  # zeros from the left, where the first bit is set, too
+        shifted = (values >> bits) & ((1 << (64 - bits)) - 1)  # logical shift: zeros from the left
         values = (values ^ shifted) * factor
     return values
 
 
 def taken(pair: Lists, order: Ints) -> Lists:
-    """Return the lists of rows in another order."""
+    """Return the lists with the rows in the order ``order``."""
     lengths, codes = pair
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
@@ -258,16 +258,16 @@ def taken(pair: Lists, order: Ints) -> Lists:
 
 
 class RowColumns:
-    """Values of rows as columns, a batch at a time: numbers, two for a ratio, or lists of coded labels.
+    """Makes columns of values per row from rankings: a number, two numbers for a ratio, or a list of coded labels.
 
     Args:
-        collection: The metrics; those without values per row are left out.
-        over_all: For each metric by bucket the key of its value over all labels.
-        num_rows: How many rows there will be; areas are left out where they would be too many.
-        labels_alone: Whether only averages over labels, and functions of what is shown, have columns.
+        collection: The metrics; metrics without values per row are left out.
+        over_all: Metric by bucket -> the key of its value over all labels.
+        num_rows: Number of rows in all batches; areas are left out if they need more than :data:`MOST` codes.
+        labels_alone: Whether only averages over labels, and functions of the shown labels, have columns.
 
     Attributes:
-        facts: What the columns do not tell by themselves.
+        facts: Facts about keys that the columns do not hold.
         metrics: The metrics that have columns.
     """
 
@@ -282,7 +282,7 @@ class RowColumns:
         members = collection.members()
         of_rows = {name: metric for name, metric in members.items() if has_row_values(metric)}
         self._means: dict[str, Any] = {} if labels_alone else of_rows
-        # what is left open is refused by name in the first update
+        # for a metric that is not bound, the first update raises an error with its name
         averages = [one for one in members.values() if one.is_bound and has_label_cells(one, labels_alone)]
         # an area reads the scores of all labels of a row
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
@@ -326,7 +326,7 @@ class RowColumns:
         )
 
     def of(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the columns of a batch: float64 of shape (N,), or the codes of all rows, and how many each has."""
+        """Return the columns of a batch: values, shape (N,), or the codes of all rows and their number per row."""
         found: dict[str, Any] = {}
         if ranking.rows.groups is not None:
             found[GROUP] = ranking.rows.groups.cpu().numpy().astype(np.int64)
@@ -349,7 +349,7 @@ class RowColumns:
         return [self._collection._set_name(key) for metric in metrics for key in list(metric.keys())]
 
     def _reaches(self, metric: Any) -> Iterator[tuple[str, int]]:
-        """Yield each key with how many places of a list it reads, 0 for all."""
+        """Yield each key with the number of places of a list that it reads, 0 for all."""
         for group in metric.group_keys():
             keys = list(metric.row_keys(group))
             for place, key in enumerate(keys):
@@ -357,7 +357,7 @@ class RowColumns:
                 yield self._collection._set_name(key), (metric.depth if metric._uses_depth else k) or 0
 
     def _label_columns(self, metric: Any) -> list[str]:
-        """Return the column of each cut-off, named after the first of its keys: codes depend on the buckets."""
+        """Return the column name of each cut-off, made of its first key: codes depend on the buckets."""
         keys = list(metric.row_keys(metric.group_keys()[0]))
         return [LABELS + self._collection._set_name(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
 
@@ -376,7 +376,7 @@ def _columns(key: str, value: Any) -> dict[str, Column]:
 
 
 def columns_of(key: str, facts: RowFacts, known: Collection[str]) -> list[str]:
-    """Return the names of the columns that a key is read from, of those that there are."""
+    """Return the names of the columns from which a key is read; ``known`` holds the names of all columns."""
     if key in facts.labels:
         return [facts.labels[key][0]]
     whole = facts.of_groups.get(key, (key,))[0]
@@ -387,9 +387,9 @@ def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any
     """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN where a row does not count.
 
     Args:
-        keys: What is asked for.
-        facts: What the columns do not tell by themselves.
-        columns: As :class:`RowColumns` makes them; ``GROUP`` has the number of the group of each row.
+        keys: The keys to read.
+        facts: Facts about keys that the columns do not hold.
+        columns: Columns from :class:`RowColumns`; ``GROUP`` holds the group number of each row.
     """
     found: dict[str, Any] = {}
     for key in keys:
@@ -408,12 +408,12 @@ def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any
 
 
 class RowValues(RowColumns):
-    """The values of every row of an evaluation, batch by batch: 8 bytes for each row and key, or label of a row.
+    """Collects the values of every row of an evaluation: 8 bytes for each row and key, or for each code of a label.
 
     Args:
         collection: As for :class:`RowColumns`.
         over_all: As for :class:`RowColumns`.
-        labels_alone: As for :class:`RowColumns`. An average over too many labels is then left out, not refused.
+        labels_alone: As for :class:`RowColumns`. An average with too many codes is then left out, without an error.
     """
 
     def __init__(
@@ -426,7 +426,7 @@ class RowValues(RowColumns):
         """Add a batch.
 
         Raises:
-            ValueError: If rows touch too many labels.
+            ValueError: If rows have too many predicted or relevant labels, unless ``labels_alone`` is True.
         """
         self._keep(self.of(ranking))
 
@@ -447,7 +447,7 @@ class RowValues(RowColumns):
                     one.pop(name, None)
 
     def merge_state(self, other: RowValues) -> None:
-        """Add the rows of another share, behind those that are here."""
+        """Append the rows of another evaluation."""
         if other._batches:
             self._keep(joined(other._batches))
 
@@ -458,12 +458,12 @@ class RowValues(RowColumns):
         return file.getvalue()
 
     def load_state_bytes(self, data: bytes) -> None:
-        """Replace the rows by what :meth:`state_bytes` returned."""
+        """Replace the rows by rows from :meth:`state_bytes`."""
         part = _loaded(data)
         self._batches, self._held = [part] if part else [], {name: column.size for name, column in part.items()}
 
     def columns(self) -> dict[str, Any]:
-        """Return the values of all rows by key; two vectors where a value is a ratio of sums; or what labels count."""
+        """Return the values of all rows by key: a vector, two vectors for a ratio, or labels for a label average."""
         columns = joined(self._batches)
         names = [name.removesuffix(NUMERATOR) for name in columns if not name.endswith(DENOMINATOR)]
         plain = [name for name in names if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
@@ -472,13 +472,13 @@ class RowValues(RowColumns):
 
     @property
     def list_lengths(self) -> Ints | None:
-        """How many labels the list of each row has, shape (N,); None where preds are scores of all labels."""
+        """Number of labels in the list of each row, shape (N,); None if preds are scores of all labels."""
         return joined(self._batches).get(LISTED)
 
     def by_content(self) -> dict[str, Any]:
-        """Return what rows of all processes add to averages over labels, by key; call it in every process.
+        """Return the labels of the rows of all processes, by key of a label average; call it in every process.
 
-        Rows are ordered by their content, so that any batches and processes give the same bits.
+        Rows are sorted by their content, so that batches and processes do not change a single bit.
         """
         columns = joined([part for part in map(_loaded, from_all(self.state_bytes())) if part])
         found: dict[str, Any] = {}
@@ -499,7 +499,7 @@ class RowValues(RowColumns):
 
 
 def from_all(value: Any) -> list[Any]:
-    """Return the values of all processes, in each of them."""
+    """Return the values of all processes; every process gets all of them."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return [value]
@@ -509,7 +509,7 @@ def from_all(value: Any) -> list[Any]:
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the columns that all parts have, one part behind the other."""
+    """Return the columns that all parts have, with the parts concatenated in order."""
     names = [name for name in parts[0] if all(name in part for part in parts)] if parts else ()
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
