@@ -35,7 +35,8 @@ _IDLE: dict[int, Any] = {}
 """Process id -> an unused DuckDB instance, kept because opening and closing one takes 18 ms, emptying one 1 ms."""
 atexit.register(_IDLE.clear)
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=_IDLE.clear)  # a child would wait at its end for threads that it lacks
+    # a forked child does not have DuckDB's threads, but would wait for them at its end
+    os.register_at_fork(before=_IDLE.clear)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
 
 
@@ -76,7 +77,8 @@ class Database:
         self._memory = memory
         folder = temporary_folder(self)
         threads = max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES))
-        place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")  # less holds no block
+        # with a lower limit, DuckDB cannot hold a block of a table in memory, so that tables lie in a file
+        place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")
         self._process, self._written = os.getpid(), 0
         idle = _IDLE.pop(self._process, None)
         self._owner = idle or duckdb.connect(config={"threads": threads, "autoinstall_known_extensions": False})
@@ -92,7 +94,8 @@ class Database:
         if not hasattr(self, "_sql"):
             return
         if self._process == os.getpid() and self._written <= KEPT_ROWS and not is_finalizing():
-            with suppress(Exception):  # refused after a spill to disk, which closing the owner deletes
+            # DuckDB refuses this after it wrote temporary data to disk; closing the owner deletes that data
+            with suppress(Exception):
                 self._sql.execute("USE memory; DETACH lines; SET temp_directory = ''")
                 self._sql.close()
                 _IDLE[self._process] = self._owner

@@ -141,7 +141,8 @@ class Dataset(Files):
 
     def __iter__(self) -> Iterator[Batch]:
         repeats = self.duplicates == "first"
-        lowest = -LARGEST if self.target.one_label else 0  # metrics check these: they know ignore_index
+        # metrics check negative numbers, because they know their ignore_index
+        lowest = -LARGEST if self.target.one_label else 0
         targets = self._checked(self.target, "target", lowest=lowest)
         for (preds, rows), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
             if self.ignored is not None:
@@ -158,7 +159,7 @@ class Dataset(Files):
         assert self.ignored is not None
         found = np.zeros(3, np.int64)
         for target, rows in self._checked(self.target, "target", lowest=-LARGEST):
-            before = _relevant(target)  # the filter writes into dense rows
+            before = _relevant(target)  # counted first: the filter changes dense rows in place
             after = _relevant(self.ignored.apply(target, int(rows[0]), 0))
             found += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
         relevant, removed, bare = found.tolist()

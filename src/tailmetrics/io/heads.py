@@ -220,7 +220,7 @@ def is_lists(head: Head) -> bool:
             # ids: every word has a digit; words of titles mostly have none
             ids = several and all(re.search(r"\d", word) for some in words for word in some)
             return (ids or not known) and not is_usual(header[listed], "query")
-        if several and not known:  # a query that comes twice, with lists
+        if several and not known:  # lists, although a query comes twice
             return not is_usual(header[listed], "query")
     return False
 

@@ -67,7 +67,7 @@ class JoinedSource(Source):
             offsets = self._offsets[rows]
             own = f"SELECT * FROM ({self._lines}) WHERE place >= ? AND place < ?"
             found = self._database.arrays(own, int(offsets[0]), int(offsets[-1]))
-            order = np.argsort(found.pop("place"), kind="stable")  # nearly sorted: a fiftieth of the reading time
+            order = np.argsort(found.pop("place"), kind="stable")  # takes a fiftieth of the reading time
             found = {name: column[order] for name, column in found.items()}
             if self._ranked:
                 self.check_ranks(-found["value"], np.diff(offsets), first)

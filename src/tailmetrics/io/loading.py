@@ -240,7 +240,8 @@ def read_label_names(
         else:
             numbered.append(source)
     paths_of_numbers = [source.path for source in numbered]
-    with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]  # paths can repeat
+    # compared by path, because the user may pass one path twice
+    with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]
     if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:

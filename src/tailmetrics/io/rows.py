@@ -22,7 +22,7 @@ Array: TypeAlias = NDArray[Any]
 
 
 WASTE = 4
-"""Rows become a sparse matrix if padding would make more than this many times as many cells as entries and rows."""
+"""Rows become a sparse matrix if, padded, they would have more cells than this number times (entries + rows)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Ragged:
 
     @property
     def lengths(self) -> Ints:
-        """Entries per row, shape (n,)."""
+        """Number of entries of each row, shape (n,)."""
         return np.diff(self.offsets)
 
     @property
@@ -59,7 +59,7 @@ class Ragged:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether a matrix of the rows would hold several times as many cells as there are entries."""
+        """Whether the rows, padded to a matrix, would have several times as many cells as entries (see ``WASTE``)."""
         return len(self) * self.width > WASTE * (len(self.ids) + len(self))
 
     @cached_property
@@ -150,7 +150,7 @@ KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) 
 FIRST_ROWS = 64
 """Number of rows from which the scale of the values is told; one row is too few, because it may be empty."""
 FIRST_CELLS = 2**20
-"""Of wide rows fewer are read: about this many numbers (8 MB), but at least one row."""
+"""Limit on the numbers read to tell the scale (8 MB): of wide rows fewer are read, but at least one row."""
 
 
 class Source(ABC):

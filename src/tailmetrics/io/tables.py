@@ -504,7 +504,7 @@ def _rows_from(first: int) -> Callable[[int], str]:
 
 
 def _plain_type(kind: Any) -> Any:
-    """Return the type without dictionary encoding and, for any kind of string, ``large_string``."""
+    """Return the type without dictionary encoding; every string type becomes ``large_string``."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.large_string() if _is_string(kind) else kind
 
@@ -518,7 +518,7 @@ FORMS = (
 
 
 IN_DICT = Chosen("query", "item", "value")
-"""The keys of an item of a dict, once the item is an object as in JSON."""
+"""The keys of the objects that :func:`_from_dict` makes of the items of a dict."""
 
 
 def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Opening], Opened]:
