@@ -1,5 +1,6 @@
 """docs/offline.md and docs/own-metric.md are true: their code runs from top to bottom, and their commands succeed."""
 
+import json
 import re
 import shlex
 import sys
@@ -18,7 +19,10 @@ def blocks(document=DOCUMENT):
 
 @pytest.mark.slow
 def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
-    """Python is executed, commands are run one by one, torchrun included; only text blocks are left alone."""
+    """Python is executed, commands are run one by one, torchrun included; only text blocks are left alone.
+
+    Two processes write the report of one, and the sums of the table per row give the value of the report.
+    """
     monkeypatch.chdir(tmp_path)
     names = {}
     ran = 0
@@ -29,7 +33,10 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
             for line in text.replace("\\\n", " ").splitlines():
                 run(line, tailmetrics, workers)
         ran += language in ("python", "bash")
-    assert ran == 15
+    assert ran == 14
+    mine, two = (Path(f"reports/{name}/report.json").read_text() for name in ("mine", "two"))
+    assert mine.replace("the new model", "") == two.replace("new.parquet against test.parquet", "")
+    assert names["psp"] == pytest.approx(json.loads(mine)["metrics"]["psp@5"], abs=1e-12)
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
