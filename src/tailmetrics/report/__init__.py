@@ -1,4 +1,4 @@
-"""What is made of results: tables, figures, pages; never imported by the package root.
+"""Reports and comparisons as tables, pictures and pages. The package root does not import this package.
 
 >>> from tailmetrics.report import BucketRow, GroupRow, LabelTable, Report, print_report
 """

@@ -35,7 +35,7 @@ FAR = 4
 """A run is drawn at the edge of an axis if the axis becomes this many times narrower without it."""
 
 Place = tuple[float, float]
-"""Where a mark is: across from the left and up from below, 0 to 1."""
+"""The place of a mark: its distances from the left edge and from the lower edge, 0 to 1."""
 
 
 class Shade(NamedTuple):
@@ -50,7 +50,7 @@ def shade(place: int, count: int, name: str) -> Shade:
     if name == "unseen":
         return Shade(*UNSEEN)
     share, found = place / max(1, count - 1), list[str]()
-    for colours in (LIGHT, DARK):  # at a share of the way from the first to the last
+    for colours in (LIGHT, DARK):  # the colour at this share of the way from the first to the last
         step = min(int(share * (len(colours) - 1)), len(colours) - 2)
         part = share * (len(colours) - 1) - step
         left, right = (bytes.fromhex(colour[1:]) for colour in colours[step : step + 2])
@@ -65,16 +65,16 @@ def run_look(place: int) -> tuple[Shade, str]:
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing that is drawn.
+    """One mark of a drawing.
 
     Attributes:
         kind: ``"bar"`` between two opposite corners, ``"line"``, ``"area"``, ``"dot"`` or ``"text"``.
-        places: One place of a dot and a text, two of a bar, more of a line and an area.
-        shade: Its colour; None is that of the text.
-        style: Of a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; of a dot one of :data:`SHAPES`; of a
-            text where it stands: ``"above"``, ``"right"`` or ``"left"`` of its place, or ``"middle"``.
+        places: One place for a dot or a text, two for a bar, more for a line or an area.
+        shade: The colour; None for the colour of the text.
+        style: For a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; for a dot one of :data:`SHAPES`; for a
+            text its position: ``"above"``, ``"right"`` or ``"left"`` of its place, or ``"middle"``.
         filled: Whether a dot is filled.
-        text: What a text says, and what a page says of another mark under the pointer.
+        text: The words of a text; for other marks, the words that a page shows under the pointer.
     """
 
     kind: str
@@ -97,17 +97,17 @@ class Chart:
     """One drawing.
 
     Attributes:
-        title: What is drawn, such as the key of a metric.
+        title: The title, such as the key of a metric.
         aside: Text after the title, in brackets in a picture.
         caption: Text that says what the values are.
-        marks: In the order in which they are drawn.
-        opening: What the drawing is, in words; the texts of its marks follow.
-        across: Ticks of the axis across; below the drawing.
-        up: Ticks of the axis up; left of the drawing.
-        names: Names of the axis across and of the axis up; empty where ticks say enough.
-        grid: Whether lines go through the ticks of the axis up.
-        height: Pixels of the square on a page.
-        gutter: Pixels left of it for ticks.
+        marks: The marks, in the order in which they are drawn.
+        opening: A description of the drawing in words; the texts of its marks follow.
+        across: Ticks of the horizontal axis, below the drawing.
+        up: Ticks of the vertical axis, left of the drawing.
+        names: Names of the horizontal and the vertical axis; empty where the ticks say enough.
+        grid: Whether lines go through the ticks of the vertical axis.
+        height: Height of the square on a page, in pixels.
+        gutter: Space for ticks to the left of the square, in pixels.
         min_width: Pixels that the texts need side by side; a narrower page scrolls the drawing.
         in_picture: Whether the picture of the report shows this drawing, as pages do.
     """
@@ -142,7 +142,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values are on an axis.
+    """The scale of an axis.
 
     Attributes:
         low: The value at the lower end.
@@ -165,7 +165,7 @@ class Scale:
         return math.log(value) if self.kind == "log" else math.log1p(value)
 
     def ticks(self, text: str = "{:g}") -> list[Tick]:
-        """Return a few round numbers on the axis: powers of ten on a logarithmic one that has at least two."""
+        """Return ticks at a few round numbers; at powers of ten if a logarithmic axis has at least two of them."""
         if self.kind != "linear":
             least, most = (math.log10(max(end, 1)) for end in (self.low, self.high))
             powers = range(math.ceil(least - 1e-9), math.floor(most + 1e-9) + 1)
@@ -188,7 +188,7 @@ def _power(power: int) -> str:
 
 
 def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
-    """Return the scale that shows 0 and all values. It is logarithmic if a few of ``drawn`` would hide the others."""
+    """Return the scale that shows 0 and all values; it is logarithmic if the largest of ``drawn`` hides the others."""
     ends = [0.0, *(value for value in values if math.isfinite(value))]
     ordered = sorted(value for value in drawn if math.isfinite(value))
     middle = ordered[len(ordered) // 2] if ordered else 0.0
@@ -212,7 +212,7 @@ def free_above(top: float, marks: Iterable[Mark]) -> float:
 
 
 def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
-    """Return the width in pixels that bars need so that their texts do not touch those of their neighbours."""
+    """Return the width in pixels that bars need so that the texts of neighbouring bars do not touch."""
     lines = list(zip(*bars, strict=True))
     apart = (CHARACTER * (len(one) + len(other)) / 2 + GAP for line in lines for one, other in pairwise(line))
     return math.ceil(max(apart, default=0.0) * len(bars))

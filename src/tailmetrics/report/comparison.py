@@ -1,4 +1,4 @@
-"""Several runs side by side: what comparisons found, as plain data and as the sections that every renderer shows."""
+"""The report of comparisons of several runs, as plain data and as the sections that every renderer shows."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ COLUMNS = (
     "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
 )  # fmt: skip
 BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
-"""The columns in the order in which they come where one table has no room for all."""
+"""The columns in the order in which a terminal shows them if it has no room for all."""
 SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 GAPS = ("gap", "adjusted_gap")
 UNEQUAL = "†"
-"""Stands behind values that read lists of unequal length."""
+"""The mark after values of runs whose lists have unequal lengths."""
 LINE = 22
-"""Pixels of a line of differences."""
+"""Height of a line in a drawing of differences, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +56,26 @@ class ComparisonReport(Shown):
     """Runs compared row by row, ready to be shown.
 
     Attributes:
-        comparisons: What :func:`tailmetrics.significance.compare` returned.
-        title: What was compared.
-        correction: How p-values were corrected for the number of comparisons.
-        buckets: Names of the buckets, head first; a key that ends in "/" and one of them is of that bucket.
+        comparisons: The result of :func:`tailmetrics.significance.compare`.
+        title: The title.
+        correction: The correction of p-values for the number of comparisons.
+        buckets: Names of the buckets, head first. A key that ends in "/" and a bucket's name belongs to this bucket.
         row_groups: Names of the groups of rows.
-        captions: For each metric by bucket what its values are of.
-        over_all: For each metric by bucket the key of its value over all labels.
-        lower_is_better: Keys of which less is better.
+        captions: For each metric by bucket, the scope and cut-off of its values, in words.
+        over_all: For each metric by bucket, the key of its value over all labels.
+        lower_is_better: Keys for which a lower value is better.
         not_compared: Values by key and run that no comparison reads.
-        not_compared_because: A sentence for each reason.
-        unequal_lists: Keys that read more places of the lists of one run than of another, with how many of each run.
-        what_buckets_are: One or two sentences that say it.
-        verdict: What was found, in one sentence that stands first.
-        warnings: What to know before believing the numbers.
-        curves: Values as functions of the training count by metric and run, as ``LabelTable.curves`` has them.
+        not_compared_because: The reasons why values are not compared, one sentence each.
+        unequal_lists: Keys that read longer lists of one run than of another -> the median lengths by run, in words.
+        what_buckets_are: The meaning of the buckets, in one or two sentences.
+        verdict: The main result in words, shown first.
+        warnings: Facts that a reader should know before trusting the numbers.
+        curves: Values as functions of the training count, by metric and run, as ``LabelTable.curves`` returns them.
         settings: Class and arguments of every metric.
-        versions: Of the libraries.
-        postfix: What stands behind every key, buckets included.
+        versions: Versions of the libraries.
+        postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the comparison, in UTC.
-        clusters: What rows were drawn and swapped together by, such as ``"user"``; their number alone where it is "".
+        clusters: The name of the clusters, such as ``"user"``; if "", only the number of clusters is shown.
     """
 
     comparisons: Sequence[Comparison]
@@ -124,13 +124,13 @@ class ComparisonReport(Shown):
 
     @cached_property
     def parts(self) -> dict[str, Key]:
-        """The parts of each key; the bucket of a gap is what the gap is called."""
+        """The parts of each key; for a gap, the name of the gap takes the place of the bucket."""
         names = (*self.buckets, *GAPS)
         return {key: split(key, self.row_groups, names, self.postfix) for key in self.values}
 
     @property
     def overall(self) -> list[str]:
-        """Keys of values over all rows and labels; all keys, if there are only those of groups."""
+        """Keys of values over all rows and labels; all keys, if all keys are of groups of rows."""
         found = [key for key, part in self.parts.items() if not part.group and part.bucket in ("", *GAPS)]
         return found or ([] if self.by_bucket else list(self.parts))
 
@@ -144,11 +144,11 @@ class ComparisonReport(Shown):
         return found
 
     def against(self, key: str, run: str) -> Comparison | None:
-        """Return the comparison of a run with the baseline; None where there is none."""
+        """Return the comparison of a run with the baseline by one key; None if there is none."""
         return self._by_names.get((key, run, self.runs[0]))
 
     def beaten(self, key: str, run: str) -> str:
-        """Return the letters of the runs that a run is significantly better than, as superscripts of its value."""
+        """Return the letters of the runs that are significantly worse than this run by one key."""
         less, found = key in self.lower_is_better, set()
         for one in self.comparisons:
             if one.key == key and one.significant and one.statistic != "gap" and not math.isnan(one.difference):
@@ -158,7 +158,7 @@ class ComparisonReport(Shown):
         return "".join(self.letter(other) for other in self.runs if other in found)
 
     def letter(self, run: str) -> str:
-        """Return what a run is called in superscripts."""
+        """Return the letter that names a run in superscripts."""
         place = self.runs.index(run)
         return LETTERS[place] if place < len(LETTERS) else f"({place + 1})"
 
@@ -169,16 +169,16 @@ class ComparisonReport(Shown):
 
     @property
     def corrected_for(self) -> int:
-        """How many comparisons have a p-value, so that they count in the correction."""
+        """The number of comparisons with a p-value, which count in the correction."""
         return sum(not math.isnan(one.p_corrected.decisive) for one in self.comparisons)
 
     @property
     def num_clusters(self) -> int:
-        """How many clusters of rows were drawn and swapped; 0 where each row stands alone."""
+        """The number of clusters of rows that were drawn and swapped; 0 if rows are independent."""
         return max((one.interval.clusters or 0 for one in self.comparisons), default=0)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return what every renderer shows; a terminal has no room for the tables by bucket."""
+        """Return the content that every renderer shows; if ``brief``, without the tables by bucket and drawings."""
         curves = {metric: {run: of[run] for run in self.runs} for metric, of in self.curves.items()}
         of_counts = curve_section("As functions of the training count", curves, [], self.runs)
         drawn = [] if brief else [*_runs_by_bucket(self), of_counts, _scatters(self), _over_all_differences(self)]
@@ -200,13 +200,13 @@ class ComparisonReport(Shown):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, NaN as None."""
+        """Return the report as plain data, NaN as None."""
         header, lines = self.records()[""]
         found = [dict(zip(header, map(plain, line), strict=True)) for line in lines]
         return super().as_dict() | {"comparisons": found}
 
     def records(self) -> dict[str, Records]:
-        """Return what CSV holds: a line per comparison, and the points of the curves."""
+        """Return the content of the CSV files: a line per comparison, and the points of the curves."""
         flat = [_flat(one) for one in self.comparisons]
         found: dict[str, Records] = {"": (list(flat[0]) if flat else (), (list(one.values()) for one in flat))}
         if self.curves:
@@ -246,7 +246,7 @@ def _flat(comparison: Comparison) -> dict[str, Any]:
 
 
 def _runs(report: ComparisonReport) -> Iterator[Section]:
-    """Yield one row per run: its values over all labels, with the letters of the runs that it is better than."""
+    """Yield a table with a line per run: its values over all labels, with the letters of the runs that are worse."""
     caption = (
         f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
         f"for {report.corrected_for} comparison{'' if report.corrected_for == 1 else 's'}. "
@@ -284,7 +284,7 @@ def _run_section(
 
 
 def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
-    """Yield for each metric by bucket one row per run, with all runs and their differences drawn."""
+    """Yield for each metric by bucket a table with a line per run, and drawings of the runs and their differences."""
     for metric, keys in report.by_bucket.items():
         caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
         short = {short_name(name): key for name, key in keys.items()}
@@ -294,7 +294,7 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
 
 
 def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -> Chart:
-    """Return the drawing of the values of all runs of one metric."""
+    """Return the drawing of one metric by bucket, with a line for each run."""
     values = [value for key in keys.values() for value in report.values[key].values()]
     scale = scale_from_zero(values, values) if any(map(math.isfinite, values)) else Scale(0.0, 1.0)
     marks = []
@@ -324,8 +324,8 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
 def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, gutter: int) -> Iterator[Chart]:
     """Yield a drawing of the differences from the baseline for each other run.
 
-    Runs that agree in every row have wide intervals, for what was never seen. These are cut off, because they would
-    hide the others.
+    If two runs agree in every row, the interval of their difference is wide. It is cut off at the edge, because it
+    would hide the others.
     """
     for place, run in enumerate(report.runs[1:], 1):
         found = {name: report.against(key, run) for name, key in keys.items()}
@@ -367,7 +367,7 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
 
 
 def _scatters(report: ComparisonReport) -> Section:
-    """Return drawings of accuracy against the tail: a dot per run; x is over all labels, y the rarest bucket."""
+    """Return drawings with a dot per run: its value over all labels (x), and in the rarest measured bucket (y)."""
     charts = []
     for metric, keys in report.by_bucket.items():
         across, named = report.over_all.get(metric, ""), [key for name, key in keys.items() if name != "unseen"]
@@ -410,7 +410,7 @@ def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]],
 
 
 def _over_all_differences(report: ComparisonReport) -> Section:
-    """Return the differences over all labels: shares in one drawing, what is larger than 1 in another."""
+    """Return the differences over all labels: values up to 1 in one drawing, larger values in another."""
     shares = {key for key in report.overall if all(not abs(value) > 1 for value in report.values[key].values())}
     charts: list[Chart] = []
     for wanted in (True, False):
@@ -469,7 +469,7 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
 
 
 def _not_compared(report: ComparisonReport, brief: bool) -> Section:
-    """Return the values that no comparison reads; in a terminal only those over all labels and rows."""
+    """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
     parts = {key: split(key, report.row_groups, report.buckets, report.postfix) for key in report.not_compared}
     keys = [key for key, part in parts.items() if not (part.group or (brief and part.bucket))]
     lines = [[key, *(number(report.not_compared[key].get(run, math.nan)) for run in report.runs)] for key in keys]
@@ -478,7 +478,7 @@ def _not_compared(report: ComparisonReport, brief: bool) -> Section:
 
 
 def _cells(comparison: Comparison, unequal: bool) -> list[str]:
-    """Return what is known of a comparison, in the order of the columns."""
+    """Return the cells of a comparison, in the order of :data:`COLUMNS`."""
     interval, outcomes = comparison.interval, (comparison.wins, comparison.ties, comparison.losses)
     return [
         comparison.key,

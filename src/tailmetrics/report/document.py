@@ -1,4 +1,4 @@
-"""What every renderer shows, of a report and of a comparison alike: sections of a table, of drawings, or of both."""
+"""The content that every renderer shows, of a report or a comparison: sections with a table, drawings, or both."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ class Section:
     """A table, drawings, or both, under one title.
 
     Attributes:
-        name: What kind of section it is, such as ``"overall"``, ``"buckets"`` or ``"examples"``.
-        title: Heads it.
-        caption: What its values are of: scope, cut-off, rows, and what a bucket is.
-        lead: What a page says above drawings, each of which has a caption of its own.
-        columns: What the columns of the table are; below the drawings on a page, behind the caption elsewhere.
+        name: The kind of section, such as ``"overall"``, ``"buckets"`` or ``"examples"``.
+        title: The heading.
+        caption: Text about the values: their scope, cut-off and rows, and the meaning of the buckets.
+        lead: Text that a page shows above drawings in place of the caption, because each drawing has its own caption.
+        columns: Text about the columns of the table. A page with a lead shows it below the drawings; otherwise it
+            follows the caption.
         header: Names of the columns.
-        lines: Cells; none where there is no table. An item of a cell of several lines stands behind a line break.
-        fixed: How many columns from the left say what a line is.
-        texts: How many columns from the left hold text.
-        long: How many columns from the right hold texts of several lines.
-        heat: For each cell behind the fixed ones its place between the lowest (0) and the highest (1) of the table;
-            None for no value. Empty where cells are not comparable.
-        bold: Cells that stand out, as (line, column).
-        order: Columns in the order in which a narrow terminal shows them; empty for that of the header.
-        asides: What a page says below each value of ``"overall"``.
+        lines: The cells of each line; empty if there is no table. Line breaks separate the items of a cell.
+        fixed: Number of columns, from the left, that name the line.
+        texts: Number of columns, from the left, that hold text.
+        long: Number of columns, from the right, that hold texts of several lines.
+        heat: For each cell after the fixed columns, its position between the lowest (0) and the highest (1) value of
+            the table; None for no value. Empty where cells are not comparable.
+        bold: Cells in bold, as (line, column).
+        order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
+        asides: Text that a page shows below each value of the section ``"overall"``.
         charts: Drawings, which a page shows above the table.
-        legend: Name, colour and shape of each run in the drawings: places of runs by name.
-        folded: Whether a page shows it where a reader asks for it; LaTeX leaves it out.
+        legend: Names of the runs in the drawings; the position of a name gives the colour and the shape of the run.
+        folded: Whether a page hides the section until a reader opens it. LaTeX leaves it out, except for references.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Section:
 
     @property
     def said(self) -> str:
-        """The caption, and what the columns are."""
+        """The caption, followed by the text about the columns."""
         return " ".join(part for part in (self.caption, self.columns) if part)
 
 
@@ -70,15 +71,15 @@ class Document:
     """One report or comparison, ready to be rendered.
 
     Attributes:
-        title: Heads it.
-        kind: What it is, in a few words.
-        facts: How much was evaluated.
-        sections: In the order in which they are read.
-        verdict: What was found, in one sentence.
-        warnings: What to know before believing the numbers.
-        below: What stands below the picture.
+        title: The heading.
+        kind: The kind of document, in a few words.
+        facts: The amount of data, such as ``"90 rows"``.
+        sections: The sections, in reading order.
+        verdict: The main result of a comparison, in words; None for a report.
+        warnings: Facts that a reader should know before trusting the numbers.
+        below: Text below the picture.
         settings: Class and arguments of every metric.
-        versions: Of the libraries, and the date.
+        versions: Versions of the libraries, and the date.
     """
 
     title: str
@@ -103,26 +104,26 @@ class Document:
 
     @property
     def charts(self) -> list[Chart]:
-        """What the picture shows."""
+        """The drawings that the picture shows."""
         return [chart for section in self.sections for chart in section.charts if chart.in_picture]
 
 
 class Documented(Protocol):
-    """What renderers take: a report or a comparison."""
+    """A report or a comparison, as renderers take it."""
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return what every renderer shows."""
+        """Return the content that every renderer shows."""
 
 
 def today() -> str:
-    """Return the date in UTC, or that of ``SOURCE_DATE_EPOCH`` where a build is to be the same twice."""
+    """Return the date in UTC: today's, or the date of ``SOURCE_DATE_EPOCH``, which makes a build reproducible."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.now(timezone.utc) if epoch is None else datetime.fromtimestamp(int(epoch), timezone.utc)
     return now.date().isoformat()
 
 
 def plain(value: Any) -> Any:
-    """Return what strict JSON can hold: dicts, lists, NaN as None, and what is infinite in words."""
+    """Return a value as strict JSON can hold it: dicts, lists, NaN as None, infinity as text."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Numbers, names and sentences of reports; each name is escaped once, for the format that it is written in."""
+"""Numbers, names and sentences as texts of a report; each name is escaped once, for the format of its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
-"""Letters as superscripts; there is none of q that terminals show."""
+"""Letters as superscripts, except q: terminals show no superscript of q."""
 _OF_MARKDOWN = re.compile(r"[\\`*\[\]|]|(?<![^\W_])_|_(?![^\W_])")
 _OF_LATEX = str.maketrans(
     {
@@ -55,11 +55,11 @@ def number(value: float, place: bool = False) -> str:
 
 
 AT_MOST = "≤"
-"""Stands before p-values that are the least which so many random swaps can give."""
+"""The sign before a p-value that is only an upper bound: this number of random swaps can give no lower one."""
 
 
 def p_value(value: float, at_most: bool = False) -> str:
-    """Return a p-value."""
+    """Return a p-value as a table shows it."""
     return "–" if math.isnan(value) else f"{AT_MOST * at_most}{value:.4f}" if value >= 0.0001 else "<0.0001"
 
 
@@ -69,12 +69,12 @@ def signed(value: float) -> str:
 
 
 def count(value: int | None) -> str:
-    """Return a count; – where nothing was counted."""
+    """Return a count as a table shows it; – for None."""
     return "–" if value is None else f"{value:,}"
 
 
 def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
-    """Return a value with its interval behind it, where there is one: ± where both sides are equally long as shown.
+    """Return a value with its interval, if there is one: after ± if both rounded sides are equal, else as [low, high].
 
     >>> from tailmetrics.significance import Interval
     >>> with_interval(0.5, Interval(0.5, 0.41, 0.59, 90, 0.95, "t")), with_interval(
@@ -102,7 +102,7 @@ def without_zero(text: str) -> str:
 
 
 def brief(value: float, place: bool = False) -> str:
-    """Return a value in few letters, for the room above a bar; a whole place in a list has no decimals."""
+    """Return a value as a short text for the room above a bar; a whole place in a list has no decimals."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
     size = abs(value)
@@ -121,12 +121,12 @@ def short_name(bucket: str) -> str:
 
 
 def cut(text: str, letters: int) -> str:
-    """Return a text of at most so many letters."""
+    """Return a text, cut to at most this number of letters."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def rounded(value: int) -> str:
-    """Return a count in few letters, for the room under a bar."""
+    """Return a count as a short text for the room under a bar."""
     for unit, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if abs(value) >= max(unit, 10_000):
             return f"{value / unit:.1f}".removesuffix(".0") + letter
@@ -134,7 +134,7 @@ def rounded(value: int) -> str:
 
 
 def sentences(*parts: str) -> str:
-    """Return the parts as sentences, one behind the other; a key at their beginning stays as it is."""
+    """Return the parts joined as sentences; each gets a capital letter, unless it begins with a key."""
     found = []
     for text in filter(None, parts):
         first = text.split()[0].rstrip(",;:")
@@ -144,7 +144,7 @@ def sentences(*parts: str) -> str:
 
 
 class Key(NamedTuple):
-    """The parts of ``recall@10/en/decile_1``; group and bucket are "" where the value is over all rows or labels."""
+    """The parts of a key such as ``recall@10/en/decile_1``; group is "" for all rows, bucket is "" for all labels."""
 
     metric: str
     group: str
@@ -152,9 +152,9 @@ class Key(NamedTuple):
 
 
 def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str = "") -> Key:
-    """Return the parts of a key; names may hold "/" themselves, so that only known names tell.
+    """Return the parts of a key. Names of groups and buckets may hold "/", so the known names decide.
 
-    The postfix of a collection, which stands behind every key, is of the metric.
+    The postfix of a collection, which ends every key, becomes part of the metric.
 
     >>> split("val/recall@10/en/decile_1", ["en"], ["decile_1"])
     Key(metric='val/recall@10', group='en', bucket='decile_1')
@@ -168,7 +168,7 @@ def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str 
 
 
 def printable(text: str) -> str:
-    r"""Return a text on one line, with every character that a terminal would act upon spelled out, such as ``\x1b``.
+    r"""Return a text on one line, in which characters that are not printable are spelled out, such as ``\x1b``.
 
     >>> print(printable("a\x1b[31mb\n# c"))
     a\x1b[31mb # c
@@ -178,7 +178,7 @@ def printable(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    r"""Return a text for one line of Markdown, in which HTML, links, pictures and the ends of cells are characters.
+    r"""Return a text escaped for one line of Markdown: it makes no HTML, link, picture or end of a cell.
 
     >>> print(in_markdown("a|b <script>\n# ![c](http://d) e_f _g_"))
     a\|b &lt;script&gt; # !\[c\](http://d) e_f \_g\_
@@ -187,12 +187,12 @@ def in_markdown(text: str) -> str:
 
 
 def in_latex(text: str) -> str:
-    """Return a text as LaTeX prints it."""
+    """Return a text escaped for LaTeX."""
     return printable(text).translate(_OF_LATEX)
 
 
 def in_cell(value: object) -> object:
-    """Return a value for a cell of CSV: numbers to the last bit, NaN as nothing, no text that would be a formula.
+    """Return a value for a cell of CSV: numbers in full precision, NaN as an empty cell, no text as a formula.
 
     >>> in_cell("=1+2"), in_cell("recall@5"), in_cell(-0.5), in_cell(math.nan)
     ("'=1+2", 'recall@5', -0.5, '')

@@ -1,4 +1,4 @@
-"""Values of single labels: which labels a model misses, which it suggests wrongly, and how values follow the count."""
+"""Values of single labels: labels that a model misses or wrongly predicts, and values by training count."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tailmetrics.report.formatting import number, sentences, short_name
 from tailmetrics.report.text import csv_text
 
 COUNTS = ("count", "support", "predicted", "hits")
-"""What ``TopKCollection.per_label`` counts; the other columns are values."""
+"""The columns of ``TopKCollection.per_label`` that hold counts; the other columns hold values."""
 POINTS = 60
-"""Places of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that it looks smooth."""
+"""Points of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that the curve looks smooth."""
 FEWEST = 3
-"""Labels that must carry a mean, as counted by their weights, for a band: with 2.4, one of 95 % held 88 %."""
+"""The smallest effective number of labels of a mean with a band: with 2.4 labels, a band of 95 % held 88 %."""
 NORMAL = 1.959964
-"""The normal quantile of 97.5 %: a band of 95 %."""
+"""The 97.5 % quantile of the normal distribution, for a band of 95 %."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
-    """What is known of each label, as ``TopKCollection.per_label()`` returns it.
+    """A table with the counts and values of each label, as ``TopKCollection.per_label()`` returns it.
 
     Attributes:
-        columns: Vectors (L,): ``count`` in training, ``support``, ``predicted`` and ``hits`` in what was evaluated
-            (behind the last two ``@k`` where there are several cut-offs), and the values by key.
+        columns: Vectors (L,): ``count`` in training; ``support``, ``predicted`` and ``hits`` in the evaluation (the
+            last two end in ``@k`` if there are several cut-offs); and the values by key.
         names: Name of each label; None where labels are numbers.
         buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``; None without buckets.
-        bucket_names: Head first.
+        bucket_names: Names of the buckets, head first.
     """
 
     columns: Mapping[str, Tensor]
@@ -46,13 +46,13 @@ class LabelTable:
 
     @cached_property
     def cuts(self) -> list[str]:
-        """What stands behind ``hits``: nothing, or ``@5`` and so on for several cut-offs, the deepest last."""
+        """The endings of the columns ``hits``: "", or for several cut-offs ``@5`` and so on, the deepest last."""
         cuts = [name.removeprefix("hits") for name in self.columns if _stem(name) == "hits" and " (" not in name]
         return [cut for cut in cuts if f"predicted{cut}" in self.columns]
 
     @cached_property
     def whole(self) -> dict[str, Tensor]:
-        """The columns in the order of the table, with how often a label was relevant and not predicted, and wrong."""
+        """The columns in the order of the table, with ``missed``, support - hits, and ``wrong``, predicted - hits."""
         found = {name: self.columns[name] for name in ("count", "support") if name in self.columns}
         for cut in self.cuts:
             predicted, hits = self.columns[f"predicted{cut}"], self.columns[f"hits{cut}"]
@@ -62,14 +62,14 @@ class LabelTable:
 
     @cached_property
     def by_misses(self) -> list[int]:
-        """The labels that were relevant or predicted, the most often missed first, then the lower id."""
+        """The labels that were relevant or predicted: the most often missed first; of equals, the lower id first."""
         met = torch.stack([self.columns["support"], *(self.columns[f"predicted{cut}"] for cut in self.cuts)]).any(0)
         order = self.whole[f"missed{self.cuts[-1]}"].sort(descending=True, stable=True).indices
         found: list[int] = order[met[order]].tolist()
         return found
 
     def most(self, what: str, number: int, of_each: bool = False) -> list[int]:
-        """Return the labels that were ``"missed"`` or ``"wrong"`` most often: so many of all, or of each bucket."""
+        """Return the ``number`` labels most often ``"missed"`` or ``"wrong"``, of all labels or of each bucket."""
         column, found = self.whole[f"{what}{self.cuts[-1]}"], dict[int, list[int]]()
         order = column.sort(descending=True, stable=True).indices
         for label in order[column[order] > 0].tolist():
@@ -100,7 +100,7 @@ class LabelTable:
         """Return each value as a function of the training count, averaged locally and weighted by the positives.
 
         Args:
-            counts: Training counts, shape (L,), where the table has none. Without any there are no curves.
+            counts: Training counts, shape (L,), for a table without counts. Without any counts there are no curves.
         """
         counts = self.columns.get("count", counts)
         if counts is None:
@@ -111,15 +111,15 @@ class LabelTable:
 
 
 def _stem(name: str) -> str:
-    """Return what a column holds: ``hits`` of ``hits@5`` and of ``hits (recall_min_gain2@5)``, where two have it."""
+    """Return a column's name without cut-off and metric: ``hits`` of ``hits@5`` or ``hits (recall_min_gain2@5)``."""
     return name.partition("@")[0].partition(" (")[0]
 
 
 class CurvePoint(NamedTuple):
-    """The local mean at one training count; count 0 is the mean over the labels that training never showed.
+    """The local mean at one training count; count 0 stands for the mean over the labels never seen in training.
 
-    ``low`` and ``high`` are NaN where fewer than three labels carry the mean. ``effective_labels`` is how many do,
-    ``positives`` how many relevant labels stand behind it, each counted by its kernel.
+    ``low`` and ``high`` are the ends of the band, NaN with fewer than three effective labels. ``effective_labels`` is
+    the effective number of labels of the mean; ``positives`` is its number of positives, weighted by the kernel.
     """
 
     training_count: float
@@ -141,11 +141,11 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
 
         sum_l a_l(x)^2 (y_l - m(x_l))^2 / (1 - a_l(x_l))^2
 
-    which also holds where labels vary unequally (HC3 of MacKinnon and White 1985). Student's t with one degree of
-    freedom less than the labels that carry the mean, (sum a)^2 / sum a^2 (Kish 1965), makes it a band. It is one of the
-    local mean of the true values, which is flatter than they are where they bend. The bandwidth h is
+    which also holds where labels vary unequally (HC3 of MacKinnon and White 1985). The band comes from Student's t; its
+    degrees of freedom are the effective number of labels, (sum a)^2 / sum a^2 (Kish 1965), minus 1. The band is for the
+    local mean of the true values, which is flatter than the true values where these bend. The bandwidth h is
     .9 min(deviation, interquartile range / 1.34) n^(-1/5) (Silverman 1986, eq. 3.31), both weighted, with
-    n = (sum w)^2 / sum w^2 labels: it depends on counts and positives alone, so that two runs on the same
+    n = (sum w)^2 / sum w^2 labels. The bandwidth depends on counts and positives alone, so that two runs on the same
     targets are smoothed alike.
 
     Args:
@@ -154,8 +154,8 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
         weights: Positives, shape (L,).
 
     Returns:
-        Points from the most frequent label to the rarest, then that of the unseen labels; none with fewer than three
-        different counts.
+        Points from the most frequent label to the rarest, then the point of the unseen labels; no points with fewer
+        than three different counts.
     """
     count, y, w = (np.asarray(one.cpu(), dtype=np.float64) for one in (counts, values, weights))
     known = (w > 0) & np.isfinite(y)
@@ -184,8 +184,8 @@ def _bandwidth(x: Any, w: Any) -> float:
 
 
 def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, ...]]:
-    """Return value, ends of the band, labels and positives behind each place of a falling grid."""
-    places, of = np.unique(x, return_inverse=True)  # labels of one count have one kernel
+    """Return mean, ends of the band, effective labels and positives at each point of a descending grid."""
+    places, of = np.unique(x, return_inverse=True)  # labels with equal counts share a kernel
     kernel = np.exp(-0.5 * ((grid[:, None] - places) / h) ** 2)
 
     def summed(terms: Any) -> Any:
@@ -204,13 +204,13 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
     quantile = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
     reach = np.where(labels >= FEWEST, quantile * error, np.nan)
     ends = mean - reach, mean + reach
-    if y.min() >= 0 and y.max() <= 1:  # shares: so is their mean
+    if y.min() >= 0 and y.max() <= 1:  # the values are shares, so their mean is one
         ends = np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0)
     return [tuple(point) for point in np.stack([mean, *ends, labels, total], axis=1).tolist()]
 
 
 UNSEEN_AT, CURVE_END = 0.97, 0.87
-"""Where a curve shows the mean of the unseen labels, and where the others end, so that names do not overlap."""
+"""The place of the mean of the unseen labels, and the right end of a curve, so that names do not overlap."""
 
 
 def curve_section(
@@ -219,12 +219,12 @@ def curve_section(
     edges: Sequence[tuple[float, str]],
     legend: Sequence[str] = (),
 ) -> Section:
-    """Return values as functions of the training count: a drawing for each metric, with a curve for each run.
+    """Return the section of values by training count: a drawing for each metric, with a curve for each run.
 
     Args:
-        title: Heads it.
+        title: The heading.
         curves: Points by metric and run.
-        edges: The training count at the end of each bucket, and its name; NaN for the last one.
+        edges: The training count at the end of each bucket, NaN for the last bucket; and the bucket's name.
         legend: The runs.
     """
     said = sentences(
@@ -241,7 +241,7 @@ def _curve(
     curves: Mapping[str, Sequence[CurvePoint]],
     edges: Sequence[tuple[float, str]],
 ) -> Chart:
-    """Return the curves of some runs, the most frequent labels on the left as in all drawings, unseen ones last."""
+    """Return the drawing of one metric: a curve for each run, frequent labels on the left, unseen labels last."""
     points = [point for of_run in curves.values() for point in of_run]
     seen = [point.training_count for point in points if point.training_count]
     unseen = len(seen) < len(points)

@@ -1,4 +1,4 @@
-"""A report or a comparison as a page, as what a notebook shows, without scripts or anything to fetch, and as files."""
+"""A report or a comparison as a page or for a notebook, in HTML without scripts or links to load, and as files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 LONGEST = 20
-"""Most values of an argument that a page lists, about a line of them; JSON has all."""
+"""The most values of an argument that a page lists, about one line; JSON has all values."""
 FORMS = ("json", "md", "tex", "csv", "html", "png")
-"""What a report and a comparison are written as, by suffix."""
+"""The suffixes of the files of a report or a comparison."""
 OUTLINES = {
     "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
     "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
@@ -38,13 +38,13 @@ def page(shown: Shown, files: Sequence[str] = ()) -> str:
 
     Args:
         shown: The report or comparison.
-        files: Names of files beside the page that hold its numbers, to be linked.
+        files: Names of files beside the page that hold its numbers; the page links to them.
     """
     return _render("page.html.j2", shown, files)
 
 
 def fragment(shown: Shown) -> str:
-    """Return a report or a comparison as HTML for a notebook, with styles that touch nothing else there."""
+    """Return a report or a comparison as HTML for a notebook; its styles change nothing else in the notebook."""
     return _render("fragment.html.j2", shown, ())
 
 
@@ -57,7 +57,7 @@ def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return what reads the templates beside this file; it escapes every name that it writes."""
+    """Return the Jinja environment of the templates beside this file; it escapes every text that it writes."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup, escape
@@ -78,9 +78,9 @@ def _environment() -> Environment:
         "short": lambda value: f"{len(value):,} values" if isinstance(value, list) and len(value) > LONGEST else value,
         "across": lambda share: f"{100 * share:.5g}%",
         "down": lambda share: f"{100 * (1 - share):.5g}%",
-        # the places of a mark in a square of 1000 by 1000, which a page stretches
-        # where a key may be broken into lines
+        # a key may be broken into lines after "_" and "/", and before "@"
         "breakable": lambda text: Markup(re.sub(r"(?<=[_/])(?=.)|(?=@)", "<wbr>", str(escape(printable(text))))),
+        # the places of a mark in a square of 1000 by 1000, which a page stretches
         "points": lambda mark: " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places),
     }
     found.globals["outlines"] = OUTLINES
@@ -88,35 +88,35 @@ def _environment() -> Environment:
 
 
 def _visible(value: Any) -> Any:
-    """Return what a template writes, without characters that act upon a terminal that shows the file."""
+    """Return a value of a template; a text has no characters upon which a terminal that shows the file would act."""
     return printable(value) if type(value) is str and not value.isprintable() else value
 
 
 class Shown(ABC):
-    """A report or a comparison: what renderers show, what is written, printed and shown in a notebook."""
+    """A report or a comparison, which can be rendered, written to files, printed, and shown in a notebook."""
 
     stem: ClassVar[str]
     in_json: ClassVar[str]
-    """What JSON holds: names of attributes, in order."""
+    """Names of the attributes that JSON holds, in order."""
 
     @abstractmethod
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return what every renderer shows."""
+        """Return the content that every renderer shows."""
 
     @abstractmethod
     def records(self) -> dict[str, Records]:
-        """Return what CSV holds, by the name of the file behind the stem."""
+        """Return the content of the CSV files by name: "" for the main file, such as ``"labels"`` for the others."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, NaN as None."""
+        """Return the report or comparison as plain data, NaN as None."""
         return {name: plain(getattr(self, name, None)) for name in self.in_json.split()}
 
     def write(self, folder: Path | str, stem: str | None = None) -> list[Path]:
         """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
 
-        Each file is there as a whole or not at all, whenever the process is interrupted. The picture is left out where
-        there is nothing to draw. Values of single labels go to ``labels.csv`` and ``curve.csv``, or ``labels_val.csv``
-        and so on for ``stem="report_val"``.
+        If the process is interrupted, no file is incomplete. If there is nothing to draw, there is no picture. Values
+        of single labels go to ``labels.csv`` and ``curve.csv``, or for ``stem="report_val"`` to ``labels_val.csv`` and
+        so on.
         """
         stem = self.stem if stem is None else stem
         if not stem or Path(stem).name != stem:
@@ -125,7 +125,7 @@ class Shown(ABC):
             )
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        # beside the goal, so that a replacement is a renaming within one file system
+        # inside the folder, so that os.replace stays within one file system
         with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
             has_picture = bool(self.document().charts)
             if has_picture:
@@ -147,13 +147,13 @@ class Shown(ABC):
 
     @staticmethod
     def _file(name: str, stem: str) -> str:
-        """Return what a table is called beside ``report.html``, ``report_val.html`` or ``mine.html``."""
+        """Return the file name of a table: ``labels_val.csv`` for ``report_val``, ``mine_labels.csv`` for ``mine``."""
         if not name:
             return f"{stem}.csv"
         return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
 
     def __str__(self) -> str:
-        """Return what the terminal shows, 80 columns wide; Markdown where rich is not installed."""
+        """Return the text that a terminal shows, 80 columns wide; Markdown if rich is not installed."""
         try:
             from rich.console import Console
         except ModuleNotFoundError:

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from tailmetrics.report.document import Documented
 
 HEIGHT, WIDTH = 3.4, 7.5
-"""Inches of a panel."""
+"""Height and width of a panel, in inches."""
 LETTER = 0.062
-"""Inches of a letter of a caption."""
+"""Width of a letter of a caption, in inches."""
 PIXELS = 84
-"""Of a page, in an inch: a drawing that needs more is drawn wider."""
+"""Pixels of a page per inch of the picture: a drawing that needs more pixels than a panel has makes panels wider."""
 SHAPES = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5))}
 INK = "0.25"
 OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3, "right"), "middle": (0, -3, "center")}
-"""Points right of and above its place, and what of a text lies there."""
+"""The offset of a text from its place, in points to the right and upwards, and its alignment."""
 
 
 def picture(shown: Documented) -> Figure:
-    """Return the drawings of a report or a comparison, two in a line: for a report bars from head to tail."""
+    """Return the drawings of a report or a comparison as a figure, two in a line."""
     # Figure without pyplot: no window system, and no figure kept alive
     from matplotlib.figure import Figure
 
@@ -45,7 +45,7 @@ def picture(shown: Documented) -> Figure:
     for place in axes.flat[len(charts) :]:
         place.set_visible(False)
     figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
-    for place, run in enumerate(document.runs):  # of the legend alone
+    for place, run in enumerate(document.runs):  # empty plots, for the legend alone
         colour, shape = run_look(place)
         axes.flat[0].plot([], [], marker=SHAPES[shape], color=colour.light, label=_literal(run))
     if document.runs:
@@ -101,5 +101,5 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
 
 
 def _literal(text: str) -> str:
-    r"""Return text that matplotlib does not take for a formula: with ``\$`` for ``$``; lines stay apart."""
+    r"""Return a text in which matplotlib finds no formula: with ``\$`` in place of ``$``; line breaks stay."""
     return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")

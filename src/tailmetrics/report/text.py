@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tailmetrics.report.document import Documented, Records, Section
 
 EDGES = 3
-"""Columns of a terminal that a cell takes beside its text."""
+"""The width of a cell of a terminal beyond its text, in letters."""
 
 
 def markdown(shown: Documented, picture: str | None = None, references: bool = False) -> str:
@@ -26,7 +26,7 @@ def markdown(shown: Documented, picture: str | None = None, references: bool = F
     Args:
         shown: The report or comparison.
         picture: File name of the picture, to be shown above the tables.
-        references: Whether a table has chance, popularity and what is attainable beside each value.
+        references: Whether to add a table of chance, popularity and the attainable value beside each value.
     """
     document = shown.document(references=references)
     parts = [f"# {in_markdown(document.title)}\n"]
@@ -46,7 +46,7 @@ def markdown(shown: Documented, picture: str | None = None, references: bool = F
 
 
 def _lines(section: Section, escape: Callable[[str], str], bold: str) -> Iterator[list[str]]:
-    """Yield the cells of each line, escaped, those that stand out in bold."""
+    """Yield the cells of each line, escaped; the cells of ``section.bold`` are in bold."""
     for line, cells in enumerate(section.lines):
         escaped = (escape("; ".join(cell.split("\n"))) for cell in cells)
         yield [bold.format(one) if one and (line, at) in section.bold else one for at, one in enumerate(escaped)]
@@ -142,7 +142,7 @@ def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
 
 
 def _one_by_one(section: Section) -> Iterator[Text]:
-    """Yield the lines of a table one below the other, for keys so long that nothing fits beside them: no key is cut."""
+    """Yield the lines of a table with one cell below the other, for keys too long for a cell beside them."""
     from rich.text import Text
 
     for cells in section.lines:
