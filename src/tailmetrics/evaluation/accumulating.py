@@ -97,7 +97,7 @@ class Evaluation:
         given.check_update("Evaluation")
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
-        self.collection._tells_ties = False  # the report warns of ties, and shows the values of other orders
+        self.collection._tells_ties = False  # the report warns of ties, and shows values for other orders of ties
         self.collection._tells_cutoffs = False  # the report warns of buckets that hold no more than k labels
         for one in self.members:
             vars(one)["_tells_bins"] = False  # the report warns of bins
@@ -114,7 +114,7 @@ class Evaluation:
         """Number of rows that the metrics' ``ignore_index`` left out on this process."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
-        """Set the buckets and counts that the metrics still lack."""
+        """Set the buckets and counts that the metrics still lack, and return the evaluation itself."""
         self.collection.bind(frequency)
         return self
 
@@ -176,7 +176,7 @@ class Evaluation:
         """Return the ranking of a batch for all metrics; ``tokens`` is T if the scores were sequences (B, T, L)."""
         ignored = self.members[0].ignore_index  # equal in all members
         with self._keeping():
-            if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # the first batch
+            if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
                 warn_of_padding("target", target, tokens, row_mask, ignored)
             ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
         if ignored is not None and target is not None and ranking.row_mask is not None:
@@ -393,7 +393,7 @@ class Evaluation:
                     said.append(f"up to {most:.1%} of the rows in {name}" if name else f"{most:.1%} of the rows")
         keys: dict[str, list[str]] = {}
         for key, (miss, said) in found.items():
-            rows = ", ".join(sorted(said))  # digits come before "up to"
+            rows = ", ".join(sorted(said))  # sorted: a share of all rows, then shares "up to"
             keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
         for rows, of in keys.items():
             yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."

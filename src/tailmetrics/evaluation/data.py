@@ -35,8 +35,8 @@ class Data(NamedTuple):
         device: Device of the tensors.
         batches: Takes the largest number of rows per batch, and yields the rows, predictions and targets of each batch.
         row_mask: Shape (N,), bool; False drops a row.
-        label_names: The name of each label; None where labels are numbers.
-        label_order: Label ids by ascending name, shape (L,), int64; None where ids are in this order.
+        label_names: The name of each label; None if labels are given as ids.
+        label_order: Label ids by ascending name, shape (L,), int64; None if ids follow this order already.
         given_order: The label id of each place in arguments with one number per label, shape (L,), int64: the order of
             the given ``label_names``, or else ``label_order``.
         tie_winner: As for :class:`Report`.
@@ -73,7 +73,11 @@ def read_data(
     known: Mapping[str, Iterable[Any]] | None = None,
     ignore_index: int | None = None,
 ) -> Data:
-    """Return predictions and targets of any form as batches of tensors."""
+    """Return predictions and targets of any form as batches of tensors.
+
+    ``known`` holds further label names by argument, such as the names in ``label_counts``. For all other arguments see
+    :func:`tailmetrics.evaluate`.
+    """
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
     preds, target, train_target = map(_as_lists, (preds, target, train_target))
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)

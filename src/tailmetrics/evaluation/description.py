@@ -136,7 +136,7 @@ def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetri
 def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> TopKMetric:
     """Return an empty copy of a metric with some arguments ``changed``, and some left out (``without``).
 
-    Its other arguments are the given ones, and those that the training data or a collection has set.
+    The other arguments of the copy are the arguments that the user, the training data or a collection has set.
     """
     settled = {name: vars(metric)[name] for name in (*FACTS, *OF_COLLECTION) if vars(metric).get(name) not in UNSAID}
     given = {name: value for name, value in {**metric._given, **settled}.items() if name not in without}
@@ -187,7 +187,7 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
     """
     metrics, found = list(metrics), []
     have = [metric for metric in metrics if metric.buckets is not None]
-    # keys over all labels, too: no copy of precision@1 is needed if it is there by bucket in any scope
+    # keys over all labels as well: precision@1 needs no copy if metrics hold it by bucket in any scope
     known = {key for metric in (*have, *filter(None, map(_over_all, have))) for key in _stems(metric)}
     for metric in metrics:
         if metric.buckets is not None:

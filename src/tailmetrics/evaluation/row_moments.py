@@ -108,7 +108,7 @@ class RowMoments(ExactMetric):
         self.add_state("both", torch.zeros(2, len(pairs), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
-        """Add a batch."""
+        """Add the rows of a batch to the sums."""
         tops, bottoms = self._of_rows(ranking)
         counted = ~tops.isnan() if bottoms is None else ~(tops.isnan() | bottoms.isnan())
         tops = torch.where(counted, tops, 0.0)
@@ -178,7 +178,7 @@ class RowMoments(ExactMetric):
         if self._is_median:
             found = {}
             for key, counts, last in zip(keys, states["sums"].tolist(), highest, strict=True):
-                values = [*map(float, range(len(counts) - 1)), last]  # the last place counts the greatest value
+                values = [*map(float, range(len(counts) - 1)), last]  # misses have the greatest value
                 histogram = [pair for pair in zip(values, counts, strict=True) if pair[1]]
                 found[key] = quick_median(scalars[key], histogram, confidence)
             return found

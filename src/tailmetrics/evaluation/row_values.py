@@ -42,7 +42,7 @@ LABELS, LENGTHS = "labels of ", ".lengths"
 """Prefix of columns with codes of the labels that rows hit, predict and hold; suffix of columns with their number."""
 GROUP, COUNTS = "row_group", "row counts"
 LISTED = "list length"
-"""Column with the length of each row's list; there is none if preds are scores of all labels."""
+"""Name of the column with the length of each row's list; scores of all labels have no such column."""
 
 
 def has_row_values(metric: TopKMetric) -> bool:
@@ -423,7 +423,7 @@ class RowValues(RowColumns):
         self._labels_alone, self._batches, self._held = labels_alone, list[dict[str, Any]](), dict[str, int]()
 
     def add(self, ranking: Ranking) -> None:
-        """Add a batch.
+        """Add the rows of a batch.
 
         Raises:
             ValueError: If rows have too many predicted or relevant labels, unless ``labels_alone`` is True.

@@ -169,7 +169,7 @@ class _Unchecked(str):
 
     __slots__ = ()
 
-    def __contains__(self, part: str) -> bool:  # type: ignore[override] # as str has it
+    def __contains__(self, part: str) -> bool:  # type: ignore[override] # the signature of str
         return part != "/dataloader_idx_" and super().__contains__(part)
 
 
