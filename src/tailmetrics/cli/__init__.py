@@ -1,6 +1,6 @@
 """Layer 5: the command line, ``tailmetrics evaluate`` and ``tailmetrics compare``."""
 
-# what stands before the handlers of signals is interrupted as Python does it: everything else is imported behind them
+# an interrupt before the signal handlers are set ends in a traceback: other modules are imported after they are set
 from __future__ import annotations
 
 import atexit
@@ -14,7 +14,7 @@ INTERRUPTED = 130
 FAILED = 2
 SAID = "interrupted: what is not complete is not written\n"
 CLEAR = "\r\x1b[2K\x1b[?25h"
-"""Removes a line of a terminal, and shows the cursor."""
+"""Codes that clear a line of a terminal, and show the cursor."""
 PROGRAM = """Evaluate models that rank labels, from their most frequent labels to their rarest.
 
   tailmetrics evaluate   evaluates the predictions of one run
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            # a shell lets what it runs in the background ignore SIGINT
+            # a shell makes processes in the background ignore SIGINT
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
                 signal.signal(number, _leave)
     try:
@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _leave(number: int, _: Any) -> None:
-    """Remove what is not complete, and end the process.
+    """Remove incomplete files, and end the process.
 
-    An exception would not end it: libraries turn it into errors of their own, some abort where an import is cut short,
-    and Python drops it where an object is removed. torchrun sends SIGTERM to the other ranks when one fails.
+    An exception might not end it: libraries turn it into errors of their own, some abort if an import is interrupted,
+    and Python ignores it while an object is deleted. torchrun sends SIGTERM to the other ranks when one fails.
     """
     signal.signal(number, signal.SIG_IGN)
     if number == signal.SIGINT:
@@ -90,7 +90,7 @@ def _outcome(argv: Sequence[str] | None) -> int:
         from tailmetrics.cli.processes import launched
 
         if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())  # a config names classes of this folder, but behind everything installed
+            sys.path.append(os.getcwd())  # a config may name classes of this folder; installed packages come first
         rank, _ = launched()
         with plain_warnings(rank == 0) as said:
             request = parse(argv)

@@ -1,4 +1,4 @@
-"""`tailmetrics compare`: runs held against one another row by row."""
+"""`tailmetrics compare`: runs are compared row by row."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"
 
 
 def compare_runs(request: Request, said: dict[str, bool]) -> None:
-    """Compare, then write and print; ``said`` has the warnings that were printed."""
+    """Compare runs, then write and print the result; ``said`` holds the warnings printed so far."""
     options, data = request.get(CompareOptions), request.get(DataOptions)
     tables, preds = request.options.tables, options.preds or []
-    # the runs of one model, such as its seeds, stand with commas between, unless that is a file
+    # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
     if launched() != (0, 1):
@@ -57,7 +57,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         alike = in_options(ALIKE) if report.num_clusters else None
         notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
-        # how files were read is printed as a note alone, as of an evaluation
+        # notes on how files were read are printed, but no part of the report, as in an evaluation
         more = [one for one, of_file in said.items() if not of_file and one not in of_runs]
         report = replace(report, warnings=[*warnings_of(notes), *more])
         if folder is not None:
@@ -67,9 +67,9 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
 
 
 def _check_told_nothing_else(request: Request) -> None:
-    """Raise if an option says how to evaluate what tables already hold: it would change nothing."""
+    """Raise if an option of the evaluation is given beside tables: they hold computed values."""
     data, options = request.get(DataOptions), request.options
-    heeded = {"target", "format", "columns"} if options.clusters else set()  # the file that has the clusters
+    heeded = {"target", "format", "columns"} if options.clusters else set()  # options that the file of clusters needs
     given = [one.name for one in fields(data) if getattr(data, one.name) != getattr(DataOptions(), one.name)]
     given += [name for name in ("metrics", "without") if options[name]]
     if unheeded := [f"--{name.replace('_', '-')}" for name in given if name not in heeded]:
@@ -78,7 +78,7 @@ def _check_told_nothing_else(request: Request) -> None:
 
 
 def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[str]:
-    """Return the name of each model: as given, or the name of its file, with the folder if that is what differs."""
+    """Return the name of each model: the given name, or its file's name, with the folder if file names are equal."""
     if len(models) < 2:
         raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
     files = [first.absolute() for first, *_ in models]
@@ -95,7 +95,7 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
 
 
 def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:
-    """Evaluate each run and return its table of values per row; messages call runs by their names."""
+    """Evaluate each run, and return the paths of the tables of values per row; messages name runs by ``names``."""
     alone, data = Ranks(0, 1, torch.device("cpu")), request.get(DataOptions)
     inputs = open_inputs(preds, data, alone)
     first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)
@@ -114,7 +114,7 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, alone, of_rows, data, writer.write)
             report = report_of(one, given, dataset, data, of_rows)
-            # a comparison shows no other orders
+            # a comparison shows no values of other orders of equal scores
             writer.notes = [*replace(report, tie_bounds=None).warnings, *notes_on_sequences(dataset)]
             writer.scalars = report.scalars
     return paths
@@ -186,14 +186,17 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
             problem = f"--only {name}: no metric of rows is called that"
             reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
             raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
-    # in the order of the names: the verdict is about the first by bucket
+    # in the order of `only`: the verdict is about the first metric by bucket
     return list(dict.fromkeys(key for name in only for key in keys if key == name or key.startswith(f"{name}/")))
 
 
 def _check_same_names(
     first_name: str, first: Sequence[Any], name: str, other: Sequence[Any], zero: str = "--missing zero"
 ) -> None:
-    """Raise unless two runs hold rows of the same names in the same order; ``zero`` counts what a run lacks as 0."""
+    """Raise unless two runs have rows of the same names in the same order.
+
+    The hint names the option ``zero``, which counts queries that a run lacks as 0.
+    """
     if first == other:
         return
     named = {run: rows[0] for run, rows in ((first_name, first), (name, other)) if isinstance(rows[0], str)}

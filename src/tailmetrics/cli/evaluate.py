@@ -57,9 +57,9 @@ REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.
 
 
 def evaluate(request: Request, said: dict[str, bool]) -> None:
-    """Evaluate, then write and print what the options ask for; nothing is written unless everything has gone well.
+    """Evaluate, then write and print the results that the options ask for; after an error nothing is written.
 
-    ``said`` has the warnings that were printed.
+    ``said`` holds the warnings printed so far.
     """
     options, data = request.get(EvaluateOptions), request.get(DataOptions)
     resampling = request.get(ResamplingOptions)
@@ -146,9 +146,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
 
 
 def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:
-    """Return the path of the part that each process writes, and at the end the path of the whole table.
+    """Return the paths of the parts, one for each process, and at the end the path of the whole table.
 
-    The parts are beside the table, or beside the report where no table is kept: all processes see these folders. A
+    The parts are beside the table, or beside the report if no table is kept: all processes see these folders. A
     single process writes the table itself. The list is empty if nothing needs values per row.
     """
     if options.per_row is not None:
@@ -166,7 +166,7 @@ def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path |
 def report_of(
     evaluation: Evaluation, preds: str, dataset: Dataset, data: DataOptions, groups: RowGroups | None
 ) -> Report:
-    """Return the report of a run, with what to know of its rows; warn of queries that are left out."""
+    """Return the report of a run, with notes on its rows; warn of queries that are left out."""
     preds, target = (Path(str(path)).name for path in (preds, data.target))
     with warnings.catch_warnings():
         # a process without rows never calls update, but its synchronised states hold the rows of all
@@ -178,7 +178,7 @@ def report_of(
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
         said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
-        if removed:  # they may be what was held out
+        if removed:  # they may be the positives that were held out
             lost = f"{removed:,} of the {positives:,} positives of {target}: {bare:,} rows keep no positive"
             warnings.warn(f"{said}, among them {lost}.", CommandWarning, stacklevel=2)
         else:
@@ -192,7 +192,7 @@ def report_of(
 
 
 def notes_on_sequences(dataset: Dataset) -> list[str]:
-    """Return what to know of scores (B, T, L), for intervals and comparisons that have no clusters."""
+    """Return the note on scores (B, T, L), for intervals and comparisons without clusters."""
     return [in_options(ALIKE)] if dataset.tokens > 1 else []
 
 
@@ -203,7 +203,7 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
     """Return the metrics of the config without those that ``--without`` names, by class or key.
 
     Raises:
-        CommandError: If there are none, or one is named that there is not.
+        CommandError: If there are no metrics, or if ``--without`` names an unknown metric.
     """
     metrics: list[TopKMetric] = request.options.metrics or []
     if not metrics:
@@ -222,18 +222,18 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
 
 
 def _stems(metric: TopKMetric) -> Iterable[str]:
-    """Return a metric's keys without cut-off and bucket, and with the cut-off where it has one only."""
+    """Return a metric's keys without cut-off and bucket; if there is one key, also this key with its cut-off."""
     keys = dict.fromkeys(key.partition("/")[0] for key in list(metric.keys()))
     return dict.fromkeys([*(key.partition("@")[0] for key in keys), *(keys if len(keys) == 1 else ())])
 
 
 def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request) -> list[TopKMetric]:
-    """Return the metrics of a preset that the predictions can answer, and warn of the others.
+    """Return the metrics of a preset that can be computed from the predictions, and warn of the others.
 
-    A preset is made for a field, not for one form of its data. What a config of one's own asks for is not left out.
+    A preset is made for a field, not for one form of its data. No metric of the user's own config is left out.
 
     Raises:
-        CommandError: If none can be answered, or thresholds of labels by number meet names of labels.
+        CommandError: If no metric remains, or if thresholds are in the order of label ids, but labels are names.
     """
     if isinstance(dataset.label_names, Names) and any(
         isinstance(getattr(m, "threshold", None), torch.Tensor) for m in metrics
@@ -260,7 +260,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         else:
             ranking = rank((first.float(), first) if scored else first, target, num_labels=num_labels)
         try:
-            with warnings.catch_warnings():  # a metric looks at its first batch for what is worth one
+            with warnings.catch_warnings():  # a metric may warn of its first batch, which is artificial here
                 warnings.simplefilter("ignore")
                 deepcopy(metric)._check(ranking)
             kept.append(metric)
@@ -274,7 +274,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
 
 
 def _scored(dataset: Dataset) -> bool:
-    """Whether lists hold scores. Ranks, which are read as scores below 0, are none."""
+    """Whether the predictions hold scores. Ranks, which are read as whole numbers below 0, are no scores."""
     if dataset.preds.dense:
         return True
     values = dataset.preds.first_values()
@@ -285,13 +285,13 @@ def _scored(dataset: Dataset) -> bool:
 
 
 def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engine | None = None) -> None:
-    """Complete what the metrics leave open: buckets, counts, propensities; call it on every rank.
+    """Bind the metrics that still lack buckets, training counts or propensities; call this on every rank.
 
     Args:
         collection: The metrics.
         inputs: The open files.
         ranks: This process.
-        engine: What counts the training labels, if not this process.
+        engine: The engine that counts the training labels; None if this process counts them.
     """
     num_labels, num_train = inputs.files.num_labels, inputs.files.options.num_train
     if inputs.train is not None or inputs.counts is not None:
@@ -330,7 +330,7 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
 
 
 def _note_unread(collection: TopKCollection, option: str) -> None:
-    """Warn where no metric reads how often labels occur in training."""
+    """Warn if no metric reads the training counts, which an option gives."""
     if all(
         metric.buckets is None and not {"label_counts", "num_train"} & {*vars(metric)}
         for metric in collection.members().values()
@@ -341,7 +341,7 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
 
 
 def _note_lower_gains(collection: TopKCollection, train: TargetDataset) -> None:
-    """Warn where training targets of the same scale count from a smaller gain than the targets."""
+    """Warn if training targets have the scale of the targets, but count from a smaller gain."""
     level, gains = _largest_min_gain(collection), train.target.first_values()
     if ((gains > 0) & (gains < level)).any() and (gains >= level).any():
         said = f"Training targets count from any gain above 0, targets from {level:g}: "
@@ -353,7 +353,10 @@ def _largest_min_gain(collection: TopKCollection) -> float:
 
 
 def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | None) -> None:
-    """Raise if a metric needs what no option gives; the defaults () and 0 stand for a metric without the argument."""
+    """Raise if a metric needs training counts or a number of training rows that no option gives.
+
+    The defaults () and 0 of ``getattr`` stand for a metric without the argument.
+    """
     if inputs.train is not None:
         return
     for metric in collection.members().values():
@@ -367,7 +370,7 @@ def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | No
 
 
 def _needs_counts(metric: TopKMetric) -> bool:
-    """Whether a metric waits for training counts: for its buckets, or, where it has such an argument, as weights."""
+    """Whether a metric needs training counts that it does not have: for its buckets, or as ``label_counts``."""
     return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
 
 
@@ -395,10 +398,10 @@ def stream(
     options: DataOptions,
     write: Callable[[Tensor, Ranking], None] | None = None,
 ) -> None:
-    """Evaluate the rows of this process batch by batch; ``write`` gets the numbers of the rows and their ranking, too.
+    """Evaluate the rows of this process in batches; ``write`` is called with the row numbers and ranking of each batch.
 
     Raises:
-        CommandError: If a metric refuses a batch, or reads no logarithms of probabilities.
+        CommandError: If a metric refuses a batch, or if ``--probabilities`` does not fit the predictions or a metric.
     """
     collection = evaluation.collection
     if options.probabilities and not dataset.preds.dense:
@@ -437,10 +440,10 @@ def stream(
 
 
 def _logarithm(probabilities: Tensor) -> Tensor:
-    """Return the logarithm in double precision, where no two of them become equal.
+    """Return the logarithms in double precision, in which different probabilities stay different.
 
     Raises:
-        ValueError: If one lies outside of [0, 1].
+        ValueError: If a probability lies outside [0, 1].
     """
     outside = probabilities[(probabilities < 0) | (probabilities > 1 + 2**-10)]  # 16-bit numbers are rounded
     if len(outside):
@@ -458,7 +461,7 @@ def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files
 
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
-    """Raise if a metric asks for gains above 1 of targets that only say what is relevant: it would find nothing."""
+    """Raise if a metric has ``min_gain`` above 1, but targets have no gains: no label would be relevant."""
     largest_min_gain = _largest_min_gain(collection)
     is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns
     if largest_min_gain > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
@@ -470,7 +473,7 @@ def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -
 # -- intervals of resampled rows ------------------------------------------------------------------------------------
 
 READ_VALUES = 2**25
-"""Most values read at once (256 MB). Each set of keys is resampled with the same draws, by the same seed."""
+"""The most values read at once (256 MB). All sets of keys get the same draws, because they have the same seed."""
 
 
 def _intervals(path: Path, drawn: Mapping[str, Any]) -> dict[str, Interval]:

@@ -1,4 +1,4 @@
-"""From the options to open files: label ids and the number of labels that all of them agree on."""
+"""Opens the files that the options name, with the same label ids and number of labels for all files."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ from tailmetrics.io.text import every_line
 
 @dataclass(frozen=True)
 class Files:
-    """What opens a share of the rows, on any machine that sees the files.
+    """The facts with which any machine that sees the files can open a share of the rows.
 
     Attributes:
-        options: The files, but for the predictions.
-        names: Names of all labels, if they are names.
-        num_labels: Number of labels; None when nothing tells.
+        options: The options that name the files, except the predictions.
+        names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
+        num_labels: Number of labels; None if it is unknown.
     """
 
     options: DataOptions
@@ -89,7 +89,7 @@ class Files:
         return {**same, "label_names": self.names, "num_labels": self.num_labels}
 
     def everywhere(self) -> Files:
-        """Return the same files by absolute paths."""
+        """Return a copy with absolute paths."""
         options: DataOptions = self.options
         found: dict[str, Any] = {}
         for name in ("target", "train_target", "filter", "row_groups"):
@@ -106,10 +106,10 @@ def everywhere(path: str) -> str:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files of an evaluation, open.
+    """The open files of an evaluation.
 
     Attributes:
-        files: What opened them.
+        files: The object that opened the files.
         runs: This rank's share of the predictions of each run with their targets.
         train: This rank's share of the training targets.
         counts: Training counts, if a file gives them.
@@ -122,14 +122,14 @@ class Inputs:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What every rank must have found alike, by its name."""
+        """Facts by name, which must be equal on every rank."""
         rows = {f"rows of {run.preds.path}": run.num_rows for run in self.runs}
         train = {} if self.train is None else {f"rows of {self.train.target.path}": self.train.num_rows}
         return {**rows, **train, "number of labels": self.files.num_labels}
 
 
 def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
-    """Open everything; every rank finds the same label ids, the same number of labels and the same errors."""
+    """Open all files; every rank finds the same label ids, the same number of labels and the same errors."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
@@ -170,12 +170,12 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
 
 
 def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, Sequence[str] | None]:
-    """Return the training counts, if a file gives them, and the names of all labels, where they are names.
+    """Return the training counts, if a file gives them, and the names of all labels, if labels are names.
 
-    Names are gathered first where other files than one run and its targets hold names.
+    Names are gathered first if there are more files with labels than one run and its targets.
 
     Raises:
-        CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
+        CommandError: If labels are names, but the counts are in the order of label ids.
     """
     path, columns, num_labels = options.label_counts, options.columns, options.num_labels
     counts, counted = None, None
@@ -220,7 +220,7 @@ def _has_columns(path: str, options: DataOptions) -> bool:
 
 
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
-    """Return every file that is going to be read."""
+    """Return the paths of all files that will be read."""
     groups = options.row_groups if options.row_groups is not None and names_a_file(options.row_groups) else None
     more = (options.target, options.train_target, options.label_counts, options.label_names, options.filter, groups)
     return [*preds, *(path for path in more if path is not None)]
@@ -233,19 +233,19 @@ def local_files(paths: Iterable[str]) -> list[Path]:
         try:
             found += [part.path for part in find(path).parts if isinstance(part.path, Path)]
         except DataFileError:
-            found += [] if is_address(path) else [Path(path)]  # what is wrong with it is said when it is read
+            found += [] if is_address(path) else [Path(path)]  # the error is raised when it is read
     return found
 
 
 BLOCK_BYTES = 2**16
 BLOCKS = 256
-"""Blocks of a file that are looked at: all of one up to 16 MB, and so many spread over a larger one."""
+"""The most blocks of a file that its fingerprint reads: all blocks of a file up to 16 MB, spread over a larger file."""
 
 
 def fingerprint(file: FilePath) -> str:
-    """Return the size of a file and a digest of its content. Of a large file, the digest reads parts, with both ends.
+    """Return the size of a file and a digest of its content; of a large file, the digest reads parts, with both ends.
 
-    Of a file in a store, the digest is of what the store tells of it: all processes ask the same store.
+    For a file in a store, the digest comes from the store's facts about the file: all processes ask the same store.
     """
     size = size_of(file)
     if isinstance(file, StoredFile):
@@ -262,16 +262,16 @@ def fingerprint(file: FilePath) -> str:
 
 
 def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
-    """Return what all ranks have to agree on before they read: their files, and how these are read."""
+    """Return the facts that must be equal on all ranks before they read: fingerprints of the files, and options."""
     files = [part.path for path in paths for part in find(path).parts]
     return {**{str(file): fingerprint(file) for file in files}, "options of the command line": str(asdict(options))}
 
 
 def options_of_values(options: DataOptions) -> Mapping[str, Any]:
-    """Return the options that the values of rows depend on, and that no metric has as an argument.
+    """Return the options on which the values of rows depend, and which are no arguments of metrics.
 
-    Two tables of values per row are about the same thing only where these agree. ``--missing`` is left out: it changes
-    which rows a table has, and nothing in a run that answers all queries.
+    Two tables of values per row can be compared only if these options are equal. ``--missing`` is left out: it changes
+    which rows a table has, and changes nothing for a run that answers all queries.
     """
     content = None
     if options.filter is not None:
@@ -287,12 +287,12 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
 
 
 def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: int | None) -> Sequence[str] | None:
-    """Return the name of each label: those that the files hold, or the lines of the text file of ``--label-names``.
+    """Return the name of each label: the names in the files, or the lines of the text file of ``--label-names``.
 
-    Labels that ``--num-labels`` has beyond the names of the files have an empty name: no file holds them.
+    If ``--num-labels`` is larger than the number of names in the files, the names of further labels are empty.
 
     Raises:
-        CommandError: If both are there, or the lines are not one for each label.
+        CommandError: If both exist and differ, or if the number of lines is not the number of labels.
     """
     if path is None:
         missing = 0 if in_files is None or num_labels is None else num_labels - len(in_files)
@@ -311,7 +311,7 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
 
 
 def _lines(path: str, axes: int = 1) -> list[str]:
-    """Return the lines of a text file, blanks around them left out, or the entries of an array of at most ``axes``."""
+    """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
     file = check_file(path)
     if suffix_of(file) == "npy":
         with reading(file, "a .npy array"):
@@ -326,18 +326,18 @@ def _lines(path: str, axes: int = 1) -> list[str]:
 COLUMN = "group"
 """The column of a file of groups."""
 BY_QUERY, BY_ROW = ("csv", "tsv", "jsonl", "long"), ("parquet", "arrow")
-"""Formats that can hold the group of a row: those whose lines name their query, and those of rows."""
+"""Formats that can hold the group of a row: formats whose lines name their query, and formats of rows."""
 TABLES = tuple(suffix for name in BY_ROW for suffix in FORMATS[name].suffixes)
 MOST = 1000
-"""Groups that are taken: each has states of its own."""
+"""The most groups of rows: each group has states of its own."""
 
 
 class RowGroups(NamedTuple):
     """The groups of all rows.
 
     Attributes:
-        names: Their names, sorted.
-        numbers: Shape (N,), int16: places among the names, -1 for none.
+        names: Names of the groups, sorted.
+        numbers: Shape (N,), int16: the group of each row, an index into ``names``; -1 for no group.
     """
 
     names: tuple[str, ...]
@@ -345,7 +345,7 @@ class RowGroups(NamedTuple):
 
 
 def names_a_file(said: str) -> bool:
-    """Whether ``--row-groups`` names a file, not a column of the targets."""
+    """Whether the value of ``--row-groups`` or ``--clusters`` names a file, not a column."""
     return is_address(said) or Path(said).is_file()
 
 
@@ -353,7 +353,7 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     """Return the groups that ``--row-groups`` asks for; None without it.
 
     Raises:
-        CommandError: If it is neither a file nor a column of the targets, or a row has two groups.
+        CommandError: If the option names neither a file nor a column of the targets, or if a row has two groups.
     """
     said = options.row_groups
     if said is None:
@@ -375,10 +375,10 @@ def groups_of_rows(
     Args:
         option: Name of the option, with which error messages begin.
         said: The value of the option.
-        options: The files.
+        options: The options that name the files.
         queries: The query of each row; None where rows are numbered.
         num_rows: N.
-        tokens: T where rows are the tokens of sequences, which may have one group for each sequence.
+        tokens: T if rows are the tokens of sequences, else 1. The file may have one group for each sequence.
     """
     groups = _read_groups(option, said, options, queries)
     if len(groups) * tokens == num_rows:
@@ -398,10 +398,10 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     own = names_a_file(said)
     path, column = (said, COLUMN) if own else (str(options.target), said)
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
-        return [line or None for line in _lines(path, axes=2)]  # those of tokens are (B, T)
+        return [line or None for line in _lines(path, axes=2)]  # groups of tokens: shape (B, T)
     columns = Columns() if own else options.columns
     first = next(iter(Head(path_of(path)).lines), "") if own else ""
-    if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # named as in the other files
+    if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # the name in the other files
         columns = Columns(query=options.columns.query)
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
@@ -442,7 +442,7 @@ def _column(part: Part, column: str, unknown: str) -> list[str | None]:
 def _of_queries(
     path: str, parts: Sequence[tuple[Part, Format]], columns: Columns, queries: Sequence[str], unknown: str
 ) -> list[str | None]:
-    """Return the group of each query of files whose lines name a query; groups are read as items are."""
+    """Return the group of each query, from files whose lines name a query; groups are read as if they were items."""
 
     def opened(part: Part, form: Format) -> Any:
         try:
@@ -450,7 +450,7 @@ def _of_queries(
         except DataFileError as error:
             if columns.item not in error.problem:
                 raise
-            known = in_options(error.hint).partition("; ")[0].rstrip(".")  # behind it stand options for other files
+            known = in_options(error.hint).partition("; ")[0].rstrip(".")  # the rest is about other files
             hint = f"{known or 'name a column of the targets, or a file of groups'}."
             raise CommandError(unknown, hint) from error
 

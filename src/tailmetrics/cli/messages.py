@@ -1,4 +1,4 @@
-"""What the command line says of errors and warnings: what is wrong, what to do about it, and no traceback."""
+"""Errors and warnings of the command line: each message names the problem and a remedy, without a traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tailmetrics.report.formatting import printable
 
 
 class CommandError(Exception):
-    """What was asked for cannot be done.
+    """The command cannot do what the user asked for.
 
     Args:
         problem: What is wrong.
@@ -51,7 +51,7 @@ def print_error(error: Exception) -> None:
 def describe(error: Exception) -> tuple[str, str]:
     """Return what is wrong and what to do about it, one line each, in the words of the command line.
 
-    Files are named where they will be, not where they wait until all is done.
+    Output files are named by their final paths, not by their paths in hidden folders.
 
     >>> describe(ValueError("RecallAtK: k=0 is too small; pass an int of at least 1."))
     ('RecallAtK: k=0 is too small', 'pass an int of at least 1.')
@@ -79,7 +79,7 @@ def describe(error: Exception) -> tuple[str, str]:
 
 
 def _shortened(message: str) -> str:
-    """Return jsonargparse's message without what it says of None, which every option may be."""
+    """Return jsonargparse's message without its words about None, which is valid for every option."""
     lines = message.splitlines()
     if "  Does not validate against any of the Union subtypes" not in lines:
         return message
@@ -89,7 +89,7 @@ def _shortened(message: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return lines as one, with semicolons between them, but none behind a colon."""
+    """Return the lines as one line, joined by semicolons; after a colon there is no semicolon."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return "".join(line + (" " if line.endswith(":") else "; ") for line in lines).removesuffix("; ").strip()
 
@@ -97,7 +97,7 @@ def _one_line(text: str) -> str:
 # -- the words of the library -------------------------------------------------------------------------------------
 
 NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, CompareOptions) for one in fields(kind)]
-"""Arguments of functions that the command line has as options."""
+"""Names of arguments of functions that are also options of the command line."""
 _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
 _PAIR = re.compile(r"columns=\((Columns\([^)]*\)), (Columns\([^)]*\))\)")
@@ -128,7 +128,7 @@ def in_options(text: str) -> str:
     )
     text = _MASKED.sub(r"add --ignore-index \1", text)
     text = _INSTEAD.sub(r"write its logit: --metrics+ \1 --metrics.threshold \2", text)
-    if _OF_METRIC.match(text):  # its arguments stand in a config
+    if _OF_METRIC.match(text):  # the arguments of a metric are in a config
         return text
 
     def option(match: re.Match[str]) -> str:
@@ -147,7 +147,7 @@ def in_options(text: str) -> str:
 def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
     """Print each warning once, on the first process, as one line without the line of code that gave it.
 
-    Yields what has been said, and of each sentence whether it is a note on how a file was read: a report says them too.
+    Yields a dict of the texts so far: text -> whether it is a note on how a file was read. Reports repeat the others.
     """
     said: dict[str, bool] = {}
 

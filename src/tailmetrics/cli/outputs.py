@@ -1,4 +1,4 @@
-"""Files that wait beside their goals until all is done, and then take their places."""
+"""Output files: they are written into hidden folders, and move to their places after everything has succeeded."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tailmetrics.report.formatting import printable
 
 
 class Outputs(ExitStack):
-    """Places to write files into until all is done: hidden folders beside their goals, on the same file system.
+    """Hidden folders for output files until everything has succeeded; they are on the file system of the final folders.
 
-    Leaving the context removes what has not been placed.
+    Leaving the context removes the files that were not placed.
 
     Args:
-        inputs: Files that are read; no goal may be one of them.
-        overwrite: Whether files that are there already may be replaced.
+        inputs: Files that are read; no output may replace one of them.
+        overwrite: Whether existing files may be replaced.
     """
 
     def __init__(self, inputs: Iterable[str | Path] = (), overwrite: bool = False) -> None:
@@ -39,14 +39,15 @@ class Outputs(ExitStack):
         return Path(self.enter_context(TemporaryDirectory(prefix=f"{SCRATCH}files-", dir=above)))
 
     def claim(self, folder: str | Path, names: Iterable[str]) -> Path:
-        """Return a folder whose files go to ``folder``, which is made if need be.
+        """Return a hidden folder; :meth:`place` moves its files to ``folder``.
 
         Args:
-            folder: Where the files are for.
-            names: Files that are this run's: those of an earlier run that it does not write again disappear.
+            folder: The final folder, which is made if it does not exist.
+            names: Names of all files that this run may write. If a file of an earlier run has one of these names, and
+                this run does not write it, the file is removed.
 
         Raises:
-            CommandError: If one of them must not be replaced.
+            CommandError: If a file with one of these names must not be replaced.
         """
         folder, names = Path(folder).absolute(), list(names)
         for name in names:
@@ -71,7 +72,7 @@ class Outputs(ExitStack):
         """Move all files to their folders, and return the paths.
 
         Raises:
-            CommandError: If a file must not be replaced: it may have come meanwhile.
+            CommandError: If a file must not be replaced, which may have appeared meanwhile.
         """
         found = []
         for waiting, folder, names in self._claimed:
@@ -93,7 +94,7 @@ def _is_same(goal: Path, path: Path) -> bool:
 
 
 def show(report: Any, paths: Iterable[Path], quiet: bool, said: Container[str]) -> None:
-    """Print a report or a comparison, and which files were written; the same screen has the warnings ``said``."""
+    """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed."""
     console = Console()
     if not quiet:
         print_report(report, console, said=said if sys.stdout.isatty() and sys.stderr.isatty() else ())

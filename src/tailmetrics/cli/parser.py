@@ -1,4 +1,4 @@
-"""The parser of the command line, made by jsonargparse: configs name metrics by class and are checked against it."""
+"""The parser of the command line, made by jsonargparse: configs name metrics by class, and are checked against it."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ HELPS_OF_JSONARGPARSE = {
     "print_config": "Print all options as a config, and exit. --print_config=skip_default prints those that are given.",
     "columns": "YAML file of these names.",
 }
-"""By the name of an option, plainer words than those that it has there."""
+"""Help texts by the name of an option, in plainer words than the texts of jsonargparse."""
 
 Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A command line, parsed.
+    """A parsed command line.
 
     Attributes:
         command: ``"evaluate"`` or ``"compare"``.
-        options: Value of every option; metrics and columns are objects.
+        options: The values of all options; metrics and columns are objects.
     """
 
     command: str
@@ -86,7 +86,7 @@ class Request:
 
 
 def parse(argv: Sequence[str] | None) -> Request:
-    """Return what the command line asks for, its metrics made.
+    """Return the parsed command line, with its metrics as objects.
 
     Raises:
         ArgumentError: If an option or a config does not fit.
@@ -95,7 +95,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     parser = _parser()
     parsed = parser.parse_args(argv)
     _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
-    # the name since jsonargparse 4.49; the older one warns there
+    # `instantiate` is the name since jsonargparse 4.49, where the older name warns
     objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
     options = objects[objects.command]
     if not 0 < options.confidence < 1:
@@ -103,8 +103,8 @@ def parse(argv: Sequence[str] | None) -> Request:
     if options.buckets is not None:
         options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets)]
     ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
-    options.ignore_index = next(ignored, None)  # that of a config, too
-    for metric in options.metrics or [] if options.ignore_index is not None else []:  # also those beside a preset
+    options.ignore_index = next(ignored, None)  # also from a config
+    for metric in options.metrics or [] if options.ignore_index is not None else []:  # also metrics beside a preset
         metric._complete("--ignore-index", {"ignore_index": options.ignore_index})
     return Request(objects.command, options)
 
@@ -130,7 +130,7 @@ def _parser() -> ArgumentParser:
 
 
 def _check_repeated(words: Sequence[str]) -> None:
-    """Raise if an option of one value stands there twice: argparse takes the last one, and says nothing."""
+    """Raise if an option of one value is given twice: argparse takes the last value, and says nothing."""
     kinds = DataOptions, ResamplingOptions, CompareOptions if words[:1] == ["compare"] else EvaluateOptions
     single = {name for kind in kinds for name, of in get_type_hints(kind).items() if of not in (bool, list[str] | None)}
     named = [word.partition("=")[0] for word in words if word.startswith("--")]
@@ -176,7 +176,7 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
 
 
 class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):
-    """Help that says what an option does and its default where it has one, not how Python calls its type."""
+    """Help that shows the meaning of an option and its default, but not its Python type."""
 
     def _get_help_string(self, action: Action) -> str:
         has_default = action.default not in (None, False, SUPPRESS) and action.option_strings
@@ -185,7 +185,7 @@ class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):
 
 
 class _Config(ActionConfigFile):
-    """Reads a config; an error names the file that is no text."""
+    """Reads a config; the error names a file that is not UTF-8 text."""
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
         try:
@@ -218,18 +218,17 @@ def preset_paths() -> dict[str, Path]:
 
 
 def _override(metrics: Sequence[Any], options: Any) -> None:
-    """Write what options say of all metrics into the arguments of parsed ones.
+    """Write the options for all metrics into the arguments of the parsed metrics.
 
-    An argument that a config gives to a metric of its own stays. But ``--buckets`` takes the place of any that are
-    named, and ``--ignore-index`` that of any label: which label pads is a fact of the files, not of a preset.
+    An argument that a config gives to a metric stays. But ``--buckets`` replaces buckets given by name, and
+    ``--ignore-index`` replaces any ignored label: the label that pads is a fact of the files, not of a preset.
 
     Args:
-        metrics: What the parser found, each with ``class_path`` and ``init_args``.
+        metrics: The parsed metrics, each with ``class_path`` and ``init_args``.
         options: The options.
-
     """
     if options.buckets is not None:
-        names_of(options.buckets)  # raises where no kind has this name
+        names_of(options.buckets)  # raises if no kind of buckets has this name
     for metric in metrics:
         kind: Any = locate(metric.class_path)
         known = () if kind is None else arguments(kind)

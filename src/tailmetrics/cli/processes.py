@@ -1,4 +1,4 @@
-"""The processes that share an evaluation: one, those that torchrun started, or tasks of Ray, Spark or Dask."""
+"""The processes that share an evaluation: one process, the processes of torchrun, or tasks of Ray, Spark or Dask."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from tailmetrics.io.files import find
 from tailmetrics.io.formats import format_of_parts
 
 PATIENCE = timedelta(days=1)
-"""How long a rank waits for the others, which may have longer rows; a rank that dies is torchrun's to notice."""
+"""The time that a rank waits for the others, which may have longer rows; torchrun notices a rank that dies."""
 
 SAID = 300
-"""Characters of an engine's error that are shown."""
+"""The most characters shown of an engine's error."""
 SHARES_PER_CORE = 2
-"""One more than one: a share that is done again holds up half as much."""
+"""With two shares per core, a share that is repeated delays the result half as much as with one."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """One process among those that share an evaluation.
+    """One of the processes that share an evaluation.
 
     Attributes:
         rank: Number of this process.
         world_size: Number of processes.
-        device: Where this process computes.
+        device: The device on which this process computes.
     """
 
     rank: int
@@ -55,9 +55,9 @@ class Ranks:
 
     @contextmanager
     def agreement(self) -> Iterator[None]:
-        """Raise an error of any rank on all of them, so that none waits for one that has stopped.
+        """Raise an error of any rank on all ranks, so that no rank waits for a rank that has stopped.
 
-        Every rank must enter it, and none may wait for others inside.
+        Every rank must enter this context, and no rank may wait for others inside it.
         """
         error: Exception | None = None
         try:
@@ -70,13 +70,13 @@ class Ranks:
             raise first
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
-        """Raise on all ranks if one of them has found anything else than the first; call it on every rank.
+        """Raise on all ranks if the facts of a rank differ from the facts of the first; call this on every rank.
 
         Args:
-            facts: What was found, by what it is called.
+            facts: The facts of this rank, by name.
 
         Raises:
-            CommandError: Naming what differs, and on which rank.
+            CommandError: If a fact differs; the error names the fact and the rank.
         """
         first, *others = self.all((gethostname(), dict(facts)))
         for rank, (host, found) in enumerate(others, start=1):
@@ -87,12 +87,12 @@ class Ranks:
                     raise CommandError(problem, "all machines must see the same files: copy them again.")
 
     def all(self, value: Any) -> list[Any]:
-        """Return the values of all ranks on each of them."""
+        """Return the values of all ranks, in the order of ranks; every rank gets the same list."""
         return [value] if self.world_size == 1 else from_all(value)
 
 
 def launched() -> tuple[int, int]:
-    """Return the rank of this process and the number of processes, as torchrun says; 0 and 1 without it."""
+    """Return the rank of this process and the number of processes, as torchrun sets them; 0 and 1 without torchrun."""
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
         return 0, 1
     return int(environ["RANK"]), int(environ["WORLD_SIZE"])
@@ -119,7 +119,7 @@ def joined_processes(device: str) -> Iterator[Ranks]:
 
 @contextmanager
 def progress(what: str, total: float, ranks: Ranks) -> Iterator[Callable[..., None]]:
-    """Show progress on the terminal of the first rank. Yields a function to call with how much of ``total`` is done."""
+    """Show progress on the terminal of the first rank. Yields a function that takes the part of ``total`` done."""
     console = Console(stderr=True)
     hidden = not (ranks.is_first and console.is_terminal)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
@@ -129,15 +129,15 @@ def progress(what: str, total: float, ranks: Ranks) -> Iterator[Callable[..., No
 
 
 class Engine:
-    """The machines of Ray, Spark or Dask: tasks there do shares of the rows, and each opens the files by itself.
+    """The cluster of Ray, Spark or Dask: its tasks evaluate shares of the rows, and each task opens the files itself.
 
     Args:
-        options: Which engine, and in how many shares.
-        data: The files.
-        ranks: This process, which has to be the only one.
+        options: The options that name the engine and the number of shares.
+        data: The options that name the files.
+        ranks: This process, which must be the only one.
 
     Raises:
-        CommandError: If the engine is not installed, or something else is asked for that it does not give.
+        CommandError: If the engine is not installed, or if options ask for results that an engine cannot give.
     """
 
     def __init__(self, options: EvaluateOptions, data: DataOptions, ranks: Ranks) -> None:
@@ -168,11 +168,11 @@ class Engine:
         self._cluster = import_module(f"tailmetrics.engines.{self._name}").CLUSTER
 
     def total(self, counter: Any, add: Callable[[Any, Ranks], None]) -> Any:
-        """Return what tasks have added up.
+        """Return the counter with the sums of all tasks.
 
         Args:
             counter: An evaluation or label counts, which have counted nothing.
-            add: Adds one share of the rows, that of one process of so many; it can be pickled.
+            add: Function that adds the share of one process to a counter; it must be picklable.
         """
         try:
             cores = self._cluster.connect()

@@ -1,4 +1,4 @@
-"""Tables of values per row in Parquet: one row per row, one column per key, two for a ratio."""
+"""Parquet tables of values per row: a line for each row of the data, a column for each key, two for a ratio."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from tailmetrics.ranking import Ranking
 
 ROW, QUERY = "row", "query"
 METADATA = b"tailmetrics"
-"""Key of what is written behind the last row, as JSON: all that the columns do not tell by themselves."""
+"""The key of the file's metadata, which hold as JSON all facts that are not in the columns."""
 CLUSTER = "cluster"
-"""The column of what makes rows dependent, as ``evaluate --clusters`` tells it."""
+"""The column with the cluster of each row, as ``evaluate --clusters`` gives it."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
@@ -49,17 +49,17 @@ BUFFERED_CELLS = 2**21
 
 @dataclass(frozen=True, eq=False)
 class RowTable:
-    """A table of values per row; columns are read when asked for.
+    """A table of values per row; each column is read when it is needed.
 
     Attributes:
         path: The file.
-        columns: Names of the columns behind the first.
+        columns: Names of the columns after the first.
         names: Number or query of every row.
-        facts: What the values do not tell by themselves.
-        identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
-        notes: What to know before believing the values.
-        scalars: The values of the run by key, those that rows have no values of included.
-        tokens: Rows of a sequence, T of scores (B, T, L).
+        facts: Facts about the keys that are not in the columns, such as gaps and medians.
+        identity: Entries of :mod:`tailmetrics.evaluation.digest`, on which the values depend; empty if unknown.
+        notes: Warnings about the values.
+        scalars: The values of the run by key, also for keys without values per row.
+        tokens: Number of rows of a sequence, T of scores (B, T, L).
         order: Shape (N,), the place in the file of each row of ``names``; None for the order of the file.
     """
 
@@ -106,10 +106,10 @@ class RowTable:
         return found | {key: False for key, (column, *_) in self.facts.labels.items() if column in self.columns}
 
     def column(self, name: str) -> list[Any]:
-        """Return a column of its own, such as the user of each row.
+        """Return one column as a list, such as the user of each row.
 
         Raises:
-            DataFileError: If there is none.
+            DataFileError: If there is no such column.
         """
         if name not in self.columns:
             raise DataFileError(
@@ -118,16 +118,16 @@ class RowTable:
         return list(self._read([name])[name].to_pylist())
 
     def groups(self) -> Any:
-        """Return the group of each row by name, null for none; None where rows have no groups."""
+        """Return the name of each row's group, null for no group; None if the table has no groups."""
         return self._read([GROUP])[GROUP] if self.facts.row_groups else None
 
     @property
     def list_lengths(self) -> Any:
-        """How many labels the list of each row has, shape (N,); None where preds were scores of all labels."""
+        """The number of labels in the list of each row, shape (N,); None if preds were scores of all labels."""
         return self._read([LISTED])[LISTED].to_numpy() if LISTED in self.columns else None
 
     def joined(self, names: Any) -> RowTable:
-        """Return the table with its rows in the order of ``names``; unchanged if these are other queries."""
+        """Return the table with its rows in the order of ``names``; unchanged if ``names`` holds other queries."""
         if pa.types.is_integer(self.names.type) or self.names.type != names.type or len(names) != len(self.names):
             return self
         places = pc.index_in(names, value_set=self.names)
@@ -165,16 +165,16 @@ def _read(path: Path, columns: list[str]) -> Any:
 
 
 class RowTableWriter:
-    """A table of values per row, written as batches come.
+    """Writes a table of values per row, batch by batch.
 
     Leaving the context completes the file.
 
     Args:
         path: Parquet file to write.
-        evaluation: Its metrics; those without values per row are left out.
+        evaluation: The evaluation; its metrics without values per row are left out.
         dataset: The data; the names of the rows come from it.
         options: The options on which values depend; the file keeps them as the run's identity. None keeps no identity.
-        clusters: What makes rows dependent, by the number of the row; the file keeps it for comparisons.
+        clusters: The cluster of each row, by row number; the file keeps the clusters for comparisons.
 
     Attributes:
         notes: Warnings about the values; the file keeps them in its metadata.
@@ -266,7 +266,7 @@ def join_parts(parts: Iterable[Path], path: Path) -> None:
 
 
 def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
-    """Return the name of each label of the metrics, where labels are names; labels that no file names have a number."""
+    """Return the name of each label of the metrics, None if labels are numbers; a label of no file gets a made name."""
     names = dataset.label_names
     if names is None:
         return None

@@ -1,4 +1,4 @@
-"""What an evaluation found, as plain data and as the sections that every renderer shows."""
+"""The report of an evaluation, as plain data and as the sections that every renderer shows."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
 
 MANY_TIES = 0.01
-"""Share of rows cut inside a tie above which a report warns, and shows the values of other orders."""
+"""If more than this share of rows is cut inside a tie, a report warns, and shows the values of other orders."""
 WORST = 3
-"""Labels of each bucket that JSON holds of the most often missed; the table of labels holds all."""
+"""The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
 NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
 ALL_LABELS, ALL_ROWS = "all", "all rows"
@@ -49,19 +49,19 @@ SUMMARIES = {
     "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
     "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
 }
-"""What sums up the buckets of a metric, and what it is."""
+"""Summaries of the buckets of a metric, and their meaning in words."""
 BEYOND_ATTAINABLE = (
     "an adjusted gap is above 1 where the head is above what is attainable, or the tail is below chance. Attainable is "
     "what one list reaches, which begins with the relevant labels, by id. Where a row has more of them than places, "
     "another list can hold more of the head"
 )
 MISSED, WRONG = 3, 10
-"""How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
+"""The number of most often missed labels shown of each bucket, and of most often wrong labels shown in all."""
 BRIEF_COLUMNS = {
     "missed": ("label", "name", "bucket", "count", "support", "missed"),
     "wrong": ("label", "name", "bucket", "count", "predicted", "wrong"),
 }
-"""What a terminal shows of labels; files and pages have every column."""
+"""The columns of labels that a terminal shows; files and pages have every column."""
 BRIEF = 2
 """How many example rows a terminal shows."""
 NAME_LETTERS, BRIEF_LETTERS = 44, 24
@@ -70,7 +70,7 @@ BRIEF_PLACES = 5
 """How many labels of a list a terminal shows."""
 HIT = "✓"
 CURVE_POINTS = 200
-"""Most points that are drawn of the frequencies of any number of labels."""
+"""The most points in the drawing of training counts, for any number of labels."""
 FLOOR = 0.7
 """The count at the lower edge of the frequencies: labels that occur once stand a little above it."""
 BOUNDS = ("worst", "expected", "best")
@@ -80,17 +80,17 @@ BESIDE = {
     "attainable": "cap: the most that is attainable",
     "worst": "bracket: from the worst to the best order of equal scores",
 }
-"""What stands beside a bar, as its caption says it."""
+"""The marks beside a bar, in the words of the caption."""
 TIES = "What equal scores hide"
 
 
 @dataclass(frozen=True)
 class BucketRow:
-    """One bucket: its name, labels, occurrences of them in training, and positives in what was evaluated.
+    """One bucket: its name, number of labels, their occurrences in training, and their positives in the evaluation.
 
-    ``counts`` is how often the rarest and the most frequent of its labels occur, such as ``"51-310"``; empty where no
-    label is counted. ``kind`` is 0 for the first buckets, 1 for those of metrics that have others, and so on: each kind
-    holds every label once.
+    ``counts`` is the range of training counts of its labels, such as ``"51-310"``; empty without counted labels.
+    ``kind`` numbers the sets of buckets: 0 for the first set, 1 for another set that other metrics have, and so on.
+    Each set holds every label once.
     """
 
     name: str
@@ -102,7 +102,7 @@ class BucketRow:
 
 
 def what_buckets_are(rows: Sequence[BucketRow]) -> str:
-    """Return what the buckets of a report are, as one or two sentences.
+    """Return a description of the buckets of a report, in one or two sentences.
 
     >>> from tailmetrics.report import BucketRow
     >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
@@ -119,7 +119,7 @@ def _what_seen_are(rows: Sequence[BucketRow]) -> str:
     head, tail, count = rows[0].name, rows[-1].name, len(rows)
     if head == f"decile_{count}" or head == f"quantile_{count}":
         sizes = [row.labels for row in rows if row.labels]
-        # one label or two in each bucket may be either
+        # one or two labels in each bucket can be equal numbers of labels or of occurrences
         of_labels = len(sizes) == count and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
         of = "labels" if of_labels else "label occurrences in training"
         share = "half" if count == 2 else NUMERALS.get(count, f"share of 1/{count}")
@@ -134,7 +134,7 @@ def _what_seen_are(rows: Sequence[BucketRow]) -> str:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One group of rows: its name, and how many rows belong to it; None where that was not counted."""
+    """One group of rows: its name, and its number of rows; None if the rows were not counted."""
 
     name: str
     rows: int | None = None
@@ -145,11 +145,11 @@ class ExampleLabel:
     """One label of an example.
 
     Attributes:
-        label: Its id.
-        name: Empty where labels are numbers.
-        bucket: Empty without buckets.
-        rank: Its place, from 1; None where it is not retrieved or was cut off.
-        hit: Whether it is relevant and shown.
+        label: The id of the label.
+        name: The name of the label; empty where labels are numbers.
+        bucket: The bucket of the label; empty without buckets.
+        rank: The rank of the label, from 1; None if the label was not retrieved or was cut off.
+        hit: Whether the label is relevant and shown.
     """
 
     label: int
@@ -161,16 +161,16 @@ class ExampleLabel:
 
 @dataclass(frozen=True)
 class Example:
-    """One row.
+    """One row that misses a relevant label.
 
     Attributes:
-        bucket: The bucket that it is an example of; empty where there is none or one.
-        row: Its number; None where rows have none.
-        name: Empty where rows are numbers.
-        missed: The label for which it was chosen: relevant, and not shown.
+        bucket: The bucket of which the row is an example; empty if there is no bucket, or one.
+        row: The number of the row; None where rows have no numbers.
+        name: The name of the row; empty where rows are numbers.
+        missed: The label for which the row was chosen: it is relevant, and not shown.
         relevant: Relevant labels by rank, at most twelve.
-        num_relevant: How many there are.
-        shown: The list, best first.
+        num_relevant: The number of all relevant labels.
+        shown: The labels of the list, best first.
     """
 
     bucket: str
@@ -183,7 +183,7 @@ class Example:
 
     @property
     def label(self) -> str:
-        """The row by name or number."""
+        """The name of the row, or else its number."""
         return self.name or ("" if self.row is None else f"row {self.row:,}")
 
 
@@ -198,36 +198,36 @@ class Report(Shown):
     """The results of one evaluation.
 
     Attributes:
-        title: What was evaluated.
-        scalars: Metric values by key, as ``scalars()`` has them: ``precision@5``, ``recall@10/decile_1``.
-        lower_is_better: Keys of metrics of which less is better.
-        buckets: Head first; empty without buckets. A key that ends in "/" and one of their names is of that bucket.
-        rows: Rows evaluated, if counted.
-        positives: Relevant labels over all rows, if counted.
-        ties: Share of rows cut inside a tie, by cut-off.
+        title: The title: what was evaluated.
+        scalars: Metric values by key, as ``scalars()`` returns them: ``precision@5``, ``recall@10/decile_1``.
+        lower_is_better: Keys of metrics for which a lower value is better.
+        buckets: Buckets, head first. A key that ends in "/" and a bucket's name belongs to this bucket.
+        rows: Number of rows evaluated; None if not counted.
+        positives: Number of relevant labels over all rows; None if not counted.
+        ties: For each cut-off, the share of rows that are cut inside a tie.
         label_counts: Training counts, for the frequency curve.
         settings: Class and arguments of every metric.
-        versions: Of the libraries.
+        versions: Versions of the libraries.
         notes: Further warnings.
-        tie_winner: Which of two labels with equal scores is shown.
-        row_groups: Groups of rows, such as languages. A key with "/" and one of their names behind the metric is of
-            the rows of that group.
-        over_all: For each metric by bucket the key of its value over all labels.
-        captions: For each metric by bucket what its values are of: scope and cut-off, in words.
-        means: For each key of a macro average over all labels, over which labels it is the mean, in words; for each key
-            of a calibration error whether predictions are over- or under-confident.
-        labels_with_rows: How many labels of each bucket have a relevant row, where macro averages are by bucket.
+        tie_winner: The label that is shown if two labels have equal scores, in words.
+        row_groups: Groups of rows, such as languages. A key with "/" and a group's name after the metric belongs to
+            this group.
+        over_all: For each metric by bucket, the key of its value over all labels.
+        captions: For each metric by bucket, the scope and cut-off of its values, in words.
+        means: For each key of a macro average over all labels, the labels that it averages, in words; for each key of
+            a calibration error, whether predictions are over- or under-confident.
+        labels_with_rows: For each bucket, the number of labels with a relevant row, if macro averages are by bucket.
         places: Metrics whose values are places in a list.
-        shares: Metrics whose values are the buckets' shares of what is shown.
-        summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` has them.
-        labels: Values of single labels, if any were asked for.
+        shares: Metrics whose values are the buckets' shares of the labels shown.
+        summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` returns them.
+        labels: Values of single labels; None if they were not asked for.
         intervals: Confidence intervals by key.
-        examples: A few rows, for each bucket one that misses a label of it.
-        references: Values by key of models that need no run, ``{"chance": …, "popularity": …, "attainable": …}``: all
-            scores equal, training counts as scores, targets as scores. None where they were not computed.
-        tie_bounds: Values by key over the orders of equal scores, ``{"worst": …, "expected": …, "best": …}``. None
-            where they were not computed.
-        postfix: What stands behind every key, buckets included, as the collection has it.
+        examples: Example rows: for each bucket, a row that misses a label of the bucket.
+        references: Values by key of three simple models, ``{"chance": …, "popularity": …, "attainable": …}``: equal
+            scores, training counts as scores, targets as scores. None if they were not computed.
+        tie_bounds: Worst, mean and best values by key over all orders of equal scores, ``{"worst": …, "expected": …,
+            "best": …}``. None if they were not computed.
+        postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the evaluation, in UTC.
     """
 
@@ -295,11 +295,11 @@ class Report(Shown):
 
     @cached_property
     def curves(self) -> dict[str, list[CurvePoint]]:
-        """Values of single labels as functions of the training count; none without labels or counts."""
+        """Values of single labels as functions of the training count; empty without labels or counts."""
         return {} if self.labels is None else self.labels.curves(self.label_counts)
 
     def value_over_all(self, metric: str) -> float | None:
-        """Return the value over all labels of a metric by bucket; None where it has none."""
+        """Return the value over all labels of a metric by bucket; None if the metric has none."""
         return self.parts.get(Key(self.over_all.get(metric, metric), "", ""))
 
     def value(self, metric: str, bucket: str = "", group: str = "") -> float:
@@ -327,12 +327,12 @@ class Report(Shown):
         return "" if self.rows is None else f"{self.rows:,} rows"
 
     def less_is_better(self, metric: str) -> bool:
-        """Whether less of ``metric``, overall or by bucket, is better."""
+        """Whether a lower value of ``metric``, overall or by bucket, is better."""
         return any(self.split(key).metric == metric for key in self.lower_is_better)
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader should know before believing the numbers."""
+        """Facts that a reader should know before trusting the numbers."""
         found = []
         ties = ", ".join(f"{share:.1%} at rank {k}" for k, share in self.ties.items() if share > MANY_TIES)
         if ties:
@@ -358,11 +358,11 @@ class Report(Shown):
         return [*found, *self.notes]
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return what every renderer shows.
+        """Return the content that every renderer shows.
 
         Args:
-            brief: Whether it is for a terminal: fewer labels and rows.
-            references: Whether tables have the references of each value beside it.
+            brief: Whether to show fewer labels and rows, for a terminal.
+            references: Whether to add tables with the references beside each value.
         """
         counted = {
             "rows": self.rows,
@@ -387,7 +387,7 @@ class Report(Shown):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data: metric keys as in ``scalars()``, NaN as None."""
+        """Return the report as plain data, with metric keys as in ``scalars()``, and NaN as None."""
         worst = {} if self.labels is None else self.labels.cells(self.labels.most("missed", WORST, of_each=True))
         return super().as_dict() | {
             "metrics": plain(self.scalars),
@@ -397,12 +397,11 @@ class Report(Shown):
         }
 
     def records(self) -> dict[str, Records]:
-        """Return what CSV holds, by the name of the file behind the stem.
+        """Return the content of the CSV files by name: "" for the main file, ``"labels"`` and ``"curve"``.
 
-        The file of the report itself has a line per value. Lines without a bucket are the values over all labels,
-        those without a group are over all rows; ``occurrences`` are those in training, ``low`` and ``high`` the ends
-        of the confidence interval. References and the bounds of ties follow where they are known. Gap and spread come
-        last.
+        The main file has a line per value. Lines without a bucket hold values over all labels; lines without a group
+        hold values over all rows. ``occurrences`` are counted in training; ``low`` and ``high`` are the ends of the
+        confidence interval. Known references and bounds of ties are further columns. Gap and spread are the last lines.
         """
         more = {**(self.references or {}), **(self.tie_bounds or {})}
         known = {row.name: (row.labels, row.occurrences, row.positives) for row in self.buckets}
@@ -423,7 +422,7 @@ class Report(Shown):
 
 
 def _of_intervals(report: Report) -> str:
-    """Return what ± and [low, high] mean where intervals are known."""
+    """Return the meaning of ± and [low, high] in words; empty if there are no intervals."""
     first = next(iter(report.intervals.values()), None)
     if first is None:
         return ""
@@ -434,7 +433,7 @@ def _of_intervals(report: Report) -> str:
 
 
 def _scopes(report: Report, metrics: Sequence[str]) -> str:
-    """Return what a table of several metrics shows: each scope once, with its metrics."""
+    """Return the captions of several metrics as one text: each caption once, with its metrics."""
     found: dict[str, list[str]] = {}
     for metric in metrics:
         if metric in report.captions:
@@ -462,7 +461,7 @@ def _overall(report: Report) -> Section:
 
 
 def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield each cross-entropy of rows with one relevant label, such as tokens, with its perplexity in words."""
+    """Yield the key of each cross-entropy with its perplexity in words, if each row has one relevant label."""
     for key, value in report.overall.items():
         if "cross_entropy" in key and (report.positives is None or report.positives == report.rows):
             one = report.intervals.get(key)
@@ -472,7 +471,7 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _lines_of_buckets(report: Report) -> list[str]:
-    """Return what the lines of a table by bucket are called: all labels, where a metric has a value of them, first."""
+    """Return the names of the lines of a table by bucket; first all labels, if a metric has a value over them."""
     metrics = report.by_bucket
     whole = any(report.value_over_all(metric) is not None for metric in metrics)
     named = [row.name for row in report.buckets if any(row.name in values for values in metrics.values())]
@@ -522,7 +521,7 @@ def _table(
     keys: Mapping[str, Sequence[str]],
     beside: Mapping[str, Sequence[Mapping[str, float]]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return header and lines of a table: what a line is, and each metric with values or ranges of two beside it."""
+    """Return header and lines of a table: the ``fixed`` columns, then each metric with the columns of ``beside``."""
     header, columns = [*fixed], [*fixed.values()]
     for metric, of_metric in keys.items():
         header += [metric, *beside]
@@ -533,7 +532,7 @@ def _table(
 
 
 def _denominators(report: Report, names: Sequence[str]) -> list[str]:
-    """Return how many rows count in metrics that leave rows out; nothing if metrics differ in it."""
+    """Return the number of rows that count by line, for metrics that leave rows out; empty if metrics differ."""
     known = ([report.intervals.get(_key_of(report, metric, name)) for name in names] for metric in report.by_bucket)
     rows = {tuple(None if one is None else one.n for one in of) for of in known if any(of)}
     fewer = [of for of in rows if {*of} - {None, report.rows}]
@@ -541,7 +540,7 @@ def _denominators(report: Report, names: Sequence[str]) -> list[str]:
 
 
 def _bars(report: Report, metric: str) -> Chart:
-    """Return the bars of one metric from head to tail, with intervals, references and what equal scores hide."""
+    """Return the bars of one metric from head to tail, with intervals, references and the bounds of ties."""
     rows = [row for row in report.buckets if row.name in report.by_bucket[metric]]
     keys = [report.key(metric, row.name) for row in rows]
     whole, less, is_place = report.value_over_all(metric), report.less_is_better(metric), metric in report.places
@@ -592,7 +591,7 @@ def _bars(report: Report, metric: str) -> Chart:
 def _beside_a_bar(
     report: Report, key: str, at: Callable[[float], float], across: tuple[float, float, float]
 ) -> tuple[list[Mark], str]:
-    """Return what stands at a bar, and the same in words: its interval, references, and the reach of equal scores."""
+    """Return the marks at a bar, and their values in words: its interval, references, and bounds of ties."""
     (left, middle, right), marks, words = across, list[Mark](), ""
     interval, is_place = report.intervals.get(key), report.split(key).metric in report.places
     if interval is not None and not math.isnan(interval.low):
@@ -620,7 +619,7 @@ def _beside_a_bar(
 
 
 def _beside(report: Report, with_references: bool) -> Iterator[Section]:
-    """Yield values beside chance, popularity and the attainable, on demand, and what equal scores hide."""
+    """Yield tables of values beside their references, if asked for, and beside the bounds of ties."""
     references, bounds = report.references if with_references else None, report.tie_bounds
     if references:
         caption = (
@@ -641,7 +640,7 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
 
 
 def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[dict[str, Any]]:
-    """Yield tables of what is known: of each metric over all labels alone, and of each bucket."""
+    """Yield a table of the metrics that are not by bucket, and a table of the metrics by bucket."""
     known = {key for values in beside.values() for of in values for key in of}
     names = _lines_of_buckets(report)
     of_metrics = {metric: [_key_of(report, metric, name) for name in names] for metric in report.by_bucket}
@@ -654,7 +653,7 @@ def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, fl
 
 
 def _tail(report: Report) -> Section:
-    """Return head against tail: the most frequent and the rarest bucket measured, their gap, the spread of all."""
+    """Return a table of head against tail: the most frequent and the rarest measured bucket, the gap, the spread."""
     ends: dict[str, tuple[str, ...]] = {}
     for metric, values in report.by_bucket.items():
         if report.key(metric, "gap") in report.summaries:
@@ -694,7 +693,7 @@ def _tail(report: Report) -> Section:
 
 
 def _of_groups(report: Report) -> Iterator[Section]:
-    """Yield the values over all labels of each group of rows, and for each metric by bucket a grid of both."""
+    """Yield a table of values by group of rows, and for each metric by bucket a grid of groups and buckets."""
     metrics = dict.fromkeys(key.metric for key in report.parts if key.group and not key.bucket)
     if metrics:
         over_all = {metric: (metric, "") for metric in metrics}
@@ -708,7 +707,7 @@ def _of_groups(report: Report) -> Iterator[Section]:
 
 
 def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str]]) -> Section:
-    """Return a section with a line for all rows and each group; a grid is tinted by the height of its values."""
+    """Return a section with a line for all rows and each group; the values of a grid give the tints of its cells."""
     groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
     values = [[report.value(*of, group) for of in columns.values()] for _, group, _ in groups]
     known = [value for line in values for value in line if math.isfinite(value)]
@@ -723,9 +722,9 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
-    """Return the counts of the labels seen in training, falling, and where each bucket that is a stretch of them ends.
+    """Return the training counts of seen labels, descending, and the end and the name of each bucket among them.
 
-    Where buckets do not follow the counts, or are too many to be told apart, there are none.
+    Ends and names are empty if buckets do not follow the order of the counts, or are too many to be told apart.
     """
     assert report.label_counts is not None
     counts = report.label_counts.cpu().sort(descending=True).values
@@ -739,7 +738,7 @@ def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
 
 
 def _frequencies(report: Report) -> Iterator[Section]:
-    """Yield the training count by rank of frequency, both logarithmic, in the colours of the buckets."""
+    """Yield a drawing of the training counts by rank, both logarithmic, in the colours of the buckets."""
     if report.label_counts is None or not bool((report.label_counts > 0).any()):
         return
     seen, ends, names = _stretches(report)
@@ -787,7 +786,7 @@ def _frequencies_in_words(seen: Tensor, labels: int) -> str:
 
 
 def _curves_of_labels(report: Report) -> Iterator[Section]:
-    """Yield each value of single labels as a function of the training count."""
+    """Yield the section of values of single labels as functions of the training count."""
     edges: list[tuple[float, str]] = []
     if report.label_counts is not None and report.curves:
         seen, ends, names = _stretches(report)
@@ -799,7 +798,7 @@ def _curves_of_labels(report: Report) -> Iterator[Section]:
 
 
 def _labels(report: Report, brief: bool) -> Iterator[Section]:
-    """Yield the labels that are missed most often, and those that are suggested wrongly most often."""
+    """Yield a table of the labels most often missed, and a table of the labels most often wrongly predicted."""
     table = report.labels
     if table is None:
         return
@@ -827,7 +826,7 @@ def _cell(value: Any, is_text: bool) -> str:
 
 
 def _examples(report: Report, brief: bool) -> Iterator[Section]:
-    """Yield the example rows; those of the rarest buckets where there is little room."""
+    """Yield the table of example rows; if ``brief``, only the rows of the rarest buckets."""
     if not report.examples:
         return
     letters, places = (BRIEF_LETTERS, BRIEF_PLACES) if brief else (NAME_LETTERS, None)
@@ -856,5 +855,5 @@ def _examples(report: Report, brief: bool) -> Iterator[Section]:
 
 
 def _called(label: ExampleLabel, letters: int) -> str:
-    """Return the name of a label, cut where it is long, or its number where it has none; behind a mark if it is hit."""
+    """Return the name of a label, cut if it is long, or else its number; the mark of a hit comes first."""
     return f"{HIT} " * label.hit + cut(label.name or str(label.label), letters)

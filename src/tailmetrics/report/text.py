@@ -101,7 +101,7 @@ def csv_text(records: Records) -> str:
 def print_report(
     shown: Documented, console: Console | None = None, references: bool = False, said: Container[str] = ()
 ) -> None:
-    """Print the values, from head to tail, and what to know before believing them, but for the warnings ``said``."""
+    """Print the tables, from head to tail, and the warnings, except the warnings in ``said``."""
     from rich.console import Console, Group
     from rich.text import Text
 
