@@ -174,7 +174,7 @@ def report_of(
         report = evaluation.report(f"{preds} against {target}")
     notes = [in_options(note) for note in report.notes]
     for said in (*note_on_swapped(dataset, preds, target), *notes_on_queries(dataset, data.missing, preds, target)):
-        warnings.warn(said, CommandWarning, stacklevel=2)  # the report has warnings too, and --quiet hides none
+        warnings.warn(said, CommandWarning, stacklevel=2)  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
         said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
@@ -200,7 +200,7 @@ def notes_on_sequences(dataset: Dataset) -> list[str]:
 
 
 def chosen_metrics(request: Request) -> list[TopKMetric]:
-    """Return the metrics of the config without those that ``--without`` names, by class or key.
+    """Return the metrics of the config, except the metrics that ``--without`` names by class or key.
 
     Raises:
         CommandError: If there are no metrics, or if ``--without`` names an unknown metric.
@@ -370,12 +370,12 @@ def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | No
 
 
 def _needs_counts(metric: TopKMetric) -> bool:
-    """Whether a metric needs training counts that it does not have: for its buckets, or as ``label_counts``."""
+    """Whether a metric lacks training counts, for its buckets or for its argument ``label_counts``."""
     return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
 
 
 def _count(frequency: LabelFrequency, ranks: Ranks, *, files: Files, train: TargetDataset | None = None) -> None:
-    """Count one share of the training labels."""
+    """Add one share of the training targets to the counts of ``frequency``."""
     train, ignored = train or files.train(ranks), files.options.ignore_index
     assert train is not None
     with progress("training labels", train.stop - train.start, ranks) as advance:
@@ -455,7 +455,7 @@ def _logarithm(probabilities: Tensor) -> Tensor:
 
 
 def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
-    """Evaluate one share of the rows."""
+    """Add one share of the rows to the evaluation."""
     dataset = files.run(preds, ranks)
     stream(dataset, evaluation, ranks, read_row_groups(files.options, dataset), files.options)
 

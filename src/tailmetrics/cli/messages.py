@@ -18,11 +18,11 @@ from tailmetrics.report.formatting import printable
 
 
 class CommandError(Exception):
-    """The command cannot do what the user asked for.
+    """The command cannot be carried out.
 
     Args:
-        problem: What is wrong.
-        hint: What to do about it.
+        problem: The problem, in words.
+        hint: The remedy, in words.
     """
 
     def __init__(self, problem: str, hint: str) -> None:
@@ -49,7 +49,7 @@ def print_error(error: Exception) -> None:
 
 
 def describe(error: Exception) -> tuple[str, str]:
-    """Return what is wrong and what to do about it, one line each, in the words of the command line.
+    """Return the problem and the remedy, one line each, with options of the command line in place of arguments.
 
     Output files are named by their final paths, not by their paths in hidden folders.
 

@@ -74,7 +74,7 @@ def count(value: int | None) -> str:
 
 
 def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
-    """Return a value with its interval, if there is one: after ± if both rounded sides are equal, else as [low, high].
+    """Return a value with its interval, if there is one: as ± if both rounded sides are equal, else as [low, high].
 
     >>> from tailmetrics.significance import Interval
     >>> with_interval(0.5, Interval(0.5, 0.41, 0.59, 90, 0.95, "t")), with_interval(

@@ -116,7 +116,7 @@ def _stem(name: str) -> str:
 
 
 class CurvePoint(NamedTuple):
-    """The local mean at one training count; count 0 stands for the mean over the labels never seen in training.
+    """The local mean at one training count; at count 0, the mean over the labels never seen in training.
 
     ``low`` and ``high`` are the ends of the band, NaN with fewer than three effective labels. ``effective_labels`` is
     the effective number of labels of the mean; ``positives`` is its number of positives, weighted by the kernel.

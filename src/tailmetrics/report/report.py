@@ -119,7 +119,7 @@ def _what_seen_are(rows: Sequence[BucketRow]) -> str:
     head, tail, count = rows[0].name, rows[-1].name, len(rows)
     if head == f"decile_{count}" or head == f"quantile_{count}":
         sizes = [row.labels for row in rows if row.labels]
-        # one or two labels in each bucket can be equal numbers of labels or of occurrences
+        # where a bucket has one label, buckets of equal labels and of equal occurrences can have these sizes
         of_labels = len(sizes) == count and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
         of = "labels" if of_labels else "label occurrences in training"
         share = "half" if count == 2 else NUMERALS.get(count, f"share of 1/{count}")
@@ -198,7 +198,7 @@ class Report(Shown):
     """The results of one evaluation.
 
     Attributes:
-        title: The title: what was evaluated.
+        title: The title, which names the evaluated data.
         scalars: Metric values by key, as ``scalars()`` returns them: ``precision@5``, ``recall@10/decile_1``.
         lower_is_better: Keys of metrics for which a lower value is better.
         buckets: Buckets, head first. A key that ends in "/" and a bucket's name belongs to this bucket.

@@ -332,7 +332,7 @@ def _corrected(
 
 
 def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
-    """Return the corrected p-values; each of them is to be compared with the same level.
+    """Return the corrected p-values, which can all be compared with one level.
 
     A corrected p-value lies in [0, 1], and is never below the p-value itself. NaN stays NaN, and is not counted.
 
@@ -443,7 +443,7 @@ def _outcome(one: Comparison, less: frozenset[str]) -> str:
 
 
 def _in_words(names: Sequence[str], said: bool = True) -> str:
-    """Return at most four names in words: deciles as numbers and ranges, after the word "deciles" unless ``said``."""
+    """Return at most four names in words. Deciles are numbers and ranges, after the word "deciles" unless ``said``."""
     found = [re.fullmatch(r"decile_(\d+)", name) for name in names]
     numbers = sorted(int(one[1]) for one in found if one)
     starts = [number for number in numbers if number - 1 not in numbers]

@@ -108,7 +108,7 @@ class Clusters:
 
 
 def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clusters | None:
-    """Return the clusters as numbers; None if each row stands alone.
+    """Return the clusters as numbers; None if rows are independent.
 
     Args:
         caller: Name of the function with which error messages begin.
@@ -165,7 +165,7 @@ def read_models(
     Args:
         caller: Name of the function with which error messages begin.
         runs: Name of a model -> its values of rows, or a list with the values of each of its runs.
-        clusters: Shape (N,), the cluster of each row; None where each row stands alone.
+        clusters: Shape (N,), the cluster of each row; None if rows are independent.
         medians: Keys, with or without their bucket, whose value is the median of the rows.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
         gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
