@@ -76,7 +76,7 @@ class Comparison:
         wins: Number of rows in which the model is better; for an average over labels, number of labels; 0 for a gap.
         ties: Number of rows, or labels, in which both models have equal values.
         losses: Number of rows, or labels, in which the model is worse.
-        cohens_dz: Mean of the row differences, divided by their standard deviation; NaN for other statistics.
+        cohens_dz: Mean of the row differences, divided by their standard deviation; NaN if no mean is compared.
         relative_difference: The difference, divided by ``baseline_value``; NaN if ``baseline_value`` is 0.
         least_difference: The smallest true difference that the test finds on this many rows with a power of 0.8. The
             level is 1 - confidence, divided by the number of comparisons for Holm and Bonferroni; NaN where the
