@@ -1,4 +1,4 @@
-"""Layer 0: batches that are added by one thread beside the program, in their order."""
+"""Layer 0: a background thread that adds batches in the order of the calls."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 WAITING: Final = 2
-"""Batches that wait while one is added: a slow batch is evened out, and the memory of three is held at most."""
+"""Batches that may wait while one is added: this evens out a slow batch, and bounds the memory to three batches."""
 
 
 class Given(NamedTuple):
     """A batch that was handed over.
 
     Attributes:
-        number: Its number since the last reset.
-        work: What adds it.
-        watched: Its tensors that are not copied, and how often each had been changed in place.
+        number: The number of the batch since the last reset.
+        work: The future of the call that adds the batch.
+        watched: The tensors of the batch that are not copied, each with its number of in-place changes at the call.
     """
 
     number: int
@@ -30,12 +30,12 @@ class Given(NamedTuple):
 
 
 class Background:
-    """One thread, and what it has been given to do.
+    """One background thread, and the queue of its batches.
 
-    Tensors on the CPU are not copied. Torch counts how often each was changed in place, which is looked at in every
-    later call, so that a batch that was changed too early is an error and never a wrong number. What is not counted,
-    such as arrays and tensors of ``torch.inference_mode``, is copied, and so is what lies on a device, where a copy
-    does not keep the program waiting.
+    Tensors on the CPU are not copied. Torch counts the in-place changes of each tensor, and every later call compares
+    the counts: a batch that was changed too early gives an error, never a wrong number. Arrays and tensors of
+    ``torch.inference_mode`` have no such count, and are copied. Tensors on a device are copied, too: the program does
+    not wait for such a copy.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Background:
         return Background, ()
 
     def reset(self) -> None:
-        """Wait, and start again with batch 1; tensors that were changed too early do not matter any more.
+        """Wait for all batches, and start again with batch 1; tensors that were changed too early raise no error.
 
         Raises:
             ValueError: If a batch could not be added. Then nothing is reset.
@@ -98,17 +98,17 @@ class Background:
                 work(*args, **kwargs)
 
         futures.wait([one.work for one in self._batches if not one.work.done()][:-WAITING])
-        if self._executor is None:  # whose thread ends when nobody refers to it any more
+        if self._executor is None:  # its thread ends when no reference to it is left
             self._executor = futures.ThreadPoolExecutor(1, "tailmetrics")
         self._number += 1
         self._batches.append(Given(self._number, self._executor.submit(do), versions))
         return True
 
     def wait(self) -> None:
-        """Wait until all that was handed over is done.
+        """Wait until all batches of the queue are added.
 
         Raises:
-            ValueError: If a batch could not be added, or was changed too early; the message says which one.
+            ValueError: If a batch could not be added, or was changed too early; the message says which batch.
         """
         if current_thread() is not self._thread:
             self._join()
@@ -121,8 +121,8 @@ class Background:
             torch.cuda.current_stream(device).wait_stream(stream)
 
     def _look(self, for_changes: bool = True) -> None:
-        """Note which batch was changed too early, and what failed; let go of what is done."""
-        done = [one.work.done() for one in self._batches]  # before tensors are looked at
+        """Note the first batch that was changed too early, and all errors; remove finished batches from the queue."""
+        done = [one.work.done() for one in self._batches]  # before the tensors: a batch that ends later stays watched
         changed = (one.number for one in self._batches if any(tensor._version != old for tensor, old in one.watched))
         self._changed = (self._changed or next(changed, None)) if for_changes else None
         failed = [(one, one.work.exception()) for one, ended in zip(self._batches, done, strict=True) if ended]
@@ -130,7 +130,7 @@ class Background:
         self._batches = [one for one, ended in zip(self._batches, done, strict=True) if not ended]
 
     def _raise(self) -> None:
-        """Raise the first error that was not told yet."""
+        """Raise the first error that was not raised yet."""
         if self._changed is not None:
             raise ValueError(
                 f"TopKCollection: a tensor of batch {self._changed} was changed in place after update(), while the "
@@ -147,7 +147,7 @@ class Background:
 
 
 def _kept(value: Any, watched: list[Tensor]) -> Any:
-    """Return an argument as it is now: itself where a change can be seen, which is then watched; else a copy."""
+    """Return an argument as it is now: a CPU tensor itself, noted in ``watched`` to detect changes; else a copy."""
     if isinstance(value, Tensor):
         if value.device.type == "cpu" and value.layout == torch.strided and not value.is_inference():
             watched.append(value)
@@ -160,7 +160,7 @@ def _kept(value: Any, watched: list[Tensor]) -> Any:
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """Return the tensors among arguments."""
+    """Return the tensors in nested arguments."""
     if isinstance(value, Tensor):
         return [value]
     many = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()

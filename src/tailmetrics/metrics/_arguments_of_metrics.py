@@ -1,4 +1,4 @@
-"""The arguments that all metrics take: read, completed by ``bind``, and shown in repr, keys and identity."""
+"""Arguments of all metrics: checked, completed by ``bind``, and written in ``repr``, keys and names of states."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from tailmetrics.ranking._warnings import warn_outside
 
 @dataclass(frozen=True)
 class Training:
-    """What binding hands on.
+    """Facts of the training data, which ``bind`` gives to metrics.
 
     Attributes:
-        num_labels: L.
-        counts: Shape (L,), int64 training counts, or None when buckets do not hold them.
-        num_rows: Number of training rows, or None when buckets were bound, which do not tell.
-        given_buckets: The buckets that were bound, None when counts were.
-        order: The order of labels of equal counts, as for :func:`buckets_of`.
-        made: The buckets made of the counts so far, by kind: equal kinds of one training are one object.
+        num_labels: Number of labels L.
+        counts: Shape (L,), int64 training counts; None if buckets without counts were bound.
+        num_rows: Number of training rows; None if buckets were bound, which do not hold this number.
+        given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was bound.
+        order: The order of labels with equal counts, as for :func:`buckets_of`.
+        made: The buckets made from the counts so far, by kind: metrics with one kind get the same object.
     """
 
     num_labels: int
@@ -59,7 +59,7 @@ class Training:
 
     @cached_property
     def rows_of_counts(self) -> int | None:
-        """The number of rows, for metrics that divide counts by it; warns where a label occurs more often."""
+        """The number of training rows, by which metrics divide counts; warns if the count of a label is larger."""
         if self.counts is not None and len(self.counts) and self.num_rows:
             highest, label = self.counts.max(dim=0)
             if int(highest) > self.num_rows:
@@ -72,7 +72,7 @@ class Training:
 
     @classmethod
     def of(cls, caller: str, frequency: Any) -> Training:
-        """Read it off a :class:`LabelFrequency` (synchronises) or :class:`LabelBuckets`."""
+        """Return the facts of a :class:`LabelFrequency`, added up over processes, or of :class:`LabelBuckets`."""
         if isinstance(frequency, LabelFrequency):
             counts, num_rows = frequency.compute().reshape(-1).cpu(), frequency.num_rows
             if not num_rows:
@@ -90,7 +90,7 @@ class Training:
         )
 
     def buckets(self, kind: str) -> LabelBuckets:
-        """Return the buckets of a kind such as ``"deciles"``; buckets that were bound stand for deciles of any sort."""
+        """Return the buckets of a kind such as ``"deciles"``; for this kind, bound buckets of any kind are returned."""
         if self.given_buckets is not None and (kind == "deciles" or self.given_buckets.names == names_of(kind)):
             return self.given_buckets
         if self.counts is None:
@@ -110,17 +110,17 @@ FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "label_counts": lambda training, _: training.counts,
     "num_train": lambda training, _: training.rows_of_counts,
 }
-"""The arguments of metrics that training can tell, and how: from what is bound, and what the metric was given."""
+"""Arguments of metrics that ``bind`` completes: a function of the bound facts and the metric's own value for each."""
 
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str
 
 DATA: Final = ("k", *FACTS, "row_groups", "weighted", "duplicates", "ignore_index")
-"""Arguments that say what the numbers are of, not by which convention they are made: they are no part of a key."""
+"""Arguments that describe the data, not the convention of a metric: they are not in the key as settings."""
 
 
 class TopKArguments(TorchMetricsArguments, total=False):
-    """What every metric takes by name."""
+    """Keyword arguments of every metric."""
 
     buckets: Buckets | None
     num_labels: int | None
@@ -134,41 +134,41 @@ class TopKArguments(TorchMetricsArguments, total=False):
 
 
 class Stem:
-    """The key without its cut-off: the name of the class in small letters, unless a class says another one."""
+    """The key without its cut-off: the class name in lower case, with underscores, unless a class sets another stem."""
 
     def __get__(self, metric: Any, owner: type) -> str:
-        """Return ``normalized_recall`` of ``NormalizedRecallAtK``, and ``f_beta`` of ``FBetaAtK``."""
+        """Return ``normalized_recall`` for ``NormalizedRecallAtK``, and ``f_beta`` for ``FBetaAtK``."""
         name = owner.__name__.removesuffix("AtK").removesuffix("AtThreshold")
         return sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 class ConfiguredMetric(ExactMetric):
-    """A metric with the arguments that all share, and one source for each: what it was given, and what bind completed.
+    """A metric with the arguments that all metrics share: passed to the constructor, or completed by :meth:`bind`.
 
-    The signature of a class says what it takes; ``repr``, keys, the names of states and the settings of a report
-    follow from it.
+    The signature of a class defines its arguments. ``repr``, keys, the names of states and the settings of a report
+    follow from the signature.
     """
 
     stem: ClassVar[str] = Stem()  # type: ignore[assignment] # a text, of each class
     optional_k: ClassVar[bool] = False
     can_be_weighted: ClassVar[bool] = False
     key_words: ClassVar[Mapping[str, str]] = {"min_gain": "min"}
-    """Other words for arguments that enter the key; "" keeps an argument out of it."""
+    """The words for arguments in the key, if not their names; "" keeps an argument out of the key."""
     usual_settings: Mapping[str, Any] = {}
-    """Values that go without saying, of arguments that are None in the signature."""
+    """The actual defaults of arguments whose default in the signature is None."""
     row_groups: tuple[str, ...] | None
     duplicates: Duplicates
     ignore_index: int | None
     label_counts: Tensor | None
     """Training counts (L,), of metrics that take them."""
     bound_buckets: LabelBuckets | None
-    """The buckets, once they are known."""
+    """The label buckets, once they are known; None without buckets."""
     _num_buckets: int
     """G, or 1 without buckets."""
     _counts: FixedPoint
-    """How numbers of rows, or with row weights sums of weights, are written."""
+    """The format of numbers of rows in a state, or, with row weights, of sums of weights."""
     needs: tuple[str, ...] = ()
-    """Which facts of training must be known before an update: of ``num_labels``, ``label_counts``, ``num_train``."""
+    """The facts that must be known before an update: some of ``num_labels``, ``label_counts``, ``num_train``."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class ConfiguredMetric(ExactMetric):
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
         self.cutoffs = self._check_cutoffs(k)
-        # an array holds several cut-offs, or, of a metric with a threshold for each label, one of them
+        # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
         several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))  # type: ignore[arg-type]
         self.k = self.cutoffs if several else self.cutoffs[0]
         if isinstance(buckets, str):
@@ -214,7 +214,7 @@ class ConfiguredMetric(ExactMetric):
         self.name = name
         self.validate_args = validate_args
         facts = {name: value for name, value in vars(self).items() if name in FACTS}
-        # left to bind: buckets that are only named, any other fact that is not there
+        # bind completes buckets that are given by kind, and other facts that are None
         self._left_open = {
             name: value
             for name, value in facts.items()
@@ -223,12 +223,12 @@ class ConfiguredMetric(ExactMetric):
         self._settle({})
 
     def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
-        """Return what values are asked for, one or several: the cut-offs."""
+        """Return the cut-offs as a tuple, given one or several."""
         return check_cutoffs(self._caller, k, self.optional_k)
 
     @abstractmethod
     def _facts_settled(self) -> None:
-        """Make what depends on facts of training; called by the constructor and by ``bind``."""
+        """Make the states, which depend on facts of training; called by the constructor and by ``bind``."""
 
     # one source for arguments
 
@@ -239,12 +239,12 @@ class ConfiguredMetric(ExactMetric):
 
     @property
     def _identity(self) -> str:
-        """A name that two metrics share only if their classes and settings are equal, in all processes the same.
+        """A name that is equal for two metrics only if their classes and settings are; the same in all processes.
 
         TorchMetrics merges metrics of a collection whose states have the same names and, after the first batch, equal
-        values. With this name in the states, precision and recall do not become one after a batch of misses.
+        values. With this name in the states, precision and recall are not merged after a batch of misses.
         """
-        # the number of labels shows in the shapes of states
+        # the shapes of states depend on the number of labels
         unusual = self.unusual_settings()
         unusual.pop("num_labels", None)
         return f"{self.stem}_{digest_of((type(self).__qualname__, unusual))}"
@@ -271,11 +271,11 @@ class ConfiguredMetric(ExactMetric):
         return [key for group in self.group_keys() for key in self.row_keys(group)]
 
     def group_keys(self) -> list[str]:
-        """Return what row groups add to a key: nothing for all rows, ``/en`` for the rows of a group."""
+        """Return the part of a key for each row group: empty for all rows, ``/en`` for the rows of a group."""
         return ["", *(f"/{name}" for name in self.row_groups or ())]
 
     def row_keys(self, group: str = "") -> list[str]:
-        """Return the keys of the values over all rows, one for each cut-off and bucket."""
+        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
         buckets = [f"/{name}" for name in self._bucket_names] or [""]
         return [f"{stem}{group}{bucket}" for stem in map(self._key, self.cutoffs) for bucket in buckets]
 
@@ -286,16 +286,16 @@ class ConfiguredMetric(ExactMetric):
         return f"{self._prefix}{self.stem}{self._convention}{cutoff}"
 
     def _cut_name(self, k: Any) -> str:
-        """Return how keys write a cut-off."""
+        """Return a cut-off as it is written in keys."""
         return str(k)
 
     @property
     def _prefix(self) -> str:
         return ""
 
-    @cached_property  # what enters the key is never completed by bind, and keys are made at each compute
+    @cached_property  # bind completes no argument of the key, and keys are made at each compute
     def _convention(self) -> str:
-        """What arguments that are not the default add to the key: a text as it is, a number behind its name."""
+        """The part of the key for arguments that are not the default: a text alone, a number after its name."""
         unusual = {name: value for name, value in self.unusual_settings().items() if self._enters_key(name)}
         return "".join(_in_key(self.key_words.get(name, name), value) for name, value in unusual.items())
 
@@ -318,11 +318,11 @@ class ConfiguredMetric(ExactMetric):
 
     def _missing(self) -> list[str]:
         missing = ["buckets"] if isinstance(self.buckets, str) else []
-        known = ("num_labels",) if missing else ()  # by the buckets
+        known = ("num_labels",) if missing else ()  # the buckets tell it
         return missing + [name for name in self.needs if getattr(self, name) is None and name not in known]
 
     def _check_bound(self, when: str, advice: str = "") -> None:
-        """Raise if something is left open, as states are made once nothing is; ``advice`` says what to do but bind."""
+        """Raise if an argument is unknown, without which there are no states; ``advice`` replaces "call bind"."""
         if self._defaults or self.is_bound:
             return
         missing = self._missing()
@@ -358,7 +358,7 @@ class ConfiguredMetric(ExactMetric):
         return self
 
     def _settle(self, facts: Mapping[str, Any]) -> None:
-        """Set arguments, and make anew what depends on them."""
+        """Set arguments, and make new states, which depend on them."""
         self._is_made = False
         vars(self).update(facts, _known_fingerprint=None)
         self._settle_facts()
@@ -366,13 +366,13 @@ class ConfiguredMetric(ExactMetric):
         self._is_made = True
 
     def _complete(self, caller: str, given: Mapping[str, Any]) -> None:
-        """Take arguments that a collection gives to its members, but for those that the metric was given itself."""
+        """Take the arguments that a collection gives to its members, except arguments that the metric was given."""
         taken = {name: value for name, value in given.items() if self._given.get(name) is None}
         if taken:
             self._settle(_check_rows_of(caller, **taken, bucket_names=self._bucket_names))
 
     def _settle_facts(self) -> None:
-        """Take from the buckets what they tell, and raise where two facts do not agree."""
+        """Take number of labels and training counts from the buckets, and raise if two facts do not agree."""
         self.bound_buckets = buckets = self.buckets if isinstance(self.buckets, LabelBuckets) else None
         self._num_buckets = 1 if buckets is None else len(buckets)
         if buckets is not None:
@@ -385,7 +385,7 @@ class ConfiguredMetric(ExactMetric):
                 self._take_num_labels("label_counts", len(self.label_counts))
 
     def _take_num_labels(self, argument: str, number: int) -> None:
-        """Take the number of labels from an argument that has something for each of them."""
+        """Set the number of labels to that of an argument with a value per label; raise if another number is known."""
         if self.num_labels not in (None, number):
             raise ValueError(
                 f"{self._caller}: {argument} is for {number} labels, but there are {self.num_labels}; pass what was "
@@ -400,7 +400,7 @@ class ConfiguredMetric(ExactMetric):
 
 
 def _check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> dict[str, Any]:
-    """Return arguments that say how the rows of a batch are read, those that are given."""
+    """Return the given arguments about the rows of a batch, after a check of each."""
     checks: dict[str, Callable[[Any], Any]] = {
         "row_groups": lambda value: _check_row_groups(caller, value, bucket_names),
         "duplicates": lambda value: check_choice(caller, "duplicates", value, Duplicates),
@@ -410,7 +410,7 @@ def _check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> di
 
 
 def _check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names of row groups as a tuple if they are distinct, and no bucket has one of them."""
+    """Return the names of row groups as a tuple; raise unless they are distinct, and differ from names of buckets."""
     if row_groups is None:
         return None
     names = check_names(caller, "row_groups", row_groups)

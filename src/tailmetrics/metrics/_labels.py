@@ -37,11 +37,11 @@ LabelRatio: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]
 MacroOf: TypeAlias = Literal["of_averages"]
 
 BLOCK_LABELS = 2**18
-"""Labels averaged at once, to bound the memory at millions of labels."""
+"""Number of labels averaged at once, to bound the memory at millions of labels."""
 
 
 class LabelArguments(RelevanceArguments, total=False):
-    """What metrics with averages over labels take by name."""
+    """Keyword arguments of metrics with averages over labels."""
 
     denominator: Denominator
     labels: LabelSet
@@ -55,19 +55,19 @@ class LabelValues(TopKMetric):
 
     @property
     def keeps_labels(self) -> bool:
-        """Whether something is known of single labels."""
+        """Whether :meth:`per_label` has values of single labels."""
         return self.average == "none"
 
     @abstractmethod
     def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
-        """Return what is known of each label over all rows and processes, shape (L,) each."""
+        """Return counts and values of each label over all rows and processes, by name, shape (L,) each."""
 
     def cut_names(self) -> list[str]:
-        """Return how keys write the cut-offs."""
+        """Return the cut-offs as they are written in keys."""
         return [self._cut_name(k) for k in self.cutoffs if k is not None]
 
     def row_keys(self, group: str = "") -> list[str]:
-        """Return the keys of the values over all rows; none where values are of labels."""
+        """Return the keys of the values over all rows; none if there is a value per label."""
         return [] if self.average == "none" else super().row_keys(group)
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
@@ -106,9 +106,9 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
 
     averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
     ratio_reads: ClassVar[tuple[str, ...]] = ("predicted", "support")
-    """What the ratio of a label is made of, besides its true positives: precision, recall, or both of them."""
+    """The counts that the ratio reads besides hits: predictions for precision, support for recall, both for F."""
     beta: float = 1.0
-    """How many times as much recall counts as precision, where the ratio is made of both."""
+    """The weight of recall relative to precision in an F-score."""
 
     def __init__(
         self,
@@ -147,10 +147,10 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         return hits, predicted if self.ratio_reads == ("predicted",) else support
 
     def _state_key(self, of_buckets: bool) -> str:
-        """Return the part of a state's name that says which arguments change its counts: equal names share a state.
+        """Return the suffix of a state's name: metrics whose arguments give equal counts have one, and share a state.
 
-        Precision, recall and F1 share their counts. Buckets change the counts of a label only if each bucket has a list
-        of its own, or rows are left out by bucket. ``of_buckets``: of counts that are kept by bucket.
+        Precision, recall and F1 share their counts. Buckets change the counts of a label only if each bucket has its
+        own list, or rows are skipped by bucket. ``of_buckets`` is true for counts that are kept by bucket.
         """
         buckets = self.bound_buckets
         alike = self.empty_target_action != "skip" and not self._uses_depth and not of_buckets
@@ -178,7 +178,7 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
 
     @property
     def _counts_kept(self) -> frozenset[str]:
-        """Which counts of labels the average reads, besides true positives."""
+        """The counts per label that the average reads, besides true positives."""
         if self.average == "none":
             return frozenset({"predicted", "support"})
         sets: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
@@ -198,7 +198,7 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         return {**increments, "counted": PerRow(with_bucket_axis(counted))}
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
-        """Return what a batch adds to true positives and predictions of the labels."""
+        """Return the amounts that a batch adds to true positives and predictions of each label."""
         increments: dict[str, Increment] = {}
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)
@@ -239,7 +239,7 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         return hits, predicted
 
     def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
-        """Return the number of predictions, of the bucket's labels, that a row makes among its top k."""
+        """Return the number of predictions in the top k of each row, or of each row and bucket."""
         if self.denominator == "k":
             return torch.full_like(ranks.n_relevant, k)
         if self.bound_buckets is not None and self.scope == "global":
@@ -260,10 +260,10 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         return [[self._of_averages(*pair) for pair in zip(*of_k, strict=True)] for of_k in sides]
 
     def _of_averages(self, precision: float, recall: float) -> float:
-        """Return the F-score of a precision and a recall: that of as many hits, predictions and support."""
-        # with one hit, 1 / precision are predicted and 1 / recall are relevant
+        """Return the F-score of a precision and a recall."""
+        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
         if not (precision and recall):
-            return precision * recall  # 0, or NaN of no row
+            return precision * recall  # 0, or NaN without rows
         one, predicted, support = (torch.tensor(part, dtype=torch.float64) for part in (1, 1 / precision, 1 / recall))
         top, bottom = self._label_ratio(one, predicted, support)
         return float(top / bottom)
@@ -273,7 +273,7 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         counts = torch.tensor(self._counts.totals(states["counts"]), dtype=torch.float64).view(shape)
         counted = self._counts.totals(states["counted"])
         top, bottom = self._label_ratio(*counts.unbind(-1))
-        # rows without a single prediction make precision 0; no row at all makes it NaN
+        # if no row has a prediction, precision is 0; if there are no rows, it is NaN
         return [
             [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
             for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
@@ -314,11 +314,11 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
             weight = self._label_weight(predicted, support)
             weighed, found = (amount.nonzero().squeeze(1) for amount in (weight, hits))
             _add_by_bucket(weights, of_weights, self.bound_buckets, weighed + start, weight[weighed])
-            # a label without a hit has the value 0, as most of millions have
+            # only labels with hits are read: others have the value 0, as do most of millions of labels
             ratio = ratio_of(*(count[found] for count in (hits, predicted, support)))
             values = divide(*ratio) * weight[found]
             _add_by_bucket(sums, of_values, self.bound_buckets, found + start, values)
-        # rows that count but no label to average over make 0; no row at all makes NaN
+        # without a label to average the value is 0; without a counted row it is NaN
         counted = self._counts.totals(states["counted"])
         tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
         return [
@@ -367,11 +367,11 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
 
     @property
     def keeps_labels(self) -> bool:
-        """Whether the average is made of counts per label."""
+        """Whether the metric keeps counts per label."""
         return self.average in ("macro", "weighted", "none")
 
     def _label_key(self, k: int | None) -> str:
-        """Return the key of the values of labels: that of one cut-off, without what only averages have."""
+        """Return the name of the values per label at a cut-off: the key without average and conventions."""
         if self.name is not None:
             return self._key(k)
         scope = "global_" if self.scope == "global" and self.buckets is not None else ""

@@ -1,8 +1,8 @@
-"""What models that need no run would reach on the same rows: chance, popularity, and the targets themselves.
+"""References without a model, on the same rows: a random ranking, a ranking by popularity, and the best possible one.
 
-A reference scores labels by a rule that reads the targets, and training counts, alone: all equal (chance), by how often
-a label occurs in training (popularity), or by its gain (attainable). Values are means over all orders of equal scores.
-So a reference costs the number of relevant labels, however many labels there are.
+A reference gives each label a score: the same score (chance), its training count (popularity), or its gain in the
+targets (attainable). Values are means over all orders of equal scores. So the time for a batch depends on the number of
+relevant labels, not on the number of labels.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ REFERENCES: Final[tuple[Reference, ...]] = ("chance", "popularity", "attainable"
 
 @dataclass(eq=False)
 class ReferenceRanking(Ranking):
-    """The rows of a batch as a reference would rank them: no list, but where each relevant label stands.
+    """The rows of a batch ranked by a reference: there are no lists, only ranks of the relevant labels.
 
     Attributes:
-        reference: Which one.
+        reference: Name of the reference.
         counts: Training counts, for popularity.
     """
 
@@ -49,18 +49,18 @@ class ReferenceRanking(Ranking):
         return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts)
 
     def ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ExpectedRanks:
-        """Return where the relevant labels stand, as :meth:`Ranking.by_bucket` does."""
+        """Return the ranks of the relevant labels, with the arguments of :meth:`Ranking.by_bucket`."""
         key = ("reference", None if buckets is None else buckets.digest, scope, depth)
         return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
 
     def by_counts(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByCounts | None:
-        """Return the ranks by counts of labels; None where the value of a row depends on more than such counts."""
+        """Return the ranks grouped by counts of labels; None if a row's value depends on more than these counts."""
         if self.reference == "popularity" or not self.targets.binary:
             return None
 
         def made() -> RanksByCounts:
             counts = [self._sizes(buckets, scope)]
-            if self.reference == "attainable" and buckets is not None:  # relevant labels of all buckets come first
+            if self.reference == "attainable" and buckets is not None:  # relevant labels of all buckets rank first
                 counts.append(self.targets.n_relevant[:, None])
             return RanksByCounts(RelevantLabels(self.targets, buckets), counts)
 
@@ -99,15 +99,15 @@ class ReferenceRanking(Ranking):
         return ExpectedRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), padding.place(equal, 1), cut)
 
     def _cut(self, buckets: LabelBuckets, depth: int, keys: Tensor, full: Tensor, split: Tensor, n: Tensor) -> CutSpan:
-        """Return between which equal scores the lists of ``depth`` labels end.
+        """Return the equal scores among which the lists of ``depth`` labels end.
 
         Args:
             buckets: G buckets.
             depth: Length of the lists, less than the number of labels.
             keys: Row and bucket of each entry.
-            full: Which entries are in the list, whatever the order of equal scores.
-            split: Which entries are in the list for some orders of equal scores only.
-            n: Shape (N, G): how many labels are relevant.
+            full: Whether each entry is in the list in every order of equal scores.
+            split: Whether each entry is in the list in some orders of equal scores only.
+            n: Shape (N, G): number of relevant labels.
         """
         sizes = buckets.label_counts.to(n.device).expand(n.shape)
         if self.reference == "chance":
@@ -122,7 +122,7 @@ class ReferenceRanking(Ranking):
             for counts, entries in zip(cells, (full, split), strict=True):
                 counts.scatter_add_(0, keys, entries.to(torch.int64))
             above_in, equal_in = cells.view(2, *sizes.shape)
-            fewer = n.sum(dim=1, keepdim=True) <= depth  # behind the relevant labels all others are equal
+            fewer = n.sum(dim=1, keepdim=True) <= depth  # all other labels have equal scores, below the relevant labels
             equal_in = torch.where(fewer, sizes - n, equal_in)
         all_equal = equal_in.sum(dim=1, keepdim=True)
         return CutSpan(above_in, equal_in, all_equal, depth - above_in.sum(dim=1, keepdim=True))
@@ -130,14 +130,14 @@ class ReferenceRanking(Ranking):
     def _standing(
         self, entries: Entries, groups: Tensor, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
     ) -> tuple[Tensor, Tensor]:
-        """Return how many labels score more than each entry, and how many score the same, the entry included.
+        """Return how many labels score higher than each entry, and how many have its score, the entry included.
 
         Args:
             entries: T relevant labels.
-            groups: Shape (T,): entries are compared with the entries of the same group only.
-            sizes: How many labels are ranked in each row, or in each row and bucket.
-            keys: Shape (T,), the place of each entry in ``sizes``.
-            buckets: Where given, popularity compares the labels of one bucket only.
+            groups: Shape (T,): an entry is compared only with entries of its group.
+            sizes: Number of ranked labels in each row, or in each row and bucket.
+            keys: Shape (T,): the index of each entry in ``sizes``.
+            buckets: If given, popularity compares a label only with labels of its bucket.
         """
         if self.reference == "chance":
             return torch.zeros_like(entries.ids), sizes.reshape(-1)[keys]
@@ -153,11 +153,11 @@ class ReferenceRanking(Ranking):
 
 @dataclass(eq=False)
 class ValuesByCounts:
-    """The values of one metric by a reference, for each tuple of counts of labels that a row has had.
+    """The values of one metric for a reference, one for each tuple of label counts in the rows so far.
 
     Attributes:
-        places: The place of each tuple among the values.
-        values: Shape (K, number of tuples).
+        places: The index of each tuple in the last axis of ``values``.
+        values: Shape (K, number of tuples); None before the first tuple.
     """
 
     places: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -165,10 +165,10 @@ class ValuesByCounts:
 
 
 class RanksByCounts(TargetRanks):
-    """Target ranks of a reference whose value depends only on counts of labels, such as relevant labels and all labels.
+    """Target ranks of a reference for which a value depends only on counts, such as of relevant labels and all labels.
 
-    Rows, or rows and buckets, with the same counts have the same value. It is computed once for each tuple of counts.
-    All gains are 1.
+    Rows, or rows and buckets, with the same counts have the same value, so the value is computed once for each tuple of
+    counts. All gains are 1.
 
     Args:
         relevant: The relevant labels.
@@ -181,9 +181,8 @@ class RanksByCounts(TargetRanks):
         n = relevant.n
         columns = [count.expand(n.shape).reshape(-1) for count in (n, *counts)]
         which = torch.zeros_like(columns[0])
-        for (
-            column
-        ) in columns:  # one by one: numbers of tuples stay small, and ``unique`` of rows takes 50 times as long
+        # column by column, with small numbers in place of tuples: ``unique`` of rows takes 50 times as long
+        for column in columns:
             if len(column) and column.max() > column.min():
                 which = torch.unique(which * (column.max() + 1) + column, return_inverse=True)[1]
         place = which.new_zeros(int(which.max()) + 1 if len(which) else 0)
@@ -198,13 +197,13 @@ class RanksByCounts(TargetRanks):
         known: ValuesByCounts,
         all_ranks: Callable[[], ExpectedRanks],
     ) -> Tensor:
-        """Return the mean of a ``value`` as :meth:`ExpectedRanks.mean_of`.
+        """Return the mean of a ``value`` as :meth:`ExpectedRanks.mean_of` does.
 
         Args:
-            value: As there.
+            value: A function of ranks that returns the value of each row.
             ks: Cut-offs.
-            known: Keeps the values of the tuples of earlier batches.
-            all_ranks: Ranks all rows; it is called if a tuple is new.
+            known: The values for the tuples of earlier batches; values for new tuples are added.
+            all_ranks: Returns the ranks of all rows; called only if a tuple is new.
         """
         if not self._tuples:
             return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
@@ -247,7 +246,7 @@ class RankedCounts:
         self._known: dict[tuple[object, ...], Tensor] = {}
 
     def above(self, buckets: LabelBuckets | None, device: torch.device) -> Tensor:
-        """Return how many labels occur more often than each label, and how many as often, shape (2, L)."""
+        """Return per label how many labels of its bucket have a larger count, and how many an equal one, (2, L)."""
         key = "above", None if buckets is None else buckets.digest, device
         if key not in self._known:
             counts = self._counts
@@ -258,7 +257,7 @@ class RankedCounts:
         return self._known[key]
 
     def at_depth(self, buckets: LabelBuckets, depth: int, device: torch.device) -> Tensor:
-        """Return for each bucket how many labels occur more often than the label at ``depth``, and how many as often.
+        """Return by bucket how many labels have a larger count than the label at ``depth``, and how many an equal one.
 
         Shape (2, G).
         """

@@ -1,9 +1,9 @@
-"""What equal scores mean for ranks: the mean over all their orders, or the worst and the best of them.
+"""Ranks of labels with equal scores: the mean over all orders of them, the worst order, or the best order.
 
-A relevant label that scores the same as e - 1 others, with ``above`` labels strictly above, has each of the ranks
-above + 1 to above + e with the same chance. r relevant labels of one score share these e places, their span, in each
-order with the same chance. Sources: McSherry and Najork, ECIR 2008; Ali et al., PyKEEN (optimistic, pessimistic and
-realistic ranks) for one relevant label; held to all orders, one by one, in tests/test_ties.py.
+A relevant label has the same score as e - 1 other labels, and ``above`` labels have a higher score. Then it has each of
+the ranks above + 1 to above + e with the same probability. These e places are its span. r relevant labels of one score
+share a span; all their orders are equally likely. Sources: McSherry and Najork, ECIR 2008; for one relevant label, Ali
+et al., PyKEEN (optimistic, pessimistic and realistic ranks). tests/test_ties.py compares with each order, one by one.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from tailmetrics.ranking._ranking import Scope
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 
 SCORES_TOGETHER = 2**22
-"""Scores that are compared together in rows whose list ends among equal ones: 64 MB where all of them are equal."""
+"""Number of scores compared at once in rows whose list ends among equal scores: 64 MB if all scores are equal."""
 
 PLACES_TOGETHER = 2**12
-"""Places of a span that are looked at together where the first of several relevant labels is: 32 kB for each row."""
+"""Number of places of a span over which the rank of its first relevant label is averaged at once: 32 kB per row."""
 FEW_PLACES = 64
-"""Up to so many, looking at them in every row takes less time than finding the rows that are alike."""
+"""Up to this number of places, each row is computed: this takes less time than to find rows with equal spans."""
 
 
 NEGLIGIBLE = 1e-18
-"""Chance, as a share of the largest one, below which a length is left out: all of them change no digit of a value."""
+"""A length of a list is left out if its probability, divided by the largest one, is lower: no digit changes."""
 
 
 @dataclass(eq=False)
 class CutSpan:
-    """The equal scores among which a list ends that is cut at a depth, for each row and bucket, shape (...) or less.
+    """The labels with equal scores among which a list ends at its depth; by row and bucket, shape (...) or less.
 
-    Of E equal labels m are listed, any m of them with the same chance; so x of the e labels of a bucket are listed with
-    the chance of the hypergeometric distribution, C(e, x) C(E - e, m - x) / C(E, m).
+    The list holds m of E labels with equal scores; every choice of m labels is equally likely. So the list holds x of
+    the e labels of a bucket with the hypergeometric probability C(e, x) C(E - e, m - x) / C(E, m).
 
     Attributes:
-        above: How many labels of the bucket score more.
-        equal: e, how many labels of the bucket are among the equal ones; 0 where a list does not end among equals.
-        all_equal: E.
-        listed: m.
+        above: Number of labels of the bucket with a higher score.
+        equal: e, number of labels of the bucket among the E labels; 0 if the list does not end among equal scores.
+        all_equal: E, number of labels with equal scores.
+        listed: m, number of these labels in the list.
     """
 
     above: Tensor
@@ -59,9 +59,9 @@ class CutSpan:
     listed: Tensor
 
     def lengths(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield x and its chance, in units of the chance of the most likely one, from that one on in both directions.
+        """Yield x and its probability, divided by the largest one: first the most likely x, then x above and below it.
 
-        From x to x + 1 the chance changes by (e - x)(m - x) / ((x + 1)(E - e - m + x + 1)).
+        From x to x + 1 the probability changes by the factor (e - x)(m - x) / ((x + 1)(E - e - m + x + 1)).
         """
         e, m, others = self.equal, self.listed, self.all_equal - self.equal
         low, high = (m - others).clamp(min=0), torch.minimum(m, e)
@@ -79,17 +79,17 @@ class CutSpan:
 
 
 class ExpectedRanks(TargetRanks):
-    """Target ranks whose formulas are means over all orders of equal scores.
+    """Target ranks with which a formula returns its mean over all orders of equal scores.
 
-    What is yes or no of a rank becomes a chance: ``within`` and ``at`` are numbers from 0 to 1, ``hits_at`` is their
-    sum. So each formula that is linear in hits holds as it stands. Others ask for :meth:`worth_within`,
-    :meth:`reciprocal_of_first` and :meth:`sum_of_precisions`.
+    ``within`` and ``at`` return probabilities instead of bools, and ``hits_at`` is the sum of ``within``. So a formula
+    that is linear in hits needs no change. Other formulas call :meth:`worth_within`, :meth:`reciprocal_of_first` or
+    :meth:`sum_of_precisions`.
 
     Args:
-        ranks: All relevant labels that are retrieved, not those of a list that was cut.
-        above: Shape of ``target_ranks``, int64: how many labels score more.
-        equal: The same: how many score the same, the label itself included.
-        cut: Where lists of buckets are cut among equal scores; :meth:`mean_of` is then the mean.
+        ranks: Ranks of all relevant labels that are retrieved, not only in a list that was cut.
+        above: Shape of ``target_ranks``, int64: number of labels with a higher score.
+        equal: Shape of ``target_ranks``, int64: number of labels with the same score, the label itself included.
+        cut: The equal scores among which lists of buckets end; the mean is then :meth:`mean_of`.
     """
 
     _most_shown: Tensor | None = None
@@ -108,18 +108,18 @@ class ExpectedRanks(TargetRanks):
         first = torch.searchsorted(self.above, self.above)
         self.hits_above = first
         self.tied_relevant = torch.searchsorted(self.above, self.above, right=True) - first
-        # no place that a relevant label may have lies further down
+        # the lowest place that a relevant label may have
         self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
 
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
-        """Return the mean of a ``value`` of ranks, shape (K, ...), over the lengths that the lists of buckets may have.
+        """Return the mean of a ``value`` of ranks, shape (K, ...), over the possible lengths of the lists of buckets.
 
-        A list of ``depth`` labels may end among equal scores. How many labels of a bucket it then holds is by chance.
-        Given their number, each of them is equally likely at each of the last places.
+        If a list of ``depth`` labels ends among equal scores, the number of a bucket's labels in it is random. Given
+        this number, each of the bucket's labels with this score is equally likely at each of the last places.
         """
         if self.cut is None:
             return value(self)
-        if not self._by_length:  # the same for all metrics that read these ranks
+        if not self._by_length:  # computed once for all metrics that read these ranks
             of_length: dict[int, Tensor] = {}
             for listed, chance in self.cut.lengths():
                 length = (self.cut.above + listed).clamp(min=0)
@@ -129,10 +129,10 @@ class ExpectedRanks(TargetRanks):
                     of_length[one] = of_length[one] + share if one in of_length else share
             self._by_length.extend((one, of_length[one]) for one in sorted(of_length))
         chances: dict[int, Tensor] = {}
-        for shown, chance in self._by_length:  # lists longer than what is read are alike
+        for shown, chance in self._by_length:  # lists longer than the deepest cut-off have equal values
             one = min(shown, deepest)
             chances[one] = chances[one] + chance if one in chances else chance
-        # one behind the other by length, so that a length that only other rows have changes no bit
+        # summed in order of length: a length that only other rows have adds 0, and changes no bit
         whole, total = sum(chances.values()), None
         for one, chance in chances.items():
             term = value(self._of_length(one)).to(chance.dtype) * chance
@@ -141,36 +141,36 @@ class ExpectedRanks(TargetRanks):
         return total / whole
 
     def _of_length(self, most: int) -> ExpectedRanks:
-        """Return the ranks in lists of one length."""
+        """Return the ranks in lists of length ``most``."""
         ranks, length = copy(self), torch.full_like(self.n_relevant, most)
         ranks._memo, ranks.length, ranks._most_shown = {}, length, length
         return ranks
 
     def shown(self, places: int | Tensor) -> int | Tensor:
-        """Return how many of the first ``places`` of a list there are to be read."""
+        """Return ``places``, or the length of the list if it is shorter."""
         most = self._most_shown
         return places if most is None else torch.minimum(torch.as_tensor(places, device=most.device), most)
 
     def limit(self, places: int | Tensor) -> int | Tensor:
-        """Return :meth:`shown` as what can be compared with places of ``target_ranks``."""
+        """Return :meth:`shown` in a shape that broadcasts with ``target_ranks``."""
         shown = self.shown(places)
         return shown if isinstance(shown, int) else shown.unsqueeze(-1)
 
     def places_within(self, limit: int | Tensor) -> Tensor:
-        """Return how many places of each label's span are among the first ``limit``, int64."""
+        """Return the number of places of each label's span among the first ``limit`` places, int64."""
         return (limit - self.above).clamp(min=0).minimum(self.equal)
 
     def within(self, k: Cutoff) -> Tensor:
-        """Return the chance that each relevant label is within the top ``k``, shape (..., W), float64."""
+        """Return the probability that each relevant label is within the top ``k``, shape (..., W), float64."""
         self._check_deep_enough(k)
         return self.remembered(("within", k), lambda: self.share(self.places_within(self.limit(self.cutoffs(k)))))
 
     def share(self, places: Tensor) -> Tensor:
-        """Return what part of each label's span some places are, float64."""
+        """Return a number of places divided by the length of each label's span, float64."""
         return divide(places, self.equal)
 
     def at(self, k: Cutoff) -> Tensor:
-        """Return the chance that each relevant label is at rank ``k`` itself, shape (..., W), float64."""
+        """Return the probability that each relevant label is at rank ``k`` exactly, shape (..., W), float64."""
         place = self._behind_targets(k)
         shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(self.cutoffs(k)))
         return self.share(shown.to(torch.int64))
@@ -184,9 +184,10 @@ class ExpectedRanks(TargetRanks):
         return self.hits_at(k)
 
     def first_within(self, k: Cutoff) -> Tensor:
-        """Return the chance that a relevant label is within the top ``k``, shape (...), float64.
+        """Return the probability that some relevant label is within the top ``k``, shape (...), float64.
 
-        1 minus the chance that all r of the best span miss its m places: the product of (e - m - i) / (e - i), i < r.
+        The first span with relevant labels has e places, m of them within k, and r relevant labels. The probability
+        that none of the r labels is within k is the product of (e - m - i) / (e - i) over i < r.
         """
         above, equal, tied = self.above[..., 0], self.equal[..., 0], self.tied_relevant[..., 0]
         outside = equal - (self.shown(self.cutoffs(k)) - above).clamp(min=0).minimum(equal)
@@ -197,15 +198,15 @@ class ExpectedRanks(TargetRanks):
         return torch.where(above < NOT_RANKED, 1 - missed, 0.0)
 
     def worth_within(self, k: Cutoff, worth: Tensor, sums: Callable[[], Tensor]) -> Tensor:
-        """Return for each label the mean worth of the ranks that it may have, shape (..., W), float64.
+        """Return for each label the mean worth of its possible ranks, shape (..., W), float64.
 
-        Ranks beyond ``k`` are worth 0. A label without ties gets the worth of its rank itself, not a difference of
-        sums, and so the same bits as without ties.
+        Ranks beyond ``k`` are worth 0. For a label without ties, read the worth of its rank, not a difference of sums:
+        the result has the same bits as with ``ties="id"``.
 
         Args:
             k: Cut-off.
-            worth: The worth of the ranks 1, 2, …; one more than :attr:`most`.
-            sums: Returns the sums of the worth of the first 0, 1, 2, … ranks, up to :attr:`most`.
+            worth: The worth of the ranks 1, 2, …, :attr:`most` + 1.
+            sums: Returns the sums of the worth of the first 0, 1, 2, … ranks, at least up to :attr:`most`.
         """
         self._check_deep_enough(k)
         start, places = self.above.clamp(max=self.most), self.places_within(self.limit(self.cutoffs(k)))
@@ -216,7 +217,7 @@ class ExpectedRanks(TargetRanks):
         return torch.where(self.equal == 1, plain, (table[start + places] - table[start]) / self.equal)
 
     def discounts_within(self, k: Cutoff) -> Tensor:
-        """Return the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
+        """Return for each label the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
         device = self.above.device
         return self.worth_within(
             k, discounts(self.most + 1, device), lambda: _discount_sums(1 << self.most.bit_length(), device)
@@ -225,8 +226,8 @@ class ExpectedRanks(TargetRanks):
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``, shape (...), float64.
 
-        The first of r is at the j-th of e places with the chance r / e for j = 1, and from one to the next
-        (e - j - r + 1) / (e - j) times that.
+        The first of r relevant labels is at place 1 of a span of e places with probability r / e. From place j to place
+        j + 1 the probability changes by the factor (e - j - r + 1) / (e - j).
         """
         self._check_deep_enough(k)
         cutoffs = k if isinstance(k, tuple) else (k,)
@@ -239,7 +240,7 @@ class ExpectedRanks(TargetRanks):
         deepest = int(last.max()) if last.numel() else 0
         if deepest <= FEW_PLACES:
             return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
-        # a span of all labels, as that of chance, is the same in every row with as many relevant labels
+        # with equal scores for all labels, rows with equally many relevant labels have the same span: computed once
         spans, row = torch.unique(
             torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4), dim=0, return_inverse=True
         )
@@ -247,11 +248,11 @@ class ExpectedRanks(TargetRanks):
         return _mean_reciprocal_of_first(above, equal, tied, last, deepest)[row].reshape(self.above.shape[:-1])
 
     def sum_of_precisions(self, k: Cutoff) -> Tensor:
-        """Return the mean of the sum, over the hits within the top ``k``, of the precision there, shape (...), float64.
+        """Return the mean of the sum of the precision at each hit within the top ``k``, shape (...), float64.
 
-        A relevant label at the j-th place of its span has h + 1 + (r - 1)(j - 1) / (e - 1) hits up to it on average, h
-        of them above the span. With S the sum of 1 / (above + j) over its m places within k, its part is
-        [(h + 1) S + (r - 1) / (e - 1) (m - (above + 1) S)] / e.
+        Up to a relevant label at the j-th place of its span there are on average h + 1 + (r - 1)(j - 1) / (e - 1) hits,
+        h of them above the span. With S the sum of 1 / (above + j) over the m places of the span within k, the label
+        adds [(h + 1) S + (r - 1) / (e - 1) (m - (above + 1) S)] / e.
         """
         self._check_deep_enough(k)
         places = self.places_within(self.limit(self.cutoffs(k)))
@@ -267,7 +268,7 @@ class ExpectedRanks(TargetRanks):
 
 
 def _mean_reciprocal_of_first(above: Tensor, equal: Tensor, tied: Tensor, last: Tensor, deepest: int) -> Tensor:
-    """Return the mean of 1 / rank of the first of tied labels, 0 beyond place ``last``; sides have shape (..., 1)."""
+    """Return the mean of 1 / rank of the first of ``tied`` labels, 0 beyond place ``last``; arguments are (..., 1)."""
     chance = divide(tied, equal)
     total = torch.zeros_like(chance[..., 0])
     for start in range(0, deepest, PLACES_TOGETHER):
@@ -282,18 +283,18 @@ def _mean_reciprocal_of_first(above: Tensor, equal: Tensor, tied: Tensor, last: 
 
 @made_once
 def _harmonic(size: int) -> Tensor:
-    """Return the harmonic numbers of 0 to ``size``, from the CPU."""
+    """Return the harmonic numbers of 0 to ``size``, computed on the CPU."""
     return ordered_prefix_sums(1 / torch.arange(1, size + 1, dtype=torch.float64, device="cpu"))
 
 
 @made_once
 def _discount_sums(size: int) -> Tensor:
-    """Return what the discounts of the first 0 to ``size`` ranks are together, from the CPU."""
+    """Return the sums of the discounts of the first 0, 1, …, ``size`` ranks, computed on the CPU."""
     return ordered_prefix_sums(discounts(size, torch.device("cpu")))
 
 
 def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Return 1 / log2(rank + 1) of the hits within the top ``k``, 0 of others, shape (..., W), float64."""
+    """Return 1 / log2(rank + 1) for hits within the top ``k``, 0 for other labels, shape (..., W), float64."""
     return ranks.discounts_within(k) if isinstance(ranks, ExpectedRanks) else ranks.discounts * ranks.real_within(k)
 
 
@@ -305,19 +306,19 @@ def in_order(
     ties: Literal["worst", "best"],
     cut: CutSpan | None = None,
 ) -> TargetRanks:
-    """Return the ranks in the worst or the best order of equal scores, for each bucket the one that is so for it.
+    """Return the ranks in the worst or the best order of equal scores; each bucket has its own worst and best order.
 
-    Relevant labels come last or first in their span; of several, those of greater worth last or first. Where a list is
-    cut inside a span, the worst order of a bucket has its irrelevant labels first, then those of other buckets, then
-    its relevant ones; the best order is that one turned around.
+    In the worst order relevant labels are last in their span, and the label of greatest worth is the very last. In the
+    best order they are first, by descending worth. If a list ends inside a span, the worst order of a bucket is: its
+    irrelevant labels, labels of other buckets, its relevant labels. The best order is the reverse.
 
     Args:
-        ranks: All relevant labels that are retrieved.
-        above: How many labels score more, in the shape of ``target_ranks``.
-        equal: How many score the same, the label itself included.
-        worth: What it is worth to rank a label well, such as its gain, in the same shape.
-        ties: Which order.
-        cut: Where lists of buckets are cut.
+        ranks: Ranks of all relevant labels that are retrieved.
+        above: Number of labels with a higher score, in the shape of ``target_ranks``.
+        equal: Number of labels with the same score, the label itself included, in this shape.
+        worth: The worth of a label at a high rank, such as its gain, in this shape.
+        ties: The order, ``"worst"`` or ``"best"``.
+        cut: The equal scores among which lists of buckets end.
     """
     if cut is None and not bool((equal > 1).any()):
         return ranks
@@ -354,19 +355,19 @@ def in_order(
 def spans(
     ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int, everything: bool = True
 ) -> tuple[TargetRanks, Tensor, Tensor]:
-    """Return the ranks of the relevant labels, how many labels score more than each, and how many the same.
+    """Return the ranks of the relevant labels, and for each the numbers of labels with a higher and with its score.
 
-    With buckets there is an axis of them behind the rows. In scope ``"bucket"`` the labels of a bucket are counted
-    among themselves, those that tie across ``depth`` included: :func:`cut_span` says how many of them are listed.
-    Scores are read once more in rows in which a relevant label ties, or whose list ends among equal scores; in others a
-    rank says what stands above.
+    With buckets, the axis after the rows is the buckets. In scope ``"bucket"`` only labels of the bucket are counted,
+    including labels below ``depth`` that tie with the last listed label: :func:`cut_span` says how many are listed.
+    Scores are read again only in rows in which a relevant label ties, or whose list ends among equal scores; in other
+    rows the number of labels above is the rank - 1.
 
     Args:
         ranking: Made from scores, or from whole lists of ids or scored candidates.
         buckets: G buckets, or None.
         scope: As in :meth:`Ranking.by_bucket`.
-        depth: As there.
-        everything: Whether ranks below the list are asked for, too.
+        depth: As in :meth:`Ranking.by_bucket`.
+        everything: Whether ranks below the list are needed, too.
     """
     end = ranking.depth if buckets is None or scope == "global" else min(depth, ranking.depth)
     rows = _rows_of_ties(ranking, end, everything)
@@ -395,12 +396,12 @@ def spans(
 
 
 def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
-    """Return whether each row lists something, and has equal scores on both sides of each cut-off, (N, 1 + C), bool.
+    """Return whether each row lists a label, and has equal scores on both sides of each cut-off, (N, 1 + C), bool.
 
-    The list knows it, with the score behind its end: the scores are not read again. Rows of ids never tie: None.
+    Only the scores of the list and the next score after it are read. None for lists of ids, which have no ties.
 
     Args:
-        ranking: Any.
+        ranking: A ranking of any kind.
         cuts: C cut-offs of the whole list, ascending.
     """
     values = ranking.values
@@ -418,14 +419,14 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
 
 @made_once
 def _sides(cuts: tuple[int, ...]) -> Tensor:
-    """Return the first place, and that in front of each cut-off; then the first place, and that behind each."""
+    """Return the first place and the last place within each cut-off, then the first place and the next after each."""
     return torch.tensor([0, *(cut - 1 for cut in cuts), 0, *cuts], device="cpu")
 
 
 def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:
-    """Return where the first ``depth`` labels of a list end among equal scores; None where no row's does.
+    """Return the equal scores among which lists of ``depth`` labels end; None if no list does.
 
-    Only the scores of such rows are read again.
+    Scores are read again only for rows whose list does.
     """
     values, end = ranking.values, min(depth, ranking.depth)
     if values is None or not 0 < end < values.shape[1] or ranking.distinct:
@@ -479,7 +480,7 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
 
 
 def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None) -> Tensor:
-    """Return which rows have a hit of the score of a neighbour, or a list of ``end`` labels that ends among equals."""
+    """Return a mask of rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
     as_next = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
     beside = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
     place = (ranks - 1).clamp(max=beside.shape[1] - 1)
@@ -489,7 +490,7 @@ def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None)
 
 
 def _some_rows(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
-    """Return some rows of a ranking of dense scores, ranked anew."""
+    """Return a new ranking of some rows of dense scores."""
     entries = ranking.targets.entries
     place = torch.full((ranking.num_rows,), -1, device=rows.device)
     place[rows] = torch.arange(len(rows), device=rows.device)
@@ -501,7 +502,7 @@ def _some_rows(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
 
 
 def _with_rows(of_all: Tensor, of_some: Tensor, rows: Tensor, fill: float) -> Tensor:
-    """Return values (N, …, W) with other values (R, …, V) in some rows, as wide as both."""
+    """Return values (N, …, W) with R rows replaced by values (R, …, V); the width is the larger of W and V."""
     width = max(of_all.shape[-1], of_some.shape[-1])
     wide, other = (F.pad(part, (0, width - part.shape[-1]), value=fill) for part in (of_all, of_some))
     return wide.index_copy(0, rows, other.to(wide.dtype))
@@ -510,7 +511,7 @@ def _with_rows(of_all: Tensor, of_some: Tensor, rows: Tensor, fill: float) -> Te
 def _all_spans(
     ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int
 ) -> tuple[TargetRanks, Tensor, Tensor]:
-    """Return :func:`spans` of all relevant labels that are retrieved, of rows of whatever kind."""
+    """Return :func:`spans` of all relevant labels that are retrieved, for rows with or without ties."""
     ranks = ranking.exact
     hits, values = ranks.hits, ranking.values if ranking.scores is None else ranking.scores
     assert values is not None
@@ -538,7 +539,7 @@ def _all_spans(
 def _counts(
     ranking: Ranking, hits: Hits, values: Tensor, buckets: LabelBuckets | None = None, number: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many labels, of a bucket, score more than each hit (N, W), the same, and the same with a lower id."""
+    """Return for each hit (N, W) how many labels (of a bucket) score higher, score the same, and tie at a lower id."""
     valid = hits.ranks < NOT_RANKED
     rows, place = valid.nonzero(as_tuple=True)
     if not len(rows):
@@ -560,13 +561,13 @@ def _counts(
 def _counts_in_list(
     ranking: Ranking, hits: Hits, valid: Tensor, buckets: LabelBuckets | None, number: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return :func:`_counts` of a list, whose scores descend: equal ones stand between two places of it."""
+    """Return :func:`_counts` of lists, whose scores descend: labels with equal scores are next to each other."""
     assert ranking.values is not None
     values = (-ranking.values[:, : ranking.depth]).contiguous()
     place = torch.where(valid, hits.ranks - 1, 0)
     own = values.gather(1, place)
     first, end = (torch.searchsorted(values, own, right=right) for right in (False, True))
-    if buckets is not None:  # of the labels in front of a place only those of the bucket count
+    if buckets is not None:  # count only labels of the bucket before each place
         in_front = F.pad((buckets.of(ranking.ids) == number).cumsum(dim=1), (1, 0))
         first, end, place = (in_front.gather(1, side) for side in (first, end, place))
     return first.masked_fill(~valid, 0), (end - first).masked_fill(~valid, 1), (place - first).masked_fill(~valid, 0)
