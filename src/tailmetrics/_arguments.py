@@ -189,7 +189,7 @@ def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int 
 
 
 class TorchMetricsArguments(TypedDict, total=False):
-    """What every ``torchmetrics.Metric`` takes by name; a later version may take more."""
+    """Keyword arguments of every ``torchmetrics.Metric``; a later version may take more."""
 
     sync_on_compute: bool
     dist_sync_on_step: bool

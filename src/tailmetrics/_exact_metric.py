@@ -65,7 +65,7 @@ class Mergeable(ABC):
         """Return the metrics that hold the states, by name."""
 
     def _held(self) -> list[MetricStates]:
-        """Return what each part holds; what several share is one tensor."""
+        """Return the states of each part; parts that share a state return the same tensor."""
         return [part._states_held() for part in self._parts().values()]
 
     def merge_state(self, incoming_state: Any) -> None:
@@ -138,10 +138,10 @@ class Mergeable(ABC):
         self._share_again()
 
     def _share_again(self) -> None:  # noqa: B027 - most objects have one part
-        """Let parts that share states share them still."""
+        """Restore the sharing of state tensors between parts, after their states were replaced."""
 
     def _check_own(self, method: str) -> None:
-        """Raise where states are those of all processes: what is added would be lost when they are given back."""
+        """Raise if the states are synced over all processes: an addition would be lost at ``unsync``."""
         for part in self._parts().values():
             if part._is_synced:
                 raise ValueError(
@@ -171,12 +171,12 @@ class ExactMetric(Mergeable, Metric):
 
     __signature__ = ClassSignature()
     _described: ClassVar[dict[str, str]] = {}
-    """What the docstring of a class says of each argument."""
+    """The description of each argument in the docstring of the class."""
     _is_made = False
     full_state_update = False
     is_differentiable = False
     _given: dict[str, Any]
-    """What the metric was given by name."""
+    """The arguments that were passed to the metric, by name."""
     _known_fingerprint: Fingerprint | None = None
     _over_processes: Mapping[str, Tensor] | None = None
     """The states over all processes, while a collection computes that has sent them for all of its members."""
@@ -186,7 +186,7 @@ class ExactMetric(Mergeable, Metric):
     """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Put what bases say of arguments into the docstring."""
+        """Add the descriptions of arguments of the base classes to the docstring."""
         super().__init_subclass__(**kwargs)
         cls.__doc__, cls._described = described(cls)
 
@@ -312,7 +312,7 @@ class ExactMetric(Mergeable, Metric):
         return {"": self}
 
     def _states_held(self) -> MetricStates:
-        """Return what the metric has to send."""
+        """Return the states, their reductions and the fingerprint of the metric."""
         reductions = {name: REDUCTIONS[reduction] for name, reduction in self._reductions.items()}
         return MetricStates(self.fingerprint(), self._tensors(), reductions)
 

@@ -87,7 +87,7 @@ class LoggedCollection(MetricCollection):
     _scalars: Mapping[Place, LoggedScalar] = MappingProxyType({})
     _values_logged: Mapping[Place, Tensor] = MappingProxyType({})
     _values_of: Sequence[tuple[int, Any]] = ()
-    """What :meth:`_versions` returned when the scalars were computed."""
+    """The result of :meth:`_versions` at the time when the scalars were computed."""
     _were_logged = False
 
     def logged_value(self, place: Place) -> Tensor:

@@ -72,7 +72,7 @@ def difference(
 
     Args:
         first: The fingerprint of each member.
-        second: The same of the other.
+        second: The fingerprint of each member of the other collection.
         of_first: Where ``first`` was found: ``"here"``, ``"on process 0"``.
         of_second: Where ``second`` was found.
         names: What the members of ``first`` are called, where they have names.
@@ -126,7 +126,7 @@ REDUCTIONS: Final[dict[Any, Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "m
 
 @dataclass(frozen=True, eq=False)
 class MetricStates:
-    """What one metric holds on one process.
+    """The states of one metric on one process.
 
     Attributes:
         fingerprint: What its numbers depend on.
@@ -214,7 +214,7 @@ def order_of(group: Any) -> tuple[Any, ...]:
 
 
 def to_bytes(held: Sequence[MetricStates], updates: Sequence[int]) -> bytes:
-    """Return what metrics hold, and how many updates each has seen."""
+    """Return the states and the number of updates of each metric as bytes."""
     about = {"metrics": [one.fingerprint for one in held], "updates": list(updates)}
     packer = zlib.compressobj(1)
     packed = [packer.compress(json.dumps(about).encode() + b"\n")]
