@@ -96,8 +96,8 @@ class Mergeable(ABC):
             )
         if differs is not None:
             raise ValueError(
-                f"{caller}: the metric to be merged has other states: {differs}. Merge what was made with the same "
-                "arguments, buckets and counts."
+                f"{caller}: the metric to be merged has other states: {differs}. Merge metrics that were made "
+                "with the same arguments, buckets and counts."
             )
         for part, (states, updates) in zip(parts.values(), others, strict=True):
             part._reduce_states({name: states[name].to(part.device) for name in part._defaults})
@@ -375,7 +375,7 @@ class ExactMetric(Mergeable, Metric):
         return copy
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as one."""
+        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as an argument."""
         return ()
 
     def _wait(self) -> None:

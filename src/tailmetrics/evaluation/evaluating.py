@@ -76,9 +76,10 @@ def evaluate(
             metric is also reported by bucket, from the one list of the row (``scope="global"``). A metric with
             ``buckets="deciles"`` keeps its scope and takes these buckets.
         label_counts: Training counts: a dict or Series from label name to count, where a missing label has count 0; or
-            shape (L,), in the order of label ids; or a :class:`tailmetrics.LabelFrequency`. If tables or dicts name the
-            labels, counts without names are in the order of ``label_names``, by default in ascending order of the
-            names. If no metric is by bucket, each metric is also reported by deciles, as with ``buckets="deciles"``.
+            shape (L,), in the order of label ids; or a :class:`tailmetrics.LabelFrequency`, which also holds the
+            number of training rows that propensities and novelty need. If tables or dicts name the labels, counts
+            without names are in the order of ``label_names``, by default in ascending order of the names. If no metric
+            is by bucket, each metric is also reported by deciles, as with ``buckets="deciles"``.
         train_target: Training targets in any form that ``target`` has. Their labels are counted for deciles, and for
             metrics that need training counts.
         row_mask: Bool, where False drops a row: shape (N,), or a dict by query, or, for tables, a Series whose index

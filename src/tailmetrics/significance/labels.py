@@ -329,7 +329,7 @@ Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "pe
 
 @dataclass(frozen=True, eq=False)
 class ShownRows:
-    """The labels that rows show, for a function F of the counts c, how often each label is shown.
+    """The labels that rows show, for a function F of the counts c. A count says how often a label is shown.
 
     The influence of a cell is F(c) - F(c - 1): the loss when its label is shown once less.
 

@@ -211,8 +211,8 @@ def _read_rows(
     _check_alike(caller, {f"run {number} of {name}": one for number, one in enumerate(read, 1)})
     if several := [key for key, rows in read[0].items() if rows.kind == "median" and len(read) > 1]:
         raise ValueError(
-            f"{caller}: {several[0]!r} is a median, and several runs of a model have none together; leave it out, "
-            f"or name each run of {name} as a model of its own."
+            f"{caller}: {several[0]!r} is a median, which cannot be computed over several runs of a model; leave "
+            f"it out, or name each run of {name} as a model of its own."
         )
     found = {key: _of_runs([one[key] for one in read]) for key in read[0]}
     return {key: replace(one, shares=not covers(unbounded, key)) for key, one in found.items()}
