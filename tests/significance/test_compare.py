@@ -262,7 +262,7 @@ TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
         (
             {"a": [{"k": [1]}] * 2, "b": {"k": [1]}},
             {"medians": ["k"]},
-            "'k' is a median, and several runs of a model",
+            "'k' is a median, which cannot be computed over several runs",
         ),
         ({"a": {"k": [1]}, "b": {"k": [1]}}, {"correction": "fdr"}, "correction='fdr' is not known"),
         ({"a": {"k": [1]}, "b": {"k": [1]}}, {"confidence": 95}, "confidence=95 is out of range"),
