@@ -499,6 +499,27 @@ def test_calibration_says_how_sure_predictions_are_and_how_often_right():
     assert report.means["calibration_error@1"].startswith("under-confident on average")
 
 
+def test_calibration_says_nothing_of_no_predictions_and_of_no_bias():
+    """Two rows of two equal scores, one right: .5 and .5. The bucket of label 1 has no prediction, neither has no row."""
+    buckets = tm.LabelBuckets.from_assignment([0, 1], ["head", "tail"])
+    metrics = [tm.CalibrationErrorAtK(), tm.CalibrationErrorAtK(buckets=buckets)]
+    report = tm.evaluate(torch.zeros(2, 2), torch.tensor([0, 1]), metrics=metrics)
+    assert report.means["calibration_error@1"].startswith("neither over- nor under-confident on average")
+    assert report.captions["calibration_error@1"].endswith("head 2 (0.5000, 0.5000), tail 0 (–, –)")
+    assert Evaluation([tm.CalibrationErrorAtK()]).report("no rows").means == {}
+
+
+def test_rows_that_ignore_index_leaves_out_count_with_their_batch():
+    """Of a batch that a metric refuses, no row counts as left out; sequences are rows of tokens."""
+    evaluation = Evaluation([tm.RecallAtK(1, num_labels=4, ignore_index=-100, empty_target_action="error")])
+    evaluation.update(torch.eye(4)[:3], torch.tensor([0, -100, 2]))
+    with pytest.raises(ValueError, match="no relevant label"):
+        evaluation.update(torch.eye(4)[:3], torch.tensor([-100, -100, -1]))
+    assert "1 of 3 rows are left out by ignore_index=-100." in evaluation.report("a").warnings
+    evaluation.update(torch.eye(4)[None, :2], torch.tensor([[0, -100]]), torch.tensor([True]))
+    assert "2 of 5 rows are left out by ignore_index=-100." in evaluation.report("b").warnings
+
+
 def test_accuracy_of_rows_of_several_labels_is_told():
     """Three visits of one user in one row are hit by any of them: 1.0, where one visit of three is right."""
     scores = torch.eye(4)[[0, 1]]

@@ -49,6 +49,7 @@ from tailmetrics.metrics._states import UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
+from tailmetrics.report.formatting import number as report_number
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
@@ -59,6 +60,8 @@ SHOWN_DIGIT = 1e-4
 """The last digit that reports show of a value."""
 MANY_EMPTY = 0.01
 """Share of rows without a relevant label above which a report mentions them; a smaller share changes means by < 1 %."""
+IGNORED = "rows left out by ignore_index"
+"""Where a ranking keeps this number until it is accumulated."""
 SHOWN_SHARE = 5e-4
 """The smallest share that a percentage with one decimal place shows as more than 0.0%."""
 
@@ -110,7 +113,7 @@ class Evaluation:
         self.warnings: list[str] = []
         self.columns = 0
         """Number of labels L of the evaluated rankings; 0 if no batch tells it."""
-        self.ignored = 0
+        self.ignored: int | Tensor = 0
         """Number of rows that the metrics' ``ignore_index`` left out on this process."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
@@ -180,8 +183,10 @@ class Evaluation:
                 warn_of_padding("target", target, tokens, row_mask, ignored)
             ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
         if ignored is not None and target is not None and ranking.row_mask is not None:
-            mask = torch.ones(1) if row_mask is None else torch.as_tensor(row_mask)  # (B,) may stand for B·T rows
-            self.ignored += int(mask.sum()) * ranking.num_rows // max(1, mask.numel()) - int(ranking.row_mask.sum())
+            # a mask (B,) may stand for B·T rows
+            mask = torch.ones(1, dtype=torch.bool) if row_mask is None else torch.as_tensor(row_mask)
+            given = mask.sum() * ranking.num_rows // max(1, mask.numel())
+            ranking._memo[IGNORED] = given - ranking.row_mask.sum()
         return ranking
 
     def update(
@@ -194,6 +199,7 @@ class Evaluation:
         self.columns = max(self.columns, ranking.num_labels or 0)
         with self._keeping():
             self.collection.update(ranking)
+        self.ignored = self.ignored + ranking._memo.get(IGNORED, 0)  # a tensor: the program does not wait for a device
         with one_thread():
             for one in (self.counts, *self.moments):
                 one.update(ranking)
@@ -218,12 +224,12 @@ class Evaluation:
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
         self.warnings += other.warnings
-        self.columns, self.ignored = max(self.columns, other.columns), self.ignored + other.ignored
+        self.columns, self.ignored = max(self.columns, other.columns), int(self.ignored) + int(other.ignored)
 
     def state_bytes(self) -> bytes:
         """Return the accumulated states as bytes, for :meth:`load_state_bytes` on another machine."""
         parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
-        return json.dumps([self.warnings, self.columns, self.ignored, *parts]).encode()
+        return json.dumps([self.warnings, self.columns, int(self.ignored), *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace the accumulated states by states from :meth:`state_bytes`.
@@ -263,7 +269,7 @@ class Evaluation:
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
-        of_processes, sizes, left_out = zip(*from_all((self.warnings, self.columns, self.ignored)), strict=True)
+        of_processes, sizes, left_out = zip(*from_all((self.warnings, self.columns, int(self.ignored))), strict=True)
         warnings, width = dict.fromkeys(text for of_process in of_processes for text in of_process), max(sizes)
         labels = examples = None
         with_rows = self._labels_with_rows()
@@ -477,7 +483,10 @@ def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
     for place, (stem, said) in enumerate(captions_of(metric).items()):
         if isinstance(metric, CalibrationErrorAtK):
             found = zip(metric._bucket_names, *_calibration(metric)[place], strict=True)
-            each = ", ".join(f"{name} {number:,} ({mean:.4f}, {right:.4f})" for name, number, mean, right in found)
+            each = ", ".join(
+                f"{name} {shown:,} ({report_number(mean)}, {report_number(right)})"
+                for name, shown, mean, right in found
+            )
             said += f"; predictions (their mean probability, the share that is right): {each}"
         yield stem, said
 
@@ -493,10 +502,13 @@ def _calibration(metric: CalibrationErrorAtK) -> list[list[list[Any]]]:
 def _means(metric: TopKMetric, at_most: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield keys over all labels with a text: the labels of a macro average, or the bias of predicted probabilities."""
     if isinstance(metric, CalibrationErrorAtK):
-        for key, (_, (confidence,), (accuracy,)) in zip(metric.row_keys(), _calibration(metric), strict=True):
-            said = f"{'over' if confidence > accuracy else 'under'}-confident on average"
+        for key, ((shown,), (confidence,), (accuracy,)) in zip(metric.row_keys(), _calibration(metric), strict=True):
+            bias = (
+                "over-" if confidence > accuracy else "under-" if confidence < accuracy else "neither over- nor under-"
+            )
             mean = f"predictions have a mean probability of {confidence:.4f}"
-            yield key, f"{said}: {mean}, and {accuracy:.4f} of them are right"
+            if shown:
+                yield key, f"{bias}confident on average: {mean}, and {accuracy:.4f} of them are right"
     elif mean_over(metric):
         yield from ((key, mean_over(metric) + at_most.get(key, "")) for key in metric.row_keys())
 

@@ -196,11 +196,12 @@ def compared(
     if any(len(some) > 1 for some in models.values()):
         reasons["a model has several runs, which have no median together"] = facts.medians
     warned = [name for name, texts in (warnings or {}).items() if any(AS_PROBABILITIES in one for one in texts)]
-    mixed = (
-        f"scores of {', '.join(warned)} lie between 0 and 1, as probabilities do, those of the others do not. Pass the "
-        "logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
-    )
+    mixed = ""
     if 0 < len(warned) < len(models):
+        mixed = (
+            f"scores of {', '.join(warned)} lie between 0 and 1, as probabilities do, those of the others do not. Pass "
+            "the logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
+        )
         reasons[mixed] = facts.of_softmax
     left_out = {key for keys in reasons.values() for key in keys}
     if left_out:
@@ -214,11 +215,10 @@ def compared(
         others[key] = {name: of.get(key, nan) for name, of in values.items()}
     reasons["rows have no values of them"] = [key for key in others if key not in left_out]
     why = [(reason, dict.fromkeys(key.partition("/")[0] for key in of)) for reason, of in reasons.items() if of]
-    because = [f"Not compared: {', '.join(stems)}, because {reason}." for reason, stems in why]
+    because = {reason: f"Not compared: {', '.join(stems)}, because {reason}." for reason, stems in why}
     if not keys:
-        raise ValueError(
-            f"compare: nothing is left to compare. {' '.join(because)[:-1]}; add a metric of rows, such as RecallAtK."
-        )
+        said = " ".join(because.values()).removesuffix(".")
+        raise ValueError(f"compare: nothing is left to compare. {said}; add a metric of rows, such as RecallAtK.")
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
@@ -234,13 +234,13 @@ def compared(
         verdict=" ".join(
             [
                 verdict(found, facts.buckets, facts.lower_is_better),
-                *(one for one in because if mixed in one),
+                *([because[mixed]] if mixed in because else []),
                 *unequal_in_words(unequal),
             ]
         ),
         lower_is_better=facts.lower_is_better,
         not_compared=others,
-        not_compared_because=because,
+        not_compared_because=list(because.values()),
         what_buckets_are=facts.what_buckets_are,
         versions=versions(),
         **(shown or {}),

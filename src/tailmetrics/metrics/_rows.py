@@ -366,7 +366,7 @@ class RelevanceMetric(TopKMetric):
         """Return the formula's value at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
         if isinstance(ranks, RanksByCounts):
             assert isinstance(ranking, ReferenceRanking)
-            known = vars(self).setdefault("_of_kinds", ValuesByCounts())
+            known = vars(self).setdefault("_values_by_counts", ValuesByCounts())
             of_buckets = self.bound_buckets, self.scope, self.depth
             return ranks.mean_by_counts(self._at_cutoffs, self.ks, known, lambda: ranking.ranks(*of_buckets))
         if isinstance(ranks, ExpectedRanks):
