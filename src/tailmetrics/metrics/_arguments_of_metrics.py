@@ -322,7 +322,7 @@ class ConfiguredMetric(ExactMetric):
         return missing + [name for name in self.needs if getattr(self, name) is None and name not in known]
 
     def _check_bound(self, when: str, advice: str = "") -> None:
-        """Raise if an argument is unknown, without which there are no states; ``advice`` replaces "call bind"."""
+        """Raise if an argument is missing that the states need; ``advice`` replaces "call bind"."""
         if self._defaults or self.is_bound:
             return
         missing = self._missing()
