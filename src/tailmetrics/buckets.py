@@ -123,7 +123,9 @@ class LabelBuckets:
             raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
         ascending = [check_count(caller, "edges", edge) for edge in edges]
         if not ascending or sorted(set(ascending)) != ascending:
-            raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass edges such as (1, 5, 100).")
+            raise ValueError(
+                f"{caller}: edges={list(edges)} must ascend without repeats; pass edges such as (1, 5, 100)."
+            )
         lows = ascending if ascending[0] == 1 else [1, *ascending]
         reached = torch.bucketize(counts, torch.tensor(lows), right=True)
         ranges = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(lows)]

@@ -121,7 +121,7 @@ class Shown(ABC):
         stem = self.stem if stem is None else stem
         if not stem or Path(stem).name != stem:
             raise ValueError(
-                f"{type(self).__name__}.write: stem={stem!r} is no name of a file; pass such as '{self.stem}_val'."
+                f"{type(self).__name__}.write: stem={stem!r} is no file name; pass a name such as '{self.stem}_val'."
             )
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
