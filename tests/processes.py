@@ -3,12 +3,13 @@
 import io
 import multiprocessing
 import os
+import random
 import socket
 import sys
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stdout
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from contextlib import redirect_stdout, suppress
 from datetime import timedelta
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -42,11 +43,23 @@ def _run(code: str, source: str | None) -> Any:
 
 
 def free_port() -> int:
-    """A port at which nothing listens."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port: int = free.getsockname()[1]
-        return port
+    """A port at which nothing listens; the system hands out none below 32,768, so that it stays free."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_768)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("localhost", port))
+            return port
+
+
+def results(of: list[Future[Any]]) -> list[Any]:
+    """What processes return; when one fails, all are ended, because another may wait for it without end."""
+    done, _ = wait(of, return_when=FIRST_EXCEPTION)
+    for one in done:
+        if one.exception() is not None:
+            for process in multiprocessing.active_children():
+                process.kill()
+            one.result()
+    return [one.result() for one in of]
 
 
 def as_rank(rank: int, port: int) -> dict[str, str]:
@@ -60,7 +73,7 @@ def printed_by_ranks(script: str, folder: Path) -> list[str]:
     port = free_port()
     with ProcessPoolExecutor(2, mp_context=context()) as pool:
         ran = [pool.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
-        return [one.result() for one in ran]
+        return results(ran)
 
 
 def _printed(script: str, folder: Path, environment: dict[str, str]) -> str:
@@ -78,7 +91,7 @@ def of_each_rank(work: Callable[[int, int], Any], world: int, folder: Path) -> l
     """
     with ProcessPoolExecutor(world, mp_context=context()) as pool:
         ran = [pool.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
-        return [one.result() for one in ran]
+        return results(ran)
 
 
 def _in_group(work: Callable[[int, int], Any], rank: int, world: int, meet: str) -> Any:

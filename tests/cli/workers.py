@@ -39,8 +39,8 @@ class Workers:
         words = [str(word) for word in words]
         places = map(str, folders or (folder, folder))
         work = [self.pool.submit(run_as_rank, rank, port, place, words) for rank, place in enumerate(places)]
-        return [one.result() for one in work]
+        return processes.results(work)
 
     def map(self, function, arguments):
         """Return what a function gives for each tuple of arguments."""
-        return [one.result() for one in [self.pool.submit(function, *some) for some in arguments]]
+        return processes.results([self.pool.submit(function, *some) for some in arguments])
