@@ -123,6 +123,26 @@ def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
             assert first.isnan().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("kind", [*SCORES, "nan", "nan at the end"])
+def test_candidates_of_any_groups(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without C the best are found among few candidates: of groups of any size, in parts, in blocks of any height."""
+    torch.set_num_threads(3)
+    for name, value in {"SMALL": 0, "LANES": 4, "RANKED": 2**9, "READ_ONCE": 2**11}.items():
+        monkeypatch.setattr(_kernels_cpu, name, value)
+    for groups in (6, 16, 40, 512):
+        monkeypatch.setattr(_kernels_cpu, "GROUPS", groups)
+        for rows, width in ((5, 1003), (2, 5000)):
+            scores = _random(rows, width, seed=width)
+            for k in (1, 2, 10, 99, width):
+                if not kind.startswith("nan"):
+                    _same_choice(FORMS["torch"], SCORES[kind](scores), k)
+                    continue
+                values = FORMS["torch"].top_k(
+                    scores.index_fill(1, torch.tensor([-1 if "end" in kind else 7]), torch.nan), k
+                )[0]
+                assert values[:, 0].isnan().all()
+
+
 def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
     """A matrix (N, L) of gains as the form that a name says."""
     rows, ids = target.nonzero().unbind(1)
