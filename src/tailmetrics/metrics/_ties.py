@@ -473,20 +473,19 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
         return None
     if values is None or ranking.distinct:  # ids have one order
         return ranking.ids.new_empty(0)
-    return ranking.remembered(
-        ("rows of ties", end),
-        lambda: _tied_rows(ranking.hits.ranks, values, end, ranking.row_mask).nonzero().squeeze(1),
-    )
+    return ranking.remembered(("rows of ties", end), lambda: _tied_rows(ranking, values, end))
 
 
-def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None) -> Tensor:
-    """Return a mask of rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
-    as_next = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
+def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
+    """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
+    as_next = values[:, 1:] == values[:, :-1]
+    rows = as_next.nonzero()[:, 0].unique_consecutive()
+    as_next, ranks = as_next[rows] & (values[rows, 1:] > -torch.inf), ranking.hits.ranks[rows]
     beside = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
     place = (ranks - 1).clamp(max=beside.shape[1] - 1)
     tied = (beside.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)
     tied = tied | as_next[:, end - 1] if 0 < end <= as_next.shape[1] else tied
-    return tied if row_mask is None else tied & row_mask
+    return rows[tied if ranking.row_mask is None else tied & ranking.row_mask[rows]]
 
 
 def _some_rows(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:

@@ -306,13 +306,12 @@ class Kernels:
         order already are returned unchanged.
         """
         if self.reads:  # most files and indexes give sorted lists: only rows that are out of order are sorted
-            falling, some = scores[:, :-1] > scores[:, 1:], scores.shape[1] > 0
-            if some and falling.numpy().all() and bool((scores[:, 0] > -torch.inf).all()):  # 100 times as fast as torch
-                return scores, ids, True
-            in_order = (falling | (scores[:, 1:] == -torch.inf)).numpy().all(axis=1)
-            rows = torch.from_numpy(np.flatnonzero(~in_order))
+            falling = scores[:, :-1] > scores[:, 1:]
+            flags = falling.numpy()  # NumPy takes a hundredth of torch's time, and less if it looks at all rows at once
+            rows = torch.from_numpy(np.flatnonzero(~(flags.all() or flags.all(axis=1))))
+            rows = rows[~(falling[rows] | (scores[rows, 1:] == -torch.inf)).all(dim=1)]
             if not len(rows):
-                return scores, ids, some and bool((scores[:, 0] > -torch.inf).all())
+                return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
             if len(rows) < len(scores):
                 scores, ids = scores.clone(), ids.clone()
                 scores[rows], ids[rows], _ = self.best_first(scores[rows], ids[rows])

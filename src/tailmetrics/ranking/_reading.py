@@ -228,6 +228,8 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, comple
     ids, lowest = ids.to(torch.int64), -1
     if context.validate:
         lowest = check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
+    elif context.kernels.reads and context.row_mask is None and ids.numel():
+        lowest = int(ids.min())
     values = scores if lowest >= 0 else torch.where(ids >= 0, scores, -torch.inf)
     values, ids, distinct = context.kernels.best_first(values, ids)
     if context.validate and not (distinct and lowest >= 0):  # NaN is neither above nor below another score
