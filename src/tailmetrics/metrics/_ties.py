@@ -479,7 +479,7 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
 def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
     """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
     as_next = values[:, 1:] == values[:, :-1]
-    rows = as_next.nonzero()[:, 0].unique_consecutive()
+    rows: Tensor = torch.unique_consecutive(as_next.nonzero()[:, 0])
     as_next, ranks = as_next[rows] & (values[rows, 1:] > -torch.inf), ranking.hits.ranks[rows]
     beside = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
     place = (ranks - 1).clamp(max=beside.shape[1] - 1)
