@@ -7,7 +7,6 @@ from typing import Literal
 
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
-from tailmetrics.io.loading import BATCH_ROWS
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 
@@ -70,7 +69,7 @@ class DataOptions:
     columns: Columns = field(default_factory=Columns)
     preds_columns: Columns | None = None
     string_ids: bool | None = None
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int = 4096
     memory: str = MEMORY
 
 

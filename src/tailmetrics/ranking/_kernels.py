@@ -313,9 +313,10 @@ class Kernels:
             if not len(rows):
                 return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
             if len(rows) < len(scores):
-                scores, ids = scores.clone(), ids.clone()
-                scores[rows], ids[rows], _ = self.best_first(scores[rows], ids[rows])
-                return scores, ids, False
+                best, of_best, _ = self.best_first(scores[rows], ids[rows])
+                ids = ids.index_copy(0, rows, of_best)
+                # most rows out of order hold equal scores alone, in another order of labels
+                return scores if torch.equal(best, scores[rows]) else scores.index_copy(0, rows, best), ids, False
         order = ids.argsort(dim=1, stable=True)
         order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
         return scores.gather(1, order), ids.gather(1, order), False
