@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -108,7 +109,13 @@ def test_names_of_thresholds_that_state_their_counts_or_none_are_taken(names: st
 
 def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:
     """Edges 5 and 100: 100 and more, 5 to 99, 1 to 4, never."""
-    buckets = LabelBuckets.thresholds(torch.tensor([0, 1, 4, 5, 99, 100, 7000]), [5, 100])
+    counts = torch.tensor([0, 1, 4, 5, 99, 100, 7000])
+    buckets = LabelBuckets.thresholds(counts, [5, 100])
+    assert (
+        buckets
+        == LabelBuckets.thresholds(counts, torch.tensor([5, 100]))
+        == LabelBuckets.thresholds(counts, np.array([5, 100]))
+    )
     assert buckets.names == ("100+", "5-99", "1-4", "unseen")
     assert buckets.assignment.tolist() == [3, 2, 2, 1, 1, 0, 0]
 

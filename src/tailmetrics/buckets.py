@@ -112,13 +112,14 @@ class LabelBuckets:
 
         Args:
             counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
-            edges: Ascending counts of at least 1; ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``.
-                An edge is the least count of its bucket: "more than 100" is the edge 101.
+            edges: Ascending counts of at least 1, in a sequence or an array; ``(1, 5, 100)`` gives ``100+``, ``5-99``,
+                ``1-4`` and ``unseen``. An edge is the least count of its bucket: "more than 100" is the edge 101.
             names: What to call the buckets of seen labels, such as ``("many", "medium", "few")``. Edges ascend, names
                 go from the most frequent to the rarest.
         """
         caller = "LabelBuckets.thresholds"
         counts = check_counts(caller, "counts", counts)
+        edges = edges.tolist() if hasattr(edges, "tolist") else edges  # an array, a tensor or a column of a table
         if not isinstance(edges, Sequence) or isinstance(edges, str):
             raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
         ascending = [check_count(caller, "edges", edge) for edge in edges]
