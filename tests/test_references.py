@@ -96,13 +96,36 @@ def test_padding_takes_no_place_of_what_is_attainable() -> None:
 
 
 def test_of_all_labels_chance_is_k_of_them() -> None:
-    """Recall at k of 60 labels is k / 60, in lists of ids as in scores; rows of a mask and weights count as they do."""
-    collection = tm.TopKCollection([tm.RecallAtK([1, 6], num_labels=NUM_LABELS)], references=["chance"])
+    """Recall and fall-out at k of 60 labels are k / 60, in lists of ids as in scores; rows of a mask do not count."""
+    metrics = [one([1, 6], num_labels=NUM_LABELS) for one in (tm.RecallAtK, tm.FallOutAtK)]
+    collection = tm.TopKCollection(metrics, references=["chance"])
     collection.update(torch.arange(10).view(2, 5), torch.tensor([[3, 50], [7, -1]]), torch.tensor([True, False]))
     assert {key: value.item() for key, value in collection.references()["chance"].items()} == {
-        "recall@1": pytest.approx(1 / 60),
-        "recall@6": pytest.approx(0.1),
+        f"{name}@{k}": pytest.approx(k / 60) for name in ("recall", "fall_out") for k in (1, 6)
     }
+
+
+@pytest.mark.parametrize("more", [{}, {"empty_target_action": "neg"}, {"ignore_index": -100}, {"weighted": True}])
+@pytest.mark.parametrize(("scope", "depth"), SETTINGS)
+def test_references_of_dropped_rows_are_those_of_the_rows_left(
+    scope: str | None, depth: int, more: dict[str, Any]
+) -> None:
+    """A row of a mask, of ``ignore_index`` or of weight 0 adds to no sum, whatever a metric makes of an empty row."""
+    kept, target = torch.tensor([True, False, True, True, False]), torch.tensor([3, 7, 50, 11, 9])
+    found = []
+    for rows in (slice(None), kept):
+        collection = tm.TopKCollection(
+            _metrics(scope, depth, **more), references=["chance", "popularity", "attainable"]
+        )
+        collection.bind(_frequency())
+        of_rows: dict[str, Any] = {"row_mask": kept[rows]}
+        if "weighted" in more:
+            of_rows = {"row_weights": kept[rows].double()}
+        given = target.where(kept, -100) if "ignore_index" in more else target
+        of_rows = {} if "ignore_index" in more else of_rows
+        collection.update(torch.arange(5 * NUM_LABELS).view(5, -1)[rows].float(), given[rows], **of_rows)
+        found.append(collection.references())
+    torch.testing.assert_close(*found, rtol=0, atol=0, equal_nan=True)
 
 
 def test_random_scores_have_no_adjusted_gap() -> None:

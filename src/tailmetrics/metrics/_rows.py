@@ -435,6 +435,8 @@ class RowMeanMetric(RelevanceMetric):
         if usual and ranking.rows is PLAIN_ROWS and ranking.num_rows * self._num_buckets >= MANY_ROWS:
             read = ranks.with_hits
         values = self._row_values(ranking, read)
+        if ranking.row_mask is not None and not self.only_hits_count:  # a reference ranks all labels in dropped rows
+            values = torch.where(ranking.row_mask.view(-1, *[1] * (values.ndim - 2)), values, 0.0)
         return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
 
     def _increments_without_ties(self, usual: TopKMetric, increments: Increments) -> Increments:
