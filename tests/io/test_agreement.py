@@ -170,6 +170,43 @@ def test_a_column_of_queries_under_another_name_is_refused(tmp_path, unread, swa
     assert recall(read(*paths, columns=tuple(pair[::-1] if swapped else pair))) == 1
 
 
+@pytest.mark.parametrize("queries", [["ann", "bob"], [1, 2], [1.0, 2.0], [None, 2.0]])
+@pytest.mark.parametrize("num_rows", [1, 2])
+def test_a_column_of_both_files_that_differs_by_row_is_refused(tmp_path, queries, num_rows):
+    """The second file is in another order or shorter: row by row recall is 0, joined as the error says it is 1.
+
+    A counter of rows beside the column proves nothing. A column without values in all rows cannot join.
+    """
+    preds, target = tmp_path / "p.parquet", tmp_path / "y.arrow"
+    more = {"playlist": queries, "model": ["m", "m"], "n": [2, 2], "index": [0, 1]}
+    pq.write_table(pa.table({**more, "ids": [[7], [8]]}), preds)
+    other = pa.table({**more, "n": [1, 1], "playlist": queries[::-1], "labels": [[8], [7]]}).slice(0, num_rows)
+    with pa.ipc.new_file(target, other.schema) as file:
+        file.write_table(other)
+    named = None not in queries
+    said = "'playlist'" if named else "'(playlist|n)'"
+    with pytest.raises(DataFileError, match=rf"y\.arrow: column {said} differs from that of .*p\.parquet") as refused:
+        read(preds, target)
+    assert f"columns=Columns(query={'playlist' if named else 'NAME'!r})".replace("'NAME'", "NAME") in refused.value.hint
+    if named:
+        assert recall(read(preds, target, columns=Columns(query="playlist"))) == 1
+    with pa.ipc.new_file(target, other.schema) as file:
+        file.write_table(pa.table({**more, "labels": [[7], [8]]}, other.schema))
+    assert recall(read(preds, target)) == 1
+
+
+def test_keys_in_the_same_order_are_enough_where_each_names_one_row(tmp_path):
+    """Beside distinct queries a column such as the length of a list may differ; beside repeated ones it tells visits."""
+    one, other = {"visit": [1, 2]}, {"visit": [2, 1]}
+    preds = lists(tmp_path / "p.parquet", [1, 2], "ids", [[7], [8]], **one)
+    assert recall(read(preds, lists(tmp_path / "y.parquet", [1, 2], "labels", [[7], [8]], **other))) == 1
+    preds = lists(tmp_path / "p.parquet", [1, 1], "ids", [[7], [8]], **one)
+    target = lists(tmp_path / "y.parquet", [1, 1], "labels", [[8], [7]], **other)
+    with pytest.raises(DataFileError, match="column 'visit' differs"):
+        read(preds, target)
+    assert recall(read(preds, target, columns=Columns(query="visit"))) == 1
+
+
 @pytest.mark.parametrize("extra", [[5, 5], [1, None], ["x", "y"], [8, 9]])
 def test_a_column_that_cannot_be_the_query_is_left_alone(tmp_path, extra):
     """It repeats a value, lacks one, or shares none with the queries: row i belongs to row i."""

@@ -331,7 +331,9 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
     preds, target = inputs
     keyed_rows = [source for source in opened if source is not None and source.key is not None]
     if len(keyed_rows) == 2:
-        return not _same_keys(*keyed_rows)
+        first, last = keyed_rows
+        if first.num_rows != last.num_rows or not _same_values(first, last):
+            return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
         keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
@@ -347,13 +349,16 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
             pair = ", ".join(f"Columns(query={'NAME' if name is None else repr(name)})" for name in names)
             hint = f"columns=({pair}) joins by the column of each file that names the query. Or {hint}"
         raise DataFileError(target.found.name, problem, hint=hint)
-    if keyed_rows and not preds.form.has_queries and not target.form.has_queries:
+    if preds.form.has_queries or target.form.has_queries:
+        return True
+    _check_shared(*filter(None, opened))
+    if len(keyed_rows) == 1:
         (named,) = keyed_rows
         other = next(source for source in opened if source is not None and source is not named)
         _check_unread(other, named, other is opened[0])
         said = f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says."
         warn_outside(f"{other.path}: {said}")  # not a DataFileNote: a report tells it too
-    return preds.form.has_queries or target.form.has_queries
+    return False
 
 
 def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
@@ -361,15 +366,12 @@ def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
     names = source.files[0].unread
     if not names:
         return
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    queries = pa.chunked_array((block for file in named.files for block in file.values(file.key)), pa.string())
+    queries = _column(named, str(named.key))
     for name in names:
-        parts = [file for file in source.files if name in file.unread]
-        values = pa.chunked_array((block for file in parts for block in file.values(name)), pa.string())
-        known = pc.sum(pc.is_in(pc.unique(values), value_set=queries)).as_py()
-        if known and pc.count_distinct(values, mode="only_valid").as_py() == source.num_rows:
+        known = pc.sum(pc.is_in(pc.unique(_column(source, name)), value_set=queries)).as_py()
+        if known and _is_distinct(source, name):
             pair = (name, named.key) if is_preds else (named.key, name)
             shown = ", ".join(f"Columns(query={one!r})" for one in pair)
             problem = f"column {name!r} may be the query: {known:,} of its values are in {named.key!r} of {named.path}"
@@ -377,12 +379,43 @@ def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
             raise DataFileError(source.path, problem, hint=hint)
 
 
-def _same_keys(first: Source, last: Source) -> bool:
-    """Whether two files name the same queries in the same order."""
-    if first.num_rows != last.num_rows:
-        return False
+def _check_shared(preds: Source, target: Source) -> None:
+    """Raise if a column of both files differs by row, unless the keys of both name each row once.
+
+    Row i belongs to row i here. The error names a column that names each row once, if there is one.
+    """
+    first, *others = ((file.key, *file.unread) for source in (preds, target) for file in source.files)
+    shared = [name for name in first if name is not None and all(name in other for other in others)]
+    differing = [name for name in shared if not _same_values(preds, target, name)]
+    differing = differing or ([] if preds.num_rows == target.num_rows else shared)
+    if not differing or (preds.key is not None and target.key is not None and _is_distinct(preds, preds.key)):
+        return
+    joining = next((name for name in differing if all(_is_distinct(source, name) for source in (preds, target))), None)
+    name = joining or differing[0]
+    hint = f"columns=Columns(query={repr(joining) if joining else 'NAME'}) joins by {'it' if joining else 'a column'}. "
+    hint += "If row i belongs to row i, leave the column out of one file."
+    raise DataFileError(target.path, f"column {name!r} differs from that of {preds.path}", hint=hint)
+
+
+def _column(source: Source, name: str) -> Any:
+    """Return the values of a column as an Arrow array of strings; parts without the column have none."""
+    import pyarrow as pa
+
+    files = [file for file in source.files if name in (file.key, *file.unread)]
+    return pa.chunked_array((block for file in files for block in file.values(name)), pa.string())
+
+
+def _is_distinct(source: Source, name: str) -> bool:
+    """Whether each row has a value of its own in a column."""
+    import pyarrow.compute as pc
+
+    return bool(pc.count_distinct(_column(source, name), mode="only_valid").as_py() == source.num_rows)
+
+
+def _same_values(first: Source, last: Source, name: str | None = None) -> bool:
+    """Whether a column, or the key, holds the same values in the same order, up to the end of the shorter file."""
     here, there = (
-        chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(file.key))
+        chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(name or file.key))
         for source in (first, last)
     )
     return all(map(eq, here, there))

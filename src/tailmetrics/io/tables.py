@@ -328,8 +328,9 @@ def _key(table: Table, columns: Columns) -> str | None:
 
 
 def _names_of_whole(table: Table) -> list[str]:
-    """Return the names of the columns that can hold queries: columns of strings or of whole numbers."""
-    return [field.name for field in table.schema if _is_string(field.type) or pa.types.is_integer(field.type)]
+    """Return the names of the columns that can hold queries: of strings, numbers or times."""
+    kinds = {field.name: _plain_type(field.type) for field in table.schema}
+    return [name for name, kind in kinds.items() if _is_string(kind) or pa.types.is_primitive(kind)]
 
 
 def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[Column, Column | None]:
