@@ -53,7 +53,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     Args:
         metrics: Metrics of this library, as a list or as a dict. The names of a dict replace the keys of its metrics:
-            ``{"p": PrecisionAtK([1, 5])}`` has the keys ``p@1`` and ``p@5``. A name must not contain ".".
+            ``{"p": PrecisionAtK([1, 5])}`` has the keys ``p@1`` and ``p@5``. A metric with a ``name`` of its own keeps
+            it. A name must not contain ".".
         prefix: Text in front of every key.
         postfix: Text behind every key.
         row_groups: Names of groups of rows, for every metric that has no names of its own.

@@ -246,16 +246,26 @@ def test_a_collection_is_saved_and_renamed() -> None:
     assert [key.replace("test/", "val/") for key in whole.clone(prefix="test/").compute()] == list(whole.compute())
 
 
-def test_ids_behind_what_is_read_are_checked_in_the_first_batch_alone() -> None:
-    """A metric at 2 refuses a repeated third id at first; later it counts the two that it reads, and checks those."""
-    metric = PrecisionAtK(2)
+@pytest.mark.parametrize("wrong", [[1, 2, 7, 7], [1, 2, 7, -2], [1, 2, 7, NUM_LABELS], [1, 2, -1, 7]])
+def test_ids_behind_what_is_read_are_checked_in_every_batch(wrong: list[int]) -> None:
+    """A metric at 2 refuses a fault at the third or fourth id, whatever batches came before."""
+    metric = PrecisionAtK(2, num_labels=NUM_LABELS)
     target = torch.tensor([[1]])
-    with pytest.raises(ValueError, match="names the label 7 twice in row 0"):
-        metric.update(torch.tensor([[1, 2, 7, 7]]), target)
-    metric.update(torch.tensor([[1, 2, 7, 8]]), target)
-    metric.update(torch.tensor([[3, 4, 7, 7]]), target)
+    for right in ([1, 2, 7, 8], [3, 4, 7, -1]):
+        with pytest.raises(ValueError, match="preds"):
+            metric.update(torch.tensor([wrong]), target)
+        metric.update(torch.tensor([right]), target)
+    with pytest.raises(ValueError, match="preds"):
+        metric.update(torch.tensor([wrong]), target)
     assert float(metric.compute()) == 0.25
-    with pytest.raises(ValueError, match="names the label 1 twice in row 0"):
-        metric.update(torch.tensor([[1, 1, 7, 8]]), target)
-    with pytest.raises(ValueError, match="names the label 7 twice in row 0"):
-        rank(torch.tensor([[3, 4, 7, 7]]), target)
+
+
+@pytest.mark.parametrize("name", ["ids", "values", "targets", "complete", "row_mask", "num_rows"])
+def test_a_ranking_is_frozen(name: str) -> None:
+    """A list cannot be replaced behind its targets: a metric of another list would be wrong in silence."""
+    ranking = rank(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]))
+    with pytest.raises(AttributeError, match=f"cannot assign to field '{name}'"):
+        setattr(ranking, name, None)
+    metric = RecallAtK(k=1)
+    metric.update(ranking)
+    assert float(metric.compute()) == 0

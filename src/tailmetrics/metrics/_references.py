@@ -28,7 +28,7 @@ Reference: TypeAlias = Literal["chance", "popularity", "attainable"]
 REFERENCES: Final[tuple[Reference, ...]] = ("chance", "popularity", "attainable")
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ReferenceRanking(Ranking):
     """The rows of a batch ranked by a reference: there are no lists, only ranks of the relevant labels.
 

@@ -35,7 +35,7 @@ DEFAULT_DEPTH = 500
 Scope: TypeAlias = Literal["bucket", "global"]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Ranking(TargetRanks):
     """A batch of N rows, ranked once, with the relevant labels; made by :func:`rank` or the ``from_`` methods.
 

@@ -103,9 +103,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     if context.num_labels is None:
         context.num_labels = targets.num_labels
     if scores is None:
-        # the first batch is checked whole. Later batches are checked to the depth that metrics read
-        read = main if depth.lists is None or context.warns else main[:, : depth.lists]
-        lists = _lists_from_ids(context, read, depth.complete and read.shape[1] == main.shape[1])
+        lists = _lists_from_ids(context, main, depth.complete)
     elif ids is not None:
         lists = _lists_from_candidates(context, scores, ids, depth.complete)
     elif scores.is_sparse_csr:
