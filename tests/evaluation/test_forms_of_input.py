@@ -340,20 +340,70 @@ def test_a_metric_that_waits_for_counts_names_the_arguments_that_bring_them():
 
 
 def test_errors_of_tables_name_what_can_be_done_to_a_table():
-    """evaluate takes no columns=; lists in a table are told at once, whatever their columns are called."""
+    """evaluate takes no columns=; the hint on lists beside single items, followed, is read."""
     target = pd.DataFrame({"user": [1], "item": [2]})
-    lists = pd.DataFrame({"user": [1], "movies": [[2, 3]], "scores": [[0.5, 0.2]]})
-    said = (
-        r"preds.*: holds lists in movies, scores; write a line for each item: table.explode\(\['movies', 'scores'\]\)"
-    )
-    for preds, problem in (
-        (lists, said),
-        (lists.explode(["movies", "scores"]), "its columns are user, movies, scores.*; the name 'item' says which one"),
-        (target.assign(itemId=3, item_id=4).drop(columns="item"), "be the item; say which one it is: the name 'item'"),
+    lists = pd.DataFrame({"user": [1], "item": [2], "scores": [[0.5, 0.2]]})
+    member = pd.DataFrame({"member": [1, 2], "ids": [[2], [3]]})
+    for preds, relevant, problem in (
+        (lists, target, r"preds.*: holds lists in scores; either a row holds a list of items, and no column a single"),
+        (target, target, "its columns are user, item; .*the name 'score' says which one"),
+        (
+            target.assign(itemId=3, item_id=4).drop(columns="item"),
+            target,
+            "be the item; say which one it is: the name 'item'",
+        ),
+        (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "the name 'query' in both joins by it"),
     ):
         with pytest.raises(ValueError, match=problem) as caught:
-            tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)])
+            tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=1)])
         assert "Columns(" not in str(caught.value)
+    assert tm.evaluate(lists.assign(item=[[3, 2]]), target, metrics=[tm.RecallAtK(k=2)]).scalars["recall@2"] == 1
+
+
+LISTS = pd.DataFrame({"user": [1, 2], "movies": [[7, 9], [8, 3]]})
+RELEVANT = pd.DataFrame({"user": [2, 1], "movies": [[8], [9]]})
+
+
+@pytest.mark.parametrize("make", [lambda table: table, pa.Table.from_pandas])
+@pytest.mark.parametrize(
+    ("preds", "target", "first"),
+    [
+        (LISTS, RELEVANT, 0.5),  # joined by user: 8 is the first of user 2, 9 the second of user 1
+        (LISTS, RELEVANT[::-1].reset_index(drop=True), 0.5),  # in the same order
+        (LISTS[["movies"]], RELEVANT[["movies"]], 0.0),  # row by row
+        (LISTS, RELEVANT.explode("movies").rename(columns={"movies": "item"}), 0.5),
+        (LISTS.assign(scores=[[0.1, 0.2], [0.4, 0.3]]), RELEVANT, 1.0),
+        (
+            LISTS.assign(right=[[9], [8]]).rename(columns={"movies": "ids", "right": "labels"}),
+            None,
+            0.5,
+        ),  # one table holds both
+    ],
+)
+def test_tables_of_lists(make, preds, target, first):
+    """The list is the order where there is no score; whole numbers are names, as in other tables."""
+    preds, relevant = make(preds), make(preds if target is None else target)
+    more = {"row_mask": {"1": False, "2": True}, "label_counts": {7: 3, 8: 2, 9: 1, 3: 1}}
+    found = [
+        tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=k)], train_target=relevant).scalars[f"recall@{k}"]
+        for k in (1, 2)
+    ]
+    assert found == [first, 0.0 if target is not None and "user" not in target else 1.0]
+    if target is None or "user" in target:
+        assert tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=1)], **more).scalars["recall@1"] == 1
+
+
+def test_lists_beside_a_table_of_lists_are_its_rows():
+    """Whatever the table says its rows are called; indexes that differ tell another order."""
+    metrics = [tm.RecallAtK(k=1)]
+    report = tm.evaluate(LISTS, [[7], [8]], metrics=metrics)
+    assert report.scalars["recall@1"] == 1
+    assert any("names no query, so that row i belongs to row i" in note for note in report.warnings)
+    assert tm.evaluate([["7"], ["8"]], LISTS[["movies"]], metrics=metrics).scalars["recall@1"] == 0.5
+    with pytest.raises(
+        ValueError, match=r"indexes of preds and target differ; pass target.loc\[preds.index\], or both"
+    ):
+        tm.evaluate(LISTS[["movies"]], LISTS[["movies"]][::-1], metrics=metrics)
 
 
 def test_lists_of_whole_numbers_of_numpy_are_lists_of_ids():

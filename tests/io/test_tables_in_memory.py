@@ -45,6 +45,32 @@ def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
     assert [batch.target.tolist() for batch in dataset] == [[[3, 4], [3, -1]]]
 
 
+LISTS = {"user": ["b", "a"], "movies": [["x", "y"], ["z"]], "scores": [[0.1, 0.9], [0.5]]}
+RELEVANT = {"user": ["a", "b"], "labels": [["z", "x"], ["y"]]}
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table])
+@pytest.mark.parametrize("lacking", [[], ["user"], ["scores"], ["user", "scores"]])
+def test_tables_of_lists_are_read_as_their_parquet_files(tmp_path, rows_of, make, lacking):
+    """A list in each row, with or without scores, joined by a column of queries or row by row."""
+    columns = [{name: column for name, column in one.items() if name not in lacking} for one in (LISTS, RELEVANT)]
+    for name, one in zip("py", columns, strict=True):
+        pd.DataFrame(one).to_parquet(tmp_path / f"{name}.parquet")
+    read_back, found = read(tmp_path / "p.parquet", tmp_path / "y.parquet"), read(*map(make, columns))
+    assert rows_of(found) == rows_of(read_back)
+    assert (found.row_names, found.label_names) == (read_back.row_names, read_back.label_names)
+    assert found.num_rows == 2
+
+
+def test_a_long_table_may_hold_lists_besides(rows_of):
+    """Such as features of an item: the columns of single items are read, by their usual name or the given one."""
+    dataset = read(frame().assign(genres=[["g"]] * 3), QRELS)
+    assert rows_of(dataset) == rows_of(read(frame(), QRELS))
+    named = frame(names=("query", "work", "score")).assign(genres=[["g"]] * 3)
+    assert rows_of(read(named, QRELS, columns=(Columns(item="work"), None))) == rows_of(dataset)
+
+
 @pytest.mark.parametrize(
     ("preds", "problem"),
     [
@@ -70,7 +96,7 @@ def test_a_table_that_does_not_fit(tmp_path, preds, problem):
     ("preds", "kind", "problem"),
     [
         (frame([("q1", 0.5, 1.0)]), ValueError, r"its column 'item' is double; .*: table.astype\({'item': 'int64'}\)"),
-        (frame([("q1", [0], [1.0])]), ValueError, r"its column 'item' is list.*: table.explode\(\['item', 'score'\]\)"),
+        (frame([(["q1"], 0, [1.0])]), ValueError, r"its column 'query' is list.*; either a row holds a list of items"),
         ({"q1": "a"}, ValueError, r"preds \(dict\), query 'q1': holds str, not a dict"),
         ({"q1": {"a": float("nan")}}, ValueError, "query 'q1': holds the score nan"),
         ({}, ValueError, r"preds \(dict\): holds no rows"),

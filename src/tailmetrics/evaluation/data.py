@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
@@ -240,14 +241,15 @@ def _of_tables(
     preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing, known: Mapping[str, list[str]]
 ) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
-    from tailmetrics.io.labels import order_of_names
+    from tailmetrics.io.database import MEMORY
+    from tailmetrics.io.labels import number_strings, order_of_names
     from tailmetrics.io.loading import names_in_memory
     from tailmetrics.io.tables import is_run_in_memory
 
     given = {"preds": preds, "target": target, "train_target": train_target}
     for name, value in given.items():
         _check_columns(name, value)
-    tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
+    tables = {name: _as_table(name, value, given) for name, value in given.items() if value is not None}
     last_wins = any(is_run_in_memory(value) for value in given.values())
     with _columns_are_renamed():
         names = names_in_memory(CALLER, tables, known, last_wins)
@@ -255,8 +257,17 @@ def _of_tables(
     if "label_names" in known:
         given_order = _places(known["label_names"], names)
     with catch_warnings(record=True) as guesses, _columns_are_renamed():
-        simplefilter("always", DataFileNote)
+        simplefilter("always", UserWarning)  # notes, and that rows belong together by their number
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
+        sources = (dataset.target, dataset.preds)
+        if dataset.row_names is None:  # both hold lists, row by row
+            number_strings(sources, names, True, MEMORY)
+            named = next((source for source in sources if source.key is not None), None)
+            if named is None:
+                _check_indexes_of_tables(preds, target)
+            else:
+                queries = [query for block in named.values(named.key) for query in block.to_pylist()]
+                dataset = replace(dataset, row_names=queries)
         swapped = note_on_swapped(dataset)
     for said in swapped:
         warn_outside(f"{CALLER}: {said}")
@@ -271,9 +282,14 @@ def _of_tables(
         train = LabelFrequency(len(names))
         with catch_warnings(), _columns_are_renamed(of="train_"):
             simplefilter("ignore", DataFileNote)
-            for part in read_target(tables["train_target"], label_names=names):
+            for part in read_target(tables["train_target"], label_names=names, string_ids=True):
                 train.update(part.target)
-    notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
+    notes = tuple(
+        f"{str(guess.message).partition(';')[0]}; rename columns to choose others."
+        if issubclass(guess.category, DataFileNote)
+        else str(guess.message)
+        for guess in guesses
+    )
     notes += swapped + notes_on_queries(dataset, missing)
     cpu = torch.device("cpu")
     row_mask = of_rows(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
@@ -306,7 +322,8 @@ def _columns_are_renamed(of: str = "") -> Iterator[None]:
     try:
         yield
     except DataFileError as error:
-        hint = re.sub(r"columns=Columns\((\w+)=[^)]*\)", r"the name '\1'", error.hint)
+        hint = re.sub(r"columns=\(.*?\)\)", "the name 'query' in both", error.hint)
+        hint = re.sub(r"columns=Columns\((\w+)=[^)]*\)", r"the name '\1'", hint)
         raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error
 
 
@@ -366,8 +383,20 @@ def _check_columns(argument: str, value: Any) -> None:
         )
 
 
-def _as_table(argument: str, value: Any) -> Any:
-    """Return a table unchanged, or lists of names as a dict of dicts by row number, with the best name first."""
+def _check_indexes_of_tables(preds: Any, target: Any) -> None:
+    """Raise if two DataFrames without a column of queries have different indexes."""
+    if hasattr(preds, "iloc") and hasattr(target, "iloc") and not preds.index.equals(target.index):
+        raise ValueError(
+            f"{CALLER}: the indexes of preds and target differ; pass target.loc[preds.index], or both after "
+            ".reset_index(drop=True) if row i of both belong together."
+        )
+
+
+def _as_table(argument: str, value: Any, given: Mapping[str, Any]) -> Any:
+    """Return a table unchanged, or lists of names as a dict of dicts by row number, with the best name first.
+
+    Beside a table with a list in each row, lists become such a table, too: row i belongs to row i.
+    """
     if is_table(value):
         return value
     if not _is_lists(value):
@@ -376,6 +405,17 @@ def _as_table(argument: str, value: Any) -> Any:
             "the columns query and item, a dict from query to a dict of items, or a list of names for each row; beside "
             "a matrix of scores label_names=, the name of each column."
         )
+    from tailmetrics.io import Columns
+    from tailmetrics.io.formats import in_memory
+
+    if any(
+        is_table(one) and not in_memory(CALLER, name, one, Path(name), Columns()).has_queries
+        for name, one in given.items()
+    ):
+        import pyarrow as pa
+
+        rows = [[str(name) for name in row] for row in value]
+        return pa.table({"ids" if argument == "preds" else "labels": pa.array(rows, pa.list_(pa.string()))})
     return {
         str(row): {str(name): float(len(labels) - place) for place, name in enumerate(labels)}
         if argument == "preds"

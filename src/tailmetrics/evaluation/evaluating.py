@@ -65,8 +65,9 @@ def evaluate(
 
     Args:
         preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or lists of ids or names, the best one
-            first; or a table such as a DataFrame with the columns query, item and score; or a dict from query to a dict
-            from item to score, like the runs of pytrec_eval and ranx.
+            first; or a table such as a DataFrame with the columns query, item and score, or with a list of items in
+            each row, the best one first if there are no scores; or a dict from query to a dict from item to score, like
+            the runs of pytrec_eval and ranx.
         target: The relevant labels, as in :func:`tailmetrics.rank`; or lists of ids or names; or a table or dict as
             above, with a gain in the place of the score, or without gains.
         metrics: One or several metrics, which are copied. None takes precision@1, 3, 5 and ndcg@10, and, if buckets are

@@ -44,6 +44,7 @@ COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
 JSON = ("jsonl", "ndjson", "json")
 TREC = ("run", "trec", "qrel", "qrels", "txt", "tsv")
 
+Ties: TypeAlias = Literal["lower id", "last name"]
 Opener: TypeAlias = Callable[[Opening], "Source | SqlLines | Iterable[Triples]"]
 
 
@@ -69,7 +70,7 @@ class Format:
     opener: Opener | str
     recognises: Callable[[Head], bool] | None = None
     has_queries: bool = False
-    ties: Literal["lower id", "last name"] = "lower id"
+    ties: Ties = "lower id"
 
     def open(
         self, path: FilePath, role: Role | None, columns: Columns, partition: Mapping[str, str] = MappingProxyType({})
@@ -134,16 +135,19 @@ def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) 
     raise DataFileError(path, "neither its name nor its first lines tell its format", hint=hint)
 
 
-def in_memory(caller: str, argument: str, value: Any) -> Format:
+def in_memory(caller: str, argument: str, value: Any, path: FilePath, columns: Columns) -> Format:
     """Return the format of a value in memory: a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
+
+    ``path`` is the name of the value in errors.
 
     Raises:
         TypeError: If the value is neither a table nor a dict.
     """
     from tailmetrics.io.tables import is_run_in_memory, reader_in_memory
 
-    reader = reader_in_memory(caller, argument, value)
-    return Format("in memory", "", (), reader, None, True, "last name" if is_run_in_memory(value) else "lower id")
+    reader, holds_lists = reader_in_memory(caller, argument, value, path, columns)
+    ties: Ties = "last name" if is_run_in_memory(value) else "lower id"
+    return Format("in memory", "", (), reader, None, not holds_lists, ties)
 
 
 def is_long(head: Head) -> bool:

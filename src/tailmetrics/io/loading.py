@@ -9,12 +9,13 @@ from itertools import chain
 from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.io.columns import Columns, Role
 from tailmetrics.io.database import MEMORY, arrow_names
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
-from tailmetrics.io.errors import DataFileError, note, said_once
+from tailmetrics.io.errors import DataFileError, DataFileNote, note, said_once
 from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
 from tailmetrics.io.join import join
@@ -56,8 +57,9 @@ def read(
 
     Args:
         preds: File of predictions: a path, a folder of parts, a glob, an address (``s3://``, ``gs://``, ``hdfs://``),
-            or a list of these; or a table with the columns query, item and score, such as a DataFrame; or a dict from
-            query to a dict from item to score. Parts are sorted by name, numbers in names by value.
+            or a list of these; or a table, such as a DataFrame, with the columns query, item and score or with lists
+            as in Parquet; or a dict from query to a dict from item to score. Parts are sorted by name, numbers in names
+            by value.
         target: Targets: files as for ``preds``; or a table with the columns query, item and perhaps gain; or a dict
             from query to a dict from item to gain.
         num_labels: Number of labels, if no file declares it; label ids are checked against it. In lines that name
@@ -264,8 +266,17 @@ def names_in_memory(
     """
     gathered = NameGathering(MEMORY)
     for argument, value in tables.items():
-        found = Found(Path(argument), (Part(Path(argument), {}),))
-        gathered.add(_Input(found, in_memory(caller, "target", value), None, Columns()).keyed_file())
+        path = Path(argument)
+        form = in_memory(caller, argument, value, path, Columns())
+        # of a table of lists the role tells which column holds the labels
+        role: Role | None = None if form.has_queries else "preds" if argument == "preds" else "target"
+        given = _Input(Found(path, (Part(path, {}),)), form, role, Columns())
+        with catch_warnings():
+            simplefilter("ignore", DataFileNote)  # read says it again
+            source = given.keyed_file() if form.has_queries else given.rows()
+        if isinstance(source, Source):
+            source.read_as_names()
+        gathered.add(source)
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
     return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
@@ -297,7 +308,8 @@ class _Input(NamedTuple):
             found = find(value)
             return cls(found, format_of_parts(caller, found.parts, named, columns), role, columns)
         name = Path(f"{role or 'labels'} ({type(value).__name__})")
-        return cls(Found(name, (Part(name, {}),)), in_memory(caller, role or "labels", value), role, columns)
+        form = in_memory(caller, role or "labels", value, name, columns)
+        return cls(Found(name, (Part(name, {}),)), form, role, columns)
 
     def rows(self) -> Source:
         """Open the files in a format of rows (``has_queries`` is false)."""

@@ -132,6 +132,20 @@ class ArrowTable(Table):
             yield from (batch.slice(first, size) for first in range(0, len(batch), size))
 
 
+class TableInMemory(Table):
+    """An Arrow table."""
+
+    form = "a table"
+
+    def __init__(self, path: FilePath, table: Any) -> None:
+        super().__init__(path, [table.num_rows])
+        self._table, self.schema = table, table.schema
+        self.cells_per_row = table.nbytes / 4 / max(self.num_rows, 1)
+
+    def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
+        yield from self._table.select(list(columns)).to_batches(size)
+
+
 def open_table(path: str | FilePath) -> Table:
     """Open a file of columns; its first bytes tell whether it is Parquet or Arrow.
 
@@ -301,12 +315,12 @@ class ListSource(Source):
         return flat, lengths
 
 
-def open_lists(asked: Opening) -> ListSource:
-    """Open a file of lists by the columns of its role.
+def open_lists(asked: Opening, table: Any = None) -> ListSource:
+    """Open a file of lists, or an Arrow table with lists, by the columns of its role.
 
     Without a role, the file is opened as predictions if it has columns of predictions, otherwise as targets.
     """
-    table = open_table(asked.path)
+    table = open_table(asked.path) if table is None else TableInMemory(asked.path, table)
     role, columns = asked.role, asked.columns
     if role is None:
         names = table.schema.names
@@ -419,6 +433,10 @@ def _row_of(entry: int, lengths: Array) -> int:
 # -- long tables ------------------------------------------------------------------------------------------------------
 
 LONG_ROWS = 2**17
+LISTS_HINT = (
+    "either a row holds a list of items, and no column a single item; or write a line for each item, with its query "
+    "and, if it is a prediction, its score."
+)
 
 
 def read_long(asked: Opening) -> Opened:
@@ -447,8 +465,7 @@ def _long(
     except DataFileError as error:
         if not lists:
             raise
-        hint = f"write a line for each item: table.explode({lists}), under the names query, item and score (or gain)."
-        raise DataFileError(path, f"holds lists in {', '.join(lists)}", hint=hint) from error
+        raise DataFileError(path, f"holds lists in {', '.join(lists)}", hint=LISTS_HINT) from error
     stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
     for name in (chosen.query, chosen.item):
@@ -456,8 +473,7 @@ def _long(
         if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
             problem = f"its column {name!r} is {schema.field(name).type}"
             hint = f"queries and items are whole numbers or strings: table.astype({{{name!r}: 'int64'}})."
-            if hasattr(kind, "value_field"):
-                hint = f"write a line for each item: table.explode({lists})."
+            hint = LISTS_HINT if hasattr(kind, "value_field") else hint
             raise DataFileError(path, problem, hint=hint)
 
     kind = kinds.get(str(chosen.value), pa.float64())
@@ -513,8 +529,8 @@ def _plain_type(kind: Any) -> Any:
 # -- in memory --------------------------------------------------------------------------------------------------------
 
 FORMS = (
-    "the path of a file; a table with the columns query, item and score or gain, such as a DataFrame; or a dict from "
-    "query to a dict from item to score or gain, or to a list of items"
+    "the path of a file; a table, such as a DataFrame, with the columns query, item and score or gain, or with lists; "
+    "or a dict from query to a dict from item to score or gain, or to a list of items"
 )
 
 
@@ -522,17 +538,28 @@ IN_DICT = Chosen("query", "item", "value")
 """The keys of the objects that :func:`_from_dict` makes of the items of a dict."""
 
 
-def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Opening], Opened]:
+def reader_in_memory(
+    caller: str, argument: str, value: Any, path: FilePath, columns: Columns
+) -> tuple[Callable[[Opening], Opened | ListSource], bool]:
     """Return the function that reads a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
+
+    Returns:
+        The function, and whether the value is a table that holds a list of items in each row.
 
     Raises:
         TypeError: If the value is neither a table nor a dict.
     """
     if isinstance(value, Mapping):
-        return partial(_from_dict, value)
-    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns"):
-        return partial(_from_table, value)
-    raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
+        return partial(_from_dict, value), False
+    if not (hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")):
+        raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
+    with reading(path, "a table"):
+        table = pa.table(value) if hasattr(value, "__arrow_c_stream__") else pa.Table.from_pandas(value)
+    lists = [field.name for field in table.schema if _is_list(field.type)]
+    whole = [name for name in table.schema.names if name not in lists]
+    if lists and not any(name == columns.item or is_usual(name, "item") for name in whole):
+        return partial(open_lists, table=table), True
+    return partial(_from_table, table), False
 
 
 def is_run_in_memory(value: Any) -> bool:
@@ -542,9 +569,7 @@ def is_run_in_memory(value: Any) -> bool:
 
 
 def _from_table(table: Any, asked: Opening) -> Opened:
-    with reading(asked.path, "a table"):
-        arrow = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
-    return _long(asked, arrow.schema, lambda names: iter(arrow.select(names).to_batches(LONG_ROWS)))
+    return _long(asked, table.schema, lambda names: iter(table.select(names).to_batches(LONG_ROWS)))
 
 
 def read_json(asked: Opening) -> Opened:
