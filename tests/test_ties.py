@@ -113,9 +113,6 @@ def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by:
     assert values[0].tolist() == values[1].tolist()
 
 
-ORDERED = [one for one in METRICS + UNBOUNDED if one[0] != "RelevanceAtK"]  # of one rank alone no order is the best
-
-
 @cache
 def in_every_order(number: int) -> Ranking:
     """All lists of a row with its gains."""
@@ -128,7 +125,7 @@ DEPTHS = [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))]
 
 
 @pytest.mark.parametrize("ties", ["worst", "best"])
-@pytest.mark.parametrize(("name", "given"), [*ORDERED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
+@pytest.mark.parametrize(("name", "given"), [*METRICS, *UNBOUNDED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
 @pytest.mark.slow
 def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any], ties: Any) -> None:
     """Of each row and bucket the least and the largest value of all orders, also where a list ends among equal scores."""
@@ -145,6 +142,41 @@ def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any]
             ours, orders = (two[0] if isinstance(two, tuple) else two for two in (one, every[key]))
             wanted = float(orders.max() if largest else orders.min())
             assert float(ours) == pytest.approx(wanted, abs=1e-12), (key, scores, gains)
+
+
+@pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}], ids=str)
+def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict[str, Any]) -> None:
+    """In the metric's own sense of better, for each row: worst <= listed <= best <= attainable, and chance too.
+
+    What is attainable ranks labels by gain, so metrics that weigh labels may have more.
+    """
+    some = [one for one in METRICS + UNBOUNDED if "weights" not in one[1]]
+    named = [(name, {"name": f"{name}{i}", **given}) for i, (name, given) in enumerate(some)]
+    metrics = [getattr(tailmetrics, one)(**given, **by) for one, given in named]
+    collection = tailmetrics.TopKCollection(metrics, references=["chance", "attainable"]).with_orders()
+    signs = {key: 1 if metric.higher_is_better else -1 for metric in metrics for key in list(metric.keys())}
+    for scores, gains in rows(12):
+        collection.reset()
+        collection.update(scores.clamp(min=-1), gains)
+        listed, orders, references = collection.compute(), collection.orders(), collection.references()
+        for key, value in listed.items():
+            between = [orders["worst"][key], value, orders["best"][key], references["attainable"][key]]
+            low, own, high, most = (signs[key] * float(one) for one in between)
+            if own == own:
+                assert low - 1e-12 <= own <= high + 1e-12 <= most + 2e-12, (key, scores, gains)
+                assert signs[key] * float(references["chance"][key]) <= most + 1e-12, key
+
+
+def test_a_relevant_label_is_at_one_rank_in_some_order_or_in_all() -> None:
+    """Two equal scores, one of them relevant: at rank 2 in one of two orders; two relevant ones: in both."""
+    for target, wanted in ([[0, -1]], [0, 0.5, 1, 1]), ([[0, 1]], [1, 1, 1, 1]), ([[2, -1]], [0, 0, 0, 1]):
+        collection = tailmetrics.TopKCollection(
+            [tailmetrics.RelevanceAtK(k=2)], references=["attainable"]
+        ).with_orders()
+        collection.update(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor(target))
+        found = [*(collection.orders()[name] for name in ("worst", "expected", "best"))]
+        found.append(collection.references()["attainable"])
+        assert [float(one["relevance@2"]) for one in found] == wanted
 
 
 def test_a_list_without_an_error_has_a_mean_of_one() -> None:

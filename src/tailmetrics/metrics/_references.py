@@ -59,14 +59,14 @@ class ReferenceRanking(Ranking):
             return None
 
         def made() -> RanksByCounts:
-            counts = [self._sizes(buckets, scope)]
+            counts = [self.sizes(buckets, scope)]
             if self.reference == "attainable" and buckets is not None:  # relevant labels of all buckets rank first
                 counts.append(self.targets.n_relevant[:, None])
             return RanksByCounts(RelevantLabels(self.targets, buckets), counts)
 
         return self.remembered(("by counts", None if buckets is None else buckets.digest, scope), made)
 
-    def _sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
+    def sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
         """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
         device, num_labels = self.targets.device, self.num_labels
         assert num_labels is not None
@@ -82,11 +82,11 @@ class ReferenceRanking(Ranking):
         groups = 1 if buckets is None else len(buckets)
         bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
         keys = entries.rows * groups + bucket
-        sizes, relevant = self._sizes(buckets, scope), RelevantLabels(targets, buckets)
+        sizes, relevant = self.sizes(buckets, scope), RelevantLabels(targets, buckets)
         within, cut = (None if scope != "bucket" else buckets), None
         above, equal = self._standing(entries, entries.rows if within is None else keys, sizes, keys, within)
         if within is not None and depth < num_labels:
-            of_row = self._sizes(None, scope)
+            of_row = self.sizes(None, scope)
             above_in_all, equal_in_all = self._standing(entries, entries.rows, of_row, entries.rows, None)
             full = above_in_all + equal_in_all <= depth
             cut = self._cut(within, depth, keys, full, (above_in_all < depth) & ~full, relevant.n)

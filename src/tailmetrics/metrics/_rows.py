@@ -119,7 +119,8 @@ class RelevanceMetric(TopKMetric):
             ``CrossEntropy`` and ``KForRecall``; within buckets, None means ``"skip"`` for the mean over rows and
             ``"neg"`` for averages over labels, in which every row counts.
         ties: How labels of equal score are ranked: ``"id"``, the lower id first, as in a list; ``"expected"``, the mean
-            value over all orders of these labels; ``"worst"``, relevant labels last; ``"best"``, relevant labels first.
+            value over all orders of these labels; ``"worst"``, relevant labels last; ``"best"``, relevant labels first
+            (for ``RelevanceAtK``, any other label at rank k, or a relevant label there).
         kwargs: See :class:`TopKMetric`. ``min_gain`` says what is relevant; CG, DCG and nDCG keep all gains, as in
             trec_eval.
     """
@@ -141,7 +142,7 @@ class RelevanceMetric(TopKMetric):
     _formula: ClassVar[str]
     """The name of the method that holds the formula."""
     of_one_rank: ClassVar[bool] = False
-    """Whether the formula reads a single rank of each list."""
+    """Whether the formula reads a single rank of each list; no order is then the worst or the best of all ranks."""
     _tells_cutoffs = True
     """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
     lacking: ClassVar[str] = "no relevant label"
@@ -274,7 +275,7 @@ class RelevanceMetric(TopKMetric):
         cut = None
         if buckets is not None and self.scope == "bucket":
             cut = ranking.remembered(("cut", by), lambda: cut_span(ranking, buckets, self.depth))
-        if ties == "expected":
+        if ties == "expected" or self.of_one_rank:
             return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal, cut))
         assert ties != "id"
         return in_order(ranks, above, equal, self._worth_of_hits(ranks), ties, cut)
@@ -431,7 +432,8 @@ class RowMeanMetric(RelevanceMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         ranks = self._ranks_of(ranking)
-        read, usual = ranks, self.only_hits_count and self.in_registry and self.ties != "expected"
+        plain = not isinstance(ranks, (ExpectedRanks, RanksByCounts))
+        read, usual = ranks, self.only_hits_count and self.in_registry and plain
         if usual and ranking.rows is PLAIN_ROWS and ranking.num_rows * self._num_buckets >= MANY_ROWS:
             read = ranks.with_hits
         values = self._row_values(ranking, read)

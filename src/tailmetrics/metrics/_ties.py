@@ -175,6 +175,19 @@ class ExpectedRanks(TargetRanks):
         shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(self.cutoffs(k)))
         return self.share(shown.to(torch.int64))
 
+    def always_or_ever_at(self, k: Cutoff, ties: Literal["worst", "best"]) -> Tensor:
+        """Return whether a relevant label is at rank ``k`` in every order (worst), or in some order (best), bool."""
+        place, cut, worst = self._behind_targets(k), self.cut, ties == "worst"
+        filled = (self.above < place) & (place <= self.above + self.equal)
+        filled = filled & (self.tied_relevant == self.equal) if worst else filled
+        found = filled.any(dim=-1)
+        if cut is None:
+            return found
+        # the list of the bucket holds its labels above the cut, and the fewest or the most of those at the cut
+        others = cut.all_equal - cut.equal
+        some = (cut.listed - others).clamp(min=0) if worst else torch.minimum(cut.listed, cut.equal)
+        return found & (self.cutoffs(k) <= cut.above + some)
+
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the mean number of hits among the first ``k``, shape (...), float64."""
         return self.remembered(("hits", k), lambda: ordered_sum(self.within(k)))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from typing import final
 
+import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
+from tailmetrics.metrics._references import ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, TieAwareMetric, formula, row_value
 from tailmetrics.metrics._states import COUNT, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import once, ordered_sum
+from tailmetrics.ranking._device import once, ordered_sum, real_dtype
 
 
 @formula
@@ -423,6 +425,17 @@ class RelevanceAtK(TieAwareMetric):
     fixed_point = COUNT
 
     _row_value = row_value(relevance_at_k)
+
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        if isinstance(ranking, ReferenceRanking) and ranking.reference == "attainable":
+            # one relevant label is at rank k: to rank all of them first would leave rank k to other labels
+            deepest = self.depth if self._uses_depth else EVERYTHING
+            sizes = ranking.sizes(self.bound_buckets, self.scope).clamp(max=deepest)
+            best = torch.stack([(ranks.n_relevant > 0) & (sizes >= k) for k in self.ks])
+            return best.to(real_dtype(best.device))
+        if isinstance(ranks, ExpectedRanks) and (self.ties == "worst" or self.ties == "best"):
+            return torch.stack([ranks.always_or_ever_at(k, self.ties) for k in self.ks])
+        return super()._row_values(ranking, ranks)
 
 
 @formula
