@@ -369,6 +369,75 @@ def told_of_ties(compute: Callable[[], Any]) -> list[str]:
     return [str(one.message) for one in caught if "equal scores" in str(one.message)]
 
 
+def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
+    """Whether a relevant label, or the best of them, has the score of another label, by a loop over the row."""
+    own = [float(score) for score, one in zip(scores, relevant, strict=True) if one and score > -torch.inf]
+    return any(
+        sum(float(other) == score for other in scores) > 1 for score in ([max(own, default=0.5)] if first else own)
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*most lists end before that")
+@pytest.mark.parametrize("form", ["dense", "ids", "lists", "chunks"])
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("name", ["MRR", "MAP", "NDCGAtK", "RPrecision", "KForRecall"])
+def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
+    """Metrics without a cut-off, as a loop counts them; plain kernels look at every eighth row of all labels.
+
+    In batches, merged and masked, at the scores of all labels, at lists of them, and by bucket. A matrix of relevant
+    labels on a device is looked at for their best alone.
+    """
+    scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
+    relevant, mask = gains > 0, torch.arange(60) % 5 > 0
+    ids = torch.where(relevant, torch.arange(7), -1).sort(dim=1, descending=True).values[:, :4]
+    target = ids if form in ("ids", "chunks") else relevant
+    rule: dict[str, Any] = {"min_recall": 0.5} if name == "KForRecall" else {}
+    listed = form == "lists" or name == "KForRecall"
+    first = name == "MRR"
+    with force_plain() if plain else nullcontext():
+        metrics = [getattr(tailmetrics, name)(num_labels=7, **rule) for _ in range(2)]
+        for metric, half in zip(metrics, (slice(0, 24), slice(24, 60)), strict=True):
+            preds: Any = scores[half]
+            if form == "lists":
+                preds = scores[half], torch.arange(7).expand(preds.shape)
+            if form == "chunks":
+                parts, depth = [preds[:, :3], preds[:, 3:]], 7 if name == "KForRecall" else 1
+                metric.update(
+                    tailmetrics.rank_chunks(lambda parts=parts: parts, target[half], depth, mask[half], num_labels=7)
+                )
+            else:
+                metric.update(preds, target[half], mask[half])
+        metrics[0].merge_state(metrics[1])
+        told = told_of_ties(metrics[0].compute)
+    looked = [row for row in range(60) if mask[row]]
+    if plain and not listed and form != "chunks":
+        looked = [row for row in looked if row % 8 == 0]
+    if listed:
+        looked = [row for row in looked if scores[row].max() > -torch.inf]
+    if plain and form == "dense" and not first and not listed:
+        assert not told
+        return
+    share = sum(ties_with_another(scores[row], relevant[row], first) for row in looked) / len(looked)
+    assert [one.split(": ")[1].split(" of the rows")[0] for one in told] == [f"{share:.1%}"]
+    assert "a relevant label and another label" in told[0]
+
+
+def test_by_bucket_the_list_is_looked_at_to_its_depth() -> None:
+    """Scores 4, 2, 2, 1, 1 and depth 3: a tie below the list changes no value, and no tie stands across its end."""
+    buckets = tailmetrics.LabelBuckets.from_assignment([0, 0, 1, 1, 1], ["head", "tail"])
+    scores = torch.tensor([[4.0, 2, 2, 1, 1]]).expand(40, 5)
+    target = torch.tensor([0, 3, 4, 1]).repeat(10)
+    for make in (tailmetrics.MAP, tailmetrics.MRR, lambda **more: tailmetrics.KForRecall(1.0, **more)):
+        metric = make(buckets=buckets, depth=3)
+        metric.update(scores, target)
+        (said,) = told_of_ties(metric.compute)
+        assert ": 25.0% of the rows have equal scores for a relevant label" in said
+        metric = make(buckets=buckets, depth=4)
+        metric.update(scores, target)
+        (said,) = told_of_ties(metric.compute)
+        assert ": 100.0% of the rows have equal scores on both sides of a cut-off" in said
+
+
 def test_equal_scores_are_told_once_and_where_it_helps() -> None:
     """Once for a metric or a collection, by compute and not by forward; never with ties=, of ids, or up to 1 %."""
     distinct, target = torch.arange(400.0).view(100, 4), torch.zeros(100, dtype=torch.int64)

@@ -382,14 +382,14 @@ class TopKCollection(Mergeable, LoggedCollection):
         computed = {name: metric for name, metric in members if metric.keys()}
         with self._sent_together(computed.values()):
             found = self._flat({name: metric.scalars() for name, metric in computed.items()})
-        most, metric = max(
-            ((share, metric) for metric in computed.values() for share in metric._tied_shares.values()),
+        most, cut, metric = max(
+            ((share, cut, metric) for metric in computed.values() for cut, share in metric._tied_shares.items()),
             key=itemgetter(0),
-            default=(0.0, None),
+            default=(0.0, None, None),
         )
         if self._tells_ties and metric is not None and most > MANY_TIED:
             self._tells_ties = False
-            warn(ties_in_words("TopKCollection", most, metric._tie_remedies()), stacklevel=2)
+            warn(ties_in_words("TopKCollection", most, cut, metric._tie_remedies()), stacklevel=2)
         return found
 
     def _parts(self) -> Mapping[str, ExactMetric]:

@@ -247,7 +247,7 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
             for rows_together, entries_together in ((2, 20), (9, 999)):
                 monkeypatch.setattr(_matrices, "SORTED_TOGETHER", rows_together * width)
                 monkeypatch.setattr(_matrices, "FLAGGED", entries_together * width)
-                assert torch.equal(kernels.exact_ranks(scores, entries), wanted)
+                assert torch.equal(kernels.exact_ranks(scores, entries, own), wanted)
                 counts = kernels.counts_above(scores, entries.rows, own, entries.ids)
                 assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))
 

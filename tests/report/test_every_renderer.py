@@ -13,6 +13,7 @@ from rich.console import Console
 
 from report.test_page import Tags
 from tailmetrics import (
+    MRR,
     CrossEntropy,
     KForRecall,
     LabelBuckets,
@@ -369,6 +370,29 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
         ]
         assert table.header == ["metric", "value", "expected", "[worst, best]"]
         assert [line[::2] for line in table.lines] == [["recall@1", f"{sum(first) / 40:.4f}"]]
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_ties_of_metrics_without_a_cut_off_are_told(renderer):
+    """With equal scores for all 4 labels each rank has the same chance: an MRR of (1 + 1/2 + 1/3 + 1/4) / 4."""
+    target = torch.arange(40) % 4
+    report = evaluate(
+        torch.zeros(40, 4), target, metrics=[MRR(), KForRecall(1.0)], label_counts=[4, 3, 2, 1], buckets="quantiles:2"
+    )
+    assert report.ties == {500: 0, None: 1}
+    assert report.as_dict()["ties"] == {"tie_rate@500": 0, "tie_rate": 1}
+    assert "In 100.0% of the rows a relevant label has the score of another label" in report.warnings[0]
+    text = RENDERERS[renderer](report).replace("\\", "")
+    assert f"{25 / 48:.4f}" in text
+    assert "[.2500, 1.0000]" in text
+    assert report.tie_bounds["best"]["median_k_for_recall@1"] == 1
+
+
+def test_no_warning_points_to_a_table_that_is_not_there():
+    """An average over labels has one order of equal scores, and no bounds."""
+    report = evaluate(torch.zeros(9, 4), torch.zeros(9, dtype=torch.int64), metrics=[RecallAtK(1, average="micro")])
+    assert (report.ties, report.tie_bounds) == ({1: 1}, None)
+    assert not [one for one in report.warnings if "What equal scores hide" in one]
 
 
 def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn):

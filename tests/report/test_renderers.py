@@ -171,8 +171,9 @@ def test_a_postfix_hides_no_bucket():
 
 def test_warnings_say_what_to_know(report):
     """Ties at the cut, buckets without labels or positives, unseen labels and further notes are all named."""
-    ties, empty, unseen, noted = replace(report, notes=("Row 3 repeats an id.",)).warnings
+    ties, tied_hits, empty, unseen, noted = replace(report, notes=("Row 3 repeats an id.",)).warnings
     assert ties.startswith("Rows are cut inside a tie (10.0% at rank 1, 10.0% at rank 5)")
+    assert "of the rows a relevant label has the score of another label" in tied_hits
     assert "decile_10, decile_9" in empty
     number = sum(row.positives for row in report.buckets if row.name == "unseen")
     assert unseen.startswith(f"{number} of 60 positives ({100 * number / 60:.3g} %)")

@@ -46,7 +46,7 @@ from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
 from tailmetrics.metrics._states import UNIT
-from tailmetrics.ranking import Ranking
+from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
 from tailmetrics.report.formatting import number as report_number
@@ -260,10 +260,10 @@ class Evaluation:
         computed = self.scalars()
         scalars = _read(computed)
         summaries = _read(self.collection.summaries(computed))
-        ties = dict(sorted(pair for metric in self.members for pair in metric._tied_shares.items()))
-        bounds = None
-        if max(ties.values(), default=0.0) > MANY_TIES:
-            bounds = {name: _read(values) for name, values in self.collection.orders().items()}
+        shares = [pair for metric in self.members for pair in metric._tied_shares.items()]
+        ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
+        orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
+        bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
         num_rows, positives, group_rows, of_buckets = self.counts.by_bucket()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias
 from warnings import warn
 
@@ -118,10 +119,10 @@ class TopKMetric(ConfiguredMetric):
     """Whether ``compute`` warns of equal scores; it warns once, and a collection warns in place of its members."""
     _tie_state = ""
     """Short name of the state that counts rows with equal scores on both sides of a cut-off; empty if none does."""
-    _cuts: tuple[int, ...] = ()
-    """The cut-offs at which lists are checked for equal scores."""
-    _tied_shares: Mapping[int, float] = {}
-    """For each of these cut-offs, the share of rows with equal scores on both sides of it in the last ``compute``."""
+    _cuts: tuple[int | None, ...] = ()
+    """The cut-offs at which lists are checked for equal scores; None: each relevant label is checked."""
+    _tied_shares: Mapping[int | None, float] = {}
+    """For each of these cut-offs, the share of rows with such equal scores in the last ``compute``."""
     _not_measured: frozenset[str] = frozenset()
     """Keys of buckets without a relevant label in the last ``compute``; their values are 0 by convention."""
     _queries_seen = QueriesSeen()
@@ -476,11 +477,11 @@ class TopKMetric(ConfiguredMetric):
         if self._tie_state:
             rows, *tied = self._counts.totals(self._state(self._tie_state)[0])
             shares = {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._cuts, tied, strict=True)}
-            most = max(shares.values())
+            cut, most = max(shares.items(), key=itemgetter(1))
             tells = self._tells_ties and most > MANY_TIED
             vars(self).update(_tied_shares=shares, _tells_ties=self._tells_ties and not tells)
             if tells:
-                warn(ties_in_words(self._caller, most, self._tie_remedies()), stacklevel=6)
+                warn(ties_in_words(self._caller, most, cut, self._tie_remedies()), stacklevel=6)
 
     def _tie_remedies(self) -> tuple[str, ...]:
         """Return the values of ``ties`` that a warning proposes in place of ``"id"``."""
@@ -560,12 +561,13 @@ class ShownMetric(TopKMetric):
         return [[float("nan")] * self._num_buckets for _ in self.ks]
 
 
-def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
+def ties_in_words(caller: str, share: float, cut: int | None, remedies: Sequence[str]) -> str:
     """Return the text of the warning of equal scores; ``remedies`` are the values of ``ties`` that it proposes."""
+    where = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
     what = f"ties={remedies[0]!r}, the mean over all orders of equal scores" if "expected" in remedies else ""
     bounds = "ties='worst' and ties='best' for bounds" if remedies else "scores of more digits, such as float32"
     return (
-        f"{caller}: {share:.1%} of the rows have equal scores on both sides of a cut-off. The list has the lower label "
+        f"{caller}: {share:.1%} of the rows have equal scores {where}. The list has the lower label "
         "id first there: if labels are numbered by frequency, that favours the head. Pass "
         f"{', or '.join(part for part in (what, bounds) if part)}."
     )

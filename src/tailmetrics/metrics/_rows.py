@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -32,7 +32,16 @@ from tailmetrics.metrics._states import (
     ratios,
     weighted,
 )
-from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, has_no_ties, in_order, spans, tied_across
+from tailmetrics.metrics._ties import (
+    ExpectedRanks,
+    Ties,
+    cut_span,
+    has_no_ties,
+    in_order,
+    spans,
+    tied_across,
+    tied_hits,
+)
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
@@ -45,6 +54,8 @@ Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
 
 
 Value = TypeVar("Value")
+
+Cuts: TypeAlias = "tuple[int, ...]"
 
 MANY_ROWS = 2**13
 """From this number of rows times buckets, a formula skips rows without a hit: finding the others takes some 40 us."""
@@ -143,6 +154,8 @@ class RelevanceMetric(TopKMetric):
     """The name of the method that holds the formula."""
     of_one_rank: ClassVar[bool] = False
     """Whether the formula reads a single rank of each list; no order is then the worst or the best of all ranks."""
+    reads_first: ClassVar[bool] = False
+    """Whether the formula reads the first relevant label of each list alone."""
     _tells_cutoffs = True
     """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
     lacking: ClassVar[str] = "no relevant label"
@@ -215,12 +228,15 @@ class RelevanceMetric(TopKMetric):
     def _tie_states(self) -> dict[str, State]:
         """Return the state that counts rows, and rows with equal scores on both sides of each cut-off.
 
-        Metrics with the same cut-offs share it. With buckets, too, the whole list is checked: at each cut-off, and at
-        ``depth`` if the metric reads to it.
+        Without a cut-off, it counts rows in which a relevant label that is read has the score of another label. Metrics
+        with the same cut-offs share it. With buckets, too, the whole list is checked: at each cut-off, and at ``depth``
+        if the metric reads to it.
         """
         cuts = {k for k in self.cutoffs if k is not None} | ({self.depth} if self._uses_depth else set())
-        self._cuts = tuple(sorted(cuts)) if self.ties == "id" and "worst" in self.tie_rules else ()
-        self._tie_state = f"tied_{digest_of((self._cuts, self.weighted))}" if self._cuts else ""
+        all_cuts = (*sorted(cuts), None) if None in self.cutoffs else tuple(sorted(cuts))
+        self._cuts = all_cuts if self.ties == "id" and "worst" in self.tie_rules else ()
+        whole = (self.min_gain, self._first_alone, self._uses_depth) if None in self._cuts else ()
+        self._tie_state = f"tied_{digest_of((self._cuts, self.weighted, *whole))}" if self._cuts else ""
         shape = 1 + len(self._cuts), self._counts.columns
         return {self._tie_state: State(shape, shared=self.in_registry)} if self._cuts else {}
 
@@ -230,9 +246,24 @@ class RelevanceMetric(TopKMetric):
             return Prepared(increments, ranking.rows)
         memo = ranking._memo
         if name not in memo:
-            memo[name] = tied_across(ranking, self._cuts)
+            cuts = self._cuts
+            memo[name] = self._tied_rows(ranking) if None in cuts else tied_across(ranking, cast("Cuts", cuts))
         tied = memo[name]
         return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
+
+    @property
+    def _first_alone(self) -> bool:
+        """Whether only the best relevant label of a row changes its value."""
+        return self.reads_first and self.buckets is None
+
+    def _tied_rows(self, ranking: Ranking) -> PerRow | None:
+        """Return the numbers of a row for the state of ties if the metric has no cut-off; None if they are unknown."""
+        depth = self.depth if self._uses_depth else None
+        hits = tied_hits(self._relevant(ranking), depth, self._first_alone)
+        across = hits if depth is None else tied_across(ranking, (depth,))
+        if hits is None or across is None or depth is None:
+            return hits
+        return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))
 
     def _increments_without_ties(self, usual: TopKMetric, increments: Increments) -> Increments:
         """Return the amounts that a batch without ties adds to the states of this metric.

@@ -22,7 +22,7 @@ from tailmetrics.metrics._states import Alike, PerRow, divide
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
-from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._ranking import ExactRanks, Scope
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 
@@ -428,6 +428,35 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     tied = next_one >= better.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
     tied = tied if len(inside) == len(cuts) else F.pad(tied, (0, len(cuts) - len(inside)))
     return PerRow(tied if ranking.row_mask is None else tied & ranking.row_mask[:, None])
+
+
+def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
+    """Return whether each row was looked at, and whether a relevant label has the score of another label, (N, 2), bool.
+
+    None for lists of ids, which have no ties, and where the rows cannot be looked at.
+
+    Args:
+        ranking: A ranking of any kind.
+        depth: How many places of the list are read; None for all labels.
+        first: Whether only the best relevant label of a row matters.
+    """
+    values, exact = ranking.values, ranking.exact
+    if depth is None and isinstance(exact, ExactRanks):
+        both = exact.tied(first)
+    elif values is None or not values.shape[1]:
+        return None
+    elif ranking.distinct:
+        return Alike((1, 0), ranking.num_rows, values.device)
+    else:
+        ranks, end = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks, values.shape[1] - 1
+        place = (ranks - 1).clamp(max=end)
+        own, before, behind = (values.gather(1, (place + step).clamp(0, end)) for step in (0, -1, 1))
+        beside = ((before == own) & (place > 0)) | ((behind == own) & (place < end))
+        tied = (beside & (own > -torch.inf) & (ranks <= (depth or EVERYTHING))).any(dim=1)
+        both = torch.stack([values[:, 0] > -torch.inf, tied], dim=1)
+    if both is None:
+        return None
+    return PerRow(both if ranking.row_mask is None else both & ranking.row_mask[:, None])
 
 
 @made_once

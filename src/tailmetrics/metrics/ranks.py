@@ -72,6 +72,7 @@ class MRR(TieAwareMetric):
     """
 
     optional_k = True
+    reads_first = True
 
     def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(k, **kwargs)

@@ -228,6 +228,8 @@ class Kernels:
 
     reads = False
     """Whether steps may read values, and sizes may depend on values."""
+    counts_at_once = False
+    """Whether :meth:`counts_above` takes no longer than :meth:`exact_ranks`."""
 
     def padding(self, keys: Tensor, shape: tuple[int, ...], width: int, order: Tensor | None = None) -> Padding:
         """Return a :class:`Padding`, which makes a padded table of values by key."""
@@ -541,7 +543,7 @@ class Kernels:
 
     # counts of higher scores
 
-    def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:
+    def exact_ranks(self, scores: Tensor, entries: Entries, own: Tensor) -> Tensor:
         """Return the rank of each relevant label among all labels of its row, from 1, ties to the lower id.
 
         The rank is one more than the number of labels with a higher score, or with an equal score and a lower id. A
@@ -550,6 +552,7 @@ class Kernels:
         Args:
             scores: Shape (N, L), floating.
             entries: T relevant labels of the N rows.
+            own: Shape (T,): the scores of these labels, any number for a void entry.
 
         Returns:
             Shape (T,), int64.
@@ -559,8 +562,7 @@ class Kernels:
         if len(entries.ids) > FEW_TARGETS * len(scores):
             ranks = ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
         else:
-            ranks = ranks_by_bars(scores, entries)
-        own = scores[entries.rows, entries.ids.clamp(min=0)]
+            ranks = ranks_by_bars(scores, entries, own)
         return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:

@@ -12,7 +12,7 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck
+from tailmetrics.ranking._hits import NOT_RANKED, Hits, ListCheck
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._matrices import plain_top_k
 
@@ -249,6 +249,8 @@ def _not_below(cells: Any, bars: Any) -> Any:
 class NativeKernels(CpuKernels):
     """The steps of a batch on the CPU. Steps that read many values run in C, on the threads of the program."""
 
+    counts_at_once = True
+
     def look_through(self, ids: Tensor) -> ListCheck:
         return native.check_lists(ids, num_threads())
 
@@ -278,11 +280,6 @@ class NativeKernels(CpuKernels):
     def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
         known = values.dtype == torch.float64
         return native.add_up(values, dim, limbs, lowest, bounded, num_threads()) if known else None
-
-    def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:
-        own = scores[entries.rows, entries.ids]
-        above, _, before = self.counts_above(scores, entries.rows, own, entries.ids)
-        return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED)
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
         starts = torch.searchsorted(rows, whole_numbers(len(scores) + 1, rows.device))

@@ -108,7 +108,7 @@ CHUNK_OF_BARS = 64
 """This many labels share a bar. The bars then take little memory beside the scores."""
 
 
-def ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
+def ranks_by_bars(scores: Tensor, entries: Entries, own: Tensor) -> Tensor:
     """Return the ranks of a few relevant labels without reading a value, by counting the labels above a bar, (T,).
 
     The bar is the score of the relevant label. For chunks with lower labels, where an equal score ranks better, the bar
@@ -118,7 +118,6 @@ def ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
     num_rows, num_labels = scores.shape
     rows, labels = entries.rows, entries.ids.clamp(min=0)
     chunk = labels // CHUNK_OF_BARS
-    own = scores[rows, labels]
     nearby = torch.add(torch.arange(CHUNK_OF_BARS, device=scores.device), chunk[:, None], alpha=CHUNK_OF_BARS)
     equal = scores[rows[:, None], nearby.clamp(max=num_labels - 1)] == own[:, None]
     better = (equal & (nearby < labels[:, None])).sum(dim=1)

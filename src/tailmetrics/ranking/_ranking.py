@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_number, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import once, one_thread, real_dtype
+from tailmetrics.ranking._device import made_once, once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
     OTHERS,
@@ -23,7 +23,8 @@ from tailmetrics.ranking._inputs import (
     rows_of_documents,
     side_by_side,
 )
-from tailmetrics.ranking._kernels import Kernels, Targets
+from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
+from tailmetrics.ranking._matrices import FLAGGED
 from tailmetrics.ranking._pieces import ScoresInPieces, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
@@ -423,25 +424,87 @@ class ExactRanks(TargetRanks):
     def hits(self) -> Hits:
         """All retrieved relevant labels, by rank."""
         targets = self._targets
-        return targets.kernels.in_order(targets.entries, self._ranks_of(targets.entries), targets.num_rows)
+        return targets.kernels.in_order(targets.entries, self._found[0], targets.num_rows)
 
     @once
     def first_rank(self) -> Tensor:
         """Rank of the best relevant label of each row, ``NOT_RANKED`` if there is none."""
-        targets, scores = self._targets, self._scores
-        entries = targets.entries if scores is None else targets.kernels.best_of_matrix(scores, targets)
-        ranks = self._ranks_of(entries)
+        targets, (entries, (ranks, *_)) = self._targets, self._best
         if len(ranks) == targets.num_rows and entries.width == 1:
             return ranks
         nowhere = ranks.new_full((targets.num_rows,), NOT_RANKED)
         return nowhere.scatter_reduce_(0, entries.rows, ranks, reduce="amin")
 
-    def _ranks_of(self, entries: Entries) -> Tensor:
-        if self._scores is not None:
-            return self._targets.kernels.exact_ranks(self._scores, entries)
-        assert self._in_pieces is not None
-        own, (above, _, before) = self._in_pieces.scores_of(entries), self._in_pieces.counts_of(entries)
-        return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED)
+    @once
+    def _found(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self._find(self._targets.entries)
+
+    @once
+    def _best(self) -> tuple[Entries, tuple[Tensor, Tensor, Tensor | None]]:
+        """The best relevant label of each row where it is faster to find, else all relevant labels."""
+        targets, scores = self._targets, self._scores
+        if scores is None or targets.dense is None or targets.kernels.reads:
+            return targets.entries, self._found
+        best = targets.kernels.best_of_matrix(scores, targets)
+        return best, self._find(best)
+
+    def _find(self, entries: Entries) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return ranks and scores of relevant labels, and the number of labels with this score if counting is free."""
+        kernels, scores = self._targets.kernels, self._scores
+        if scores is None:
+            assert self._in_pieces is not None
+            own, (above, equal, before) = self._in_pieces.scores_of(entries), self._in_pieces.counts_of(entries)
+        else:
+            own = scores[entries.rows, entries.ids.clamp(min=0)]
+            if not kernels.counts_at_once:
+                return kernels.exact_ranks(scores, entries, own), own, None
+            above, equal, before = kernels.counts_above(scores, entries.rows, own, entries.ids)
+        return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED), own, equal
+
+    def tied(self, first: bool) -> Tensor | None:
+        """Return whether each row was looked at, and has a relevant label with the score of another, (N, 2), bool.
+
+        Where a look takes as long as the ranks, only every eighth row is looked at, for 32 of its relevant labels. None
+        if there is no table of these labels, as for matrices on a device.
+
+        Args:
+            first: Whether only the best relevant label of a row matters.
+        """
+        targets, scores = self._targets, self._scores
+        entries, (ranks, own, equal) = self._best if first else (targets.entries, self._found)
+        if equal is not None:
+            many = (equal > 1) & (ranks < NOT_RANKED)
+            many = many & (ranks == self.first_rank[entries.rows]) if first else many
+            tied = torch.zeros_like(targets.n_relevant).scatter_add_(0, entries.rows, many.to(torch.int64)) > 0
+            return torch.stack([torch.ones_like(tied), tied], dim=1)
+        assert scores is not None
+        found = _eighths(1 << len(scores).bit_length(), own.device)[: len(scores)].clone()
+        if not len(ranks):
+            return found
+        ranked = ranks < NOT_RANKED
+        if targets.kernels.reads:
+            padding = targets.kernels.padding(entries.rows, (len(scores),), entries.width)
+            own, ranked = padding.place(own, -torch.inf), padding.place(ranked, False)
+        elif len(own) == len(scores) * entries.width and entries.width < scores.shape[1]:
+            own, ranked = own.view(len(scores), -1), ranked.view(len(scores), -1)
+        else:
+            return None
+        if first and entries.width > 1:
+            own = own.masked_fill(~ranked, -torch.inf).amax(dim=1, keepdim=True)
+            ranked = ranked.any(dim=1, keepdim=True)
+        height = max(1, FLAGGED // scores.shape[1])
+        blocks = (torch.split(one[::8, :], height) for one in (scores, own, ranked, found))
+        for part, of_part, of_ranks, to in zip(*blocks, strict=True):
+            for column in range(min(FEW_TARGETS, of_part.shape[1])):
+                same = (part == of_part[:, column, None]).sum(dim=1) > 1
+                to[:, 1] |= same & of_ranks[:, column]
+        return found
+
+
+@made_once
+def _eighths(size: int) -> Tensor:
+    """Return a table (size, 2), bool, of which the first column is True in every eighth row, and all else is False."""
+    return torch.stack([torch.arange(size) % 8 == 0, torch.zeros(size, dtype=torch.bool)], dim=1)
 
 
 def rank(

@@ -204,7 +204,8 @@ class Report(Shown):
         buckets: Buckets, head first. A key that ends in "/" and a bucket's name belongs to this bucket.
         rows: Number of rows evaluated; None if not counted.
         positives: Number of relevant labels over all rows; None if not counted.
-        ties: For each cut-off, the share of rows that are cut inside a tie.
+        ties: For each cut-off, the share of rows that are cut inside a tie; for None, the share of rows in which a
+            relevant label has the score of another label.
         label_counts: Training counts, for the frequency curve.
         settings: Class and arguments of every metric.
         versions: Versions of the libraries.
@@ -237,7 +238,7 @@ class Report(Shown):
     buckets: list[BucketRow] = field(default_factory=list)
     rows: int | None = None
     positives: int | None = None
-    ties: Mapping[int, float] = field(default_factory=dict)
+    ties: Mapping[int | None, float] = field(default_factory=dict)
     label_counts: Tensor | None = field(default=None, repr=False)
     settings: list[dict[str, Any]] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -334,11 +335,17 @@ class Report(Shown):
     def warnings(self) -> list[str]:
         """Facts that a reader should know before trusting the numbers."""
         found = []
-        ties = ", ".join(f"{share:.1%} at rank {k}" for k, share in self.ties.items() if share > MANY_TIES)
-        if ties:
-            other = f' "{TIES}" has the values of other orders.' if self.tie_bounds else ""
+        many = {k: f"{share:.1%}" for k, share in self.ties.items() if share > MANY_TIES}
+        cuts = ", ".join(f"{share} at rank {k}" for k, share in many.items() if k is not None)
+        other = f' "{TIES}" has the values of other orders.' if self.tie_bounds else ""
+        if cuts:
             found.append(
-                f"Rows are cut inside a tie ({ties}): there {self.tie_winner} is shown, whatever the model.{other}"
+                f"Rows are cut inside a tie ({cuts}): there {self.tie_winner} is shown, whatever the model.{other}"
+            )
+        if None in many:
+            found.append(
+                f"In {many[None]} of the rows a relevant label has the score of another label: of these "
+                f"{self.tie_winner} is first, whatever the model.{other}"
             )
         bare = [row.name for row in self.buckets if not row.labels and row.name != "unseen"]
         if bare:
@@ -393,7 +400,7 @@ class Report(Shown):
             "metrics": plain(self.scalars),
             "worst_labels": [dict(zip(worst, plain(line), strict=True)) for line in zip(*worst.values(), strict=True)],
             "label_counts": None if self.label_counts is None else summary_of_counts(self.label_counts),
-            "ties": {f"tie_rate@{k}": share for k, share in self.ties.items()},
+            "ties": {f"tie_rate@{k}" if k else "tie_rate": share for k, share in self.ties.items()},
         }
 
     def records(self) -> dict[str, Records]:
