@@ -475,3 +475,25 @@ def test_lists_of_arrays_and_arrays_of_names():
         assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).scalars["recall@1"] == 0.5
     with pytest.raises(ValueError, match="indexes differ"):
         tm.evaluate(pd.Series(names), pd.Series(["b", "c"], index=[1, 0]), metrics=[tm.RecallAtK(k=1)])
+
+
+TRAINED = {"query": ["u", "u", "u", "v"], "item": ["a", "b", "a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("train", "counts"),
+    [
+        ({"u": ["a", "b", "a"], "v": ["b"]}, [2, 2]),
+        ([["a", "b", "a"], ["b"]], [2, 2]),
+        (pa.table(TRAINED), [2, 2]),
+        (pa.table({**TRAINED, "gain": [1, 2, 0, 3]}), [1, 2]),  # what is not relevant does not count
+        (pa.table({**TRAINED, "gain": [1, 2, 5, 3]}), [2, 2]),
+        (pa.table({"query": ["u", "v"], "labels": [["a", "b", "a"], ["b"]]}), [2, 2]),
+    ],
+)
+def test_a_label_that_training_repeats_counts_as_often_as_it_stands_there(train, counts):
+    """As in tensors and LabelFrequency: dicts, lists, lines and lists in tables."""
+    tensor = torch.tensor([[0, 1, 0], [1, -1, -1]])
+    ids = tm.evaluate([[0, 1]], [[0]], metrics=tm.RecallAtK(k=1), train_target=tensor).label_counts
+    report = tm.evaluate([["a", "b"]], [["a"]], metrics=tm.RecallAtK(k=1), train_target=train)
+    assert (report.label_counts.tolist(), ids.tolist()) == (counts, [2, 2])

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from tailmetrics import LabelFrequency
 from tailmetrics.io import DataFileError, read, read_label_names, read_target
 
 LISTS = [[3, 5, 3, 7], [1, 1, 1, 1], [2, 4, 6, 0]]
@@ -57,6 +58,22 @@ def test_a_target_lists_a_label_once(tmp_path):
     with pytest.raises(DataFileError, match=r"y\.npy, row 0: holds the label 5 twice") as caught:
         list(read(tmp_path / "p.npy", tmp_path / "y.npy", duplicates="first"))
     assert "duplicates='first' is for predictions alone. " in caught.value.hint
+
+
+def test_training_targets_may_repeat_a_label(tmp_path):
+    """Ids, and gains as ids of what is relevant; rows of 0 and 1 alone may be a matrix, which is not guessed."""
+    pq.write_table(pa.table({"labels": [[5, 2, 5], [1]]}), tmp_path / "y.parquet")
+    assert [batch.target.tolist() for batch in read_target(tmp_path / "y.parquet")] == [[[5, 2, 5], [1, -1, -1]]]
+    gains = pa.table({"labels": [[5, 2, 5], [5], [3] * 50, [0]], "gains": [[1, 3, 2], [4], [3] * 49 + [0], [1]]})
+    pq.write_table(gains, tmp_path / "g.parquet")
+    for least, counts in ((None, [1, 0, 1, 49, 0, 3]), (2, [0, 0, 1, 49, 0, 2])):
+        frequency = LabelFrequency(6)
+        for batch in read_target(tmp_path / "g.parquet", num_labels=6, min_gain=least):
+            frequency.update(batch.target)
+        assert (frequency.compute().tolist(), frequency.num_rows) == (counts, 4)
+    pq.write_table(pa.table({"labels": [[0, 1, 1], [1, 0, 0]]}), tmp_path / "b.parquet")
+    with pytest.raises(DataFileError, match="row 0: holds the label 1 twice; .* save it as bool"):
+        list(read_target(tmp_path / "b.parquet"))
 
 
 def test_the_least_gain_of_training_targets(tmp_path):

@@ -393,7 +393,7 @@ def _check_indexes_of_tables(preds: Any, target: Any) -> None:
 
 
 def _as_table(argument: str, value: Any, given: Mapping[str, Any]) -> Any:
-    """Return a table unchanged, or lists of names as a dict of dicts by row number, with the best name first.
+    """Return a table unchanged, or lists of names as a dict of lists by row number.
 
     Beside a table with a list in each row, lists become such a table, too: row i belongs to row i.
     """
@@ -416,12 +416,7 @@ def _as_table(argument: str, value: Any, given: Mapping[str, Any]) -> Any:
 
         rows = [[str(name) for name in row] for row in value]
         return pa.table({"ids" if argument == "preds" else "labels": pa.array(rows, pa.list_(pa.string()))})
-    return {
-        str(row): {str(name): float(len(labels) - place) for place, name in enumerate(labels)}
-        if argument == "preds"
-        else {str(name): 1.0 for name in labels}
-        for row, labels in enumerate(value)
-    }
+    return {str(row): [str(name) for name in labels] for row, labels in enumerate(value)}
 
 
 # -- groups of rows -------------------------------------------------------------------------------------------------

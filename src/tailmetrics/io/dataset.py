@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple, final
 
@@ -171,6 +171,8 @@ class Dataset(Files):
 class TargetDataset(Files):
     """Targets in batches; can be iterated any number of times.
 
+    A row may hold a label more than once, as training data do; a batch with such a row and gains comes as label ids.
+
     Attributes:
         target: The file of targets.
         min_gain: The lowest gain that counts as relevant; None for every gain above 0.
@@ -184,9 +186,11 @@ class TargetDataset(Files):
 
     def __iter__(self) -> Iterator[TargetBatch]:
         lowest = 0 if not self.target.one_label else -LARGEST if self.one_label else -1
-        for target, rows in self._checked(self.target, "target", lowest=lowest):
+        for target, rows in self._checked(self.target, "target", repeats=True, lowest=lowest):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
+            if isinstance(target, Ragged) and target.values is not None and _repeating_row(target) is not None:
+                target = replace(target.select(target.values > 0), values=None)  # CSR holds a label once
             yield TargetBatch(self._target_tensor(self.target, target), rows)
 
 
@@ -369,7 +373,7 @@ REPEAT_HINTS = {
     "target": (
         "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone. Where each "
         "is a case of its own, such as a visit of a user, drop none: make each a row, by a column 'query' that "
-        "numbers the lines. If it is training, count its lines instead: label_counts, with the rows as num_train."
+        "numbers the lines."
     ),
 }
 BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
@@ -400,7 +404,7 @@ def check_rows(
         source: The file, for the message.
         first: Row number of the first row in the file.
         num_labels: Number of labels; None for no upper limit.
-        repeats: Whether a row may hold a label more than once.
+        repeats: Whether a row may hold a label more than once; in targets only if labels are more than 0 and 1.
         lowest: The lowest number allowed in the place of a label id.
 
     Raises:
@@ -412,8 +416,15 @@ def check_rows(
         found = _wrong_id(rows.ids, role, num_labels, lowest)
         if found is None and rows.values is not None:
             found = _wrong_value(rows.values, role)
-        if found is None and not repeats:
-            _check_distinct(rows, role, source, first)
+        is_binary = role == "target" and int(rows.ids.max(initial=0)) <= 1
+        row = _repeating_row(rows) if found is None and (is_binary or not repeats) else None
+        if row is not None:
+            ordered = np.sort(rows[row : row + 1].ids)
+            label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
+            is_binary = is_binary and label in ("0", "1")  # names have quotes
+            if is_binary or not repeats:
+                hint = BINARY_HINT if is_binary else REPEAT_HINTS[role]
+                raise source.error(first + row, f"holds the label {label} twice", hint)
     if found is not None:
         at, problem, hint = found
         row = rows.row_of(at) if isinstance(rows, Ragged) else at // rows.shape[1]
@@ -458,18 +469,15 @@ def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
     return at, f"holds the {'score' if role == 'preds' else 'gain'} {values.flat[at]}", hint
 
 
-def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> None:
-    """Raise if a row holds a label twice; rows of very different lengths are halved first, against padding."""
+def _repeating_row(rows: Ragged) -> int | None:
+    """Return a row that holds a label twice; rows of very different lengths are halved first, against padding."""
     if rows.width < 2:
-        return
+        return None
     middle = len(rows) // 2
     if middle and rows.is_uneven:
-        for start, some in ((0, rows[:middle]), (middle, rows[middle:])):
-            _check_distinct(some, role, source, first + start)
-        return
-    row = kernels_for(torch.device("cpu")).look_through(torch.from_numpy(rows.matrix)).repeat_row
-    if row is not None:
-        ordered = np.sort(rows[row : row + 1].ids)
-        label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-        binary = role == "target" and label in ("0", "1") and int(rows.ids.max()) <= 1  # names have quotes
-        raise source.error(first + row, f"holds the label {label} twice", BINARY_HINT if binary else REPEAT_HINTS[role])
+        row = _repeating_row(rows[:middle])
+        if row is not None:
+            return row
+        row = _repeating_row(rows[middle:])
+        return None if row is None else middle + row
+    return kernels_for(torch.device("cpu")).look_through(torch.from_numpy(rows.matrix)).repeat_row

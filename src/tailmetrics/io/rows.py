@@ -299,8 +299,9 @@ class Source(ABC):
         return f"row {row}"
 
     def describe_label(self, label_id: int) -> str:
-        """Return the name of a label for an error."""
-        return str(label_id)
+        """Return the name of a label for an error, in quotes, or its id if labels have no names."""
+        names = (name for name, number in (self.numbering or {}).items() if number == label_id)
+        return repr(next(names)) if self.numbering else str(label_id)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
         """Return an error about a row of this file."""
