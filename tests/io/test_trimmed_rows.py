@@ -71,6 +71,8 @@ def test_training_targets_may_repeat_a_label(tmp_path):
         for batch in read_target(tmp_path / "g.parquet", num_labels=6, min_gain=least):
             frequency.update(batch.target)
         assert (frequency.compute().tolist(), frequency.num_rows) == (counts, 4)
+    np.save(tmp_path / "a.npy", [[5, 2, 5], [1, -1, -1]])
+    assert [batch.target.tolist() for batch in read_target(tmp_path / "a.npy")] == [[[5, 2, 5], [1, -1, -1]]]
     pq.write_table(pa.table({"labels": [[0, 1, 1], [1, 0, 0]]}), tmp_path / "b.parquet")
     with pytest.raises(DataFileError, match="row 0: holds the label 1 twice; .* save it as bool"):
         list(read_target(tmp_path / "b.parquet"))

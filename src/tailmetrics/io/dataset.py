@@ -404,7 +404,7 @@ def check_rows(
         source: The file, for the message.
         first: Row number of the first row in the file.
         num_labels: Number of labels; None for no upper limit.
-        repeats: Whether a row may hold a label more than once; in targets only if labels are more than 0 and 1.
+        repeats: Whether a row may hold a label more than once; in targets only if they cannot be a matrix.
         lowest: The lowest number allowed in the place of a label id.
 
     Raises:
@@ -416,13 +416,13 @@ def check_rows(
         found = _wrong_id(rows.ids, role, num_labels, lowest)
         if found is None and rows.values is not None:
             found = _wrong_value(rows.values, role)
-        is_binary = role == "target" and int(rows.ids.max(initial=0)) <= 1
-        row = _repeating_row(rows) if found is None and (is_binary or not repeats) else None
+        row = _repeating_row(rows) if found is None and (role == "target" or not repeats) else None
         if row is not None:
             ordered = np.sort(rows[row : row + 1].ids)
             label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-            is_binary = is_binary and label in ("0", "1")  # names have quotes
-            if is_binary or not repeats:
+            # names have quotes
+            is_binary = role == "target" and label in ("0", "1") and int(rows.ids.max()) <= 1
+            if is_binary or not repeats or source.is_ambiguous(num_labels):
                 hint = BINARY_HINT if is_binary else REPEAT_HINTS[role]
                 raise source.error(first + row, f"holds the label {label} twice", hint)
     if found is not None:
