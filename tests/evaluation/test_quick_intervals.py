@@ -215,6 +215,34 @@ def test_gaps_of_rows_that_agree() -> None:
     assert (gap.low, gap.high) == pytest.approx((1 - 2 * (1 - 0.025 ** (1 / 20)), 1))
 
 
+@pytest.mark.parametrize("resamples", [None, 100])
+def test_rows_left_out_are_no_rows(resamples: int | None) -> None:
+    """Rows that a mask or ``ignore_index`` leaves out do not count in n; quick intervals are those of the others."""
+    scores, target = torch.rand(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 6
+    kept = torch.arange(40) % 5 > 0
+    metrics = [
+        tm.PrecisionAtK(2, average="micro"),
+        tm.PropensityScoredPrecisionAtK(2),
+        tm.F1AtThreshold(0.5),
+        tm.RecallAtK(2),
+    ]
+    counts = tm.LabelFrequency.from_counts([9, 8, 7, 3, 2, 1], num_rows=20)
+
+    def found(*batch: Any, ignore_index: int | None = None, **more: Any) -> Any:
+        collection = tm.TopKCollection(metrics, ignore_index=ignore_index)
+        return tm.evaluate(*batch, metrics=collection, label_counts=counts, intervals=resamples, **more).intervals
+
+    wanted = found(scores[kept], target[kept])
+    assert {one.n for key, one in wanted.items() if "/" not in key} == {32}
+    for other in (
+        found(scores, target, row_mask=kept),
+        found(scores, torch.where(kept, target, -100), ignore_index=-100),
+    ):
+        assert {key: one.n for key, one in other.items()} == {key: one.n for key, one in wanted.items()}
+        if resamples is None:
+            assert {key: str(one) for key, one in other.items()} == {key: str(one) for key, one in wanted.items()}
+
+
 def test_few_rows_and_no_rows() -> None:
     """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
     scores, mask, _ = data()

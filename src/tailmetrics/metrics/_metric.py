@@ -498,10 +498,10 @@ class TopKMetric(ConfiguredMetric):
         """
         self._check(ranking)
         found = self._of_rows(ranking)
+        found = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
         if found.ndim == 3:
             return dict(zip(self.row_keys(), zip(*found.unbind(0), strict=True), strict=True))
-        counted = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
-        return dict(zip(self.row_keys(), counted.unbind(0), strict=True))
+        return dict(zip(self.row_keys(), found.unbind(0), strict=True))
 
     def _of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
