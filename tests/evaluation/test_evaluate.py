@@ -199,12 +199,16 @@ def test_what_metrics_warn_of_is_in_every_report():
         (torch.tensor([[0.9, 0.8, 0.1, 1.5]]), None),
     ],
 )
-def test_scores_in_the_range_of_probabilities_are_told(scores, said):
+@pytest.mark.parametrize("read", ["class", "function"])
+def test_scores_in_the_range_of_probabilities_are_told(scores, said, read):
     """A softmax of numbers from 0 to 1 says little, whatever they add up to: of 1 beside three 0 it is e / (e + 3)."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        tm.CalibrationErrorAtK(k=1).update(scores, torch.tensor([0]))
+        (tm.CalibrationErrorAtK(k=1).update if read == "class" else tm.functional.cross_entropy)(
+            scores, torch.tensor([0])
+        )
     texts = [str(one.message) for one in told]
+    assert len(texts) == (said is not None)
     highest = f"each at most {e / (e + 3):.2g}."
     assert not texts if said is None else (f"lie between 0 and 1{said}" in texts[0] and highest in texts[0])
 

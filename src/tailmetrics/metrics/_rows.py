@@ -43,7 +43,7 @@ from tailmetrics.metrics._ties import (
     tied_hits,
 )
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
-from tailmetrics.ranking._device import once, real_dtype
+from tailmetrics.ranking._device import is_compiling, once, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import Scope, rank_batch
 from tailmetrics.ranking._reading import PLAIN_ROWS, Depth
@@ -61,12 +61,15 @@ MANY_ROWS = 2**13
 """From this number of rows times buckets, a formula skips rows without a hit: finding the others takes some 40 us."""
 
 
-def formula(function: Callable[..., Value], reads: Depth | None = None) -> Callable[..., Value]:
+def formula(
+    function: Callable[..., Value], reads: Depth | None = None, warns: Callable[[Ranking], None] | None = None
+) -> Callable[..., Value]:
     """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
 
     Args:
         function: Takes a ranking first, and may take a cut-off named ``k``.
         reads: How deep ``preds`` are ranked. None: up to k, or, if there is no k, as deep as ``ranking.exact`` needs.
+        warns: Warns if ``preds`` look like a mistake, as the class of the metric does.
 
     Returns:
         The function. Its errors name the argument that is wrong.
@@ -98,6 +101,8 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
         ranking = rank_batch(Context(either.__name__, warns=True), Batch(preds, target), depth)
+        if warns is not None and not is_compiling():
+            warns(ranking)
         return function(ranking, **rest)
 
     return either

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import e
 from typing import final
 
@@ -18,7 +19,6 @@ from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, formula
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
-from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
@@ -44,10 +44,8 @@ class _SoftmaxMetric(TopKMetric):
                 )
 
     def _warn_of(self, ranking: Ranking) -> None:
-        scores = ranking.scores
-        if scores is not None:
-            key = "probabilities warned of"  # once for all members of a collection
-            ranking.remembered(key, lambda: _warn_of_probabilities(ranking.context(self._caller), scores))
+        key = "probabilities warned of"  # once for all members of a collection
+        ranking.remembered(key, lambda: _warn_of_probabilities(ranking, self._caller))
 
 
 @final
@@ -126,7 +124,24 @@ def _edges(bins: int) -> Tensor:
     return torch.tensor([number / bins for number in range(1, bins)], dtype=torch.float64)
 
 
-@formula
+def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> None:
+    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
+    scores = ranking.scores
+    sample = None if scores is None else first_rows(ranking.context(caller), scores)
+    if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
+        return
+    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
+    of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
+    highest = 1 / (1 + (sample.shape[1] - 1) / e)  # of one score of 1 beside scores of 0
+    range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
+    warn_outside(
+        f"{caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
+        f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
+        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
+    )
+
+
+@partial(formula, warns=_warn_of_probabilities)
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
     """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural log, softmax over all L labels.
 
@@ -197,19 +212,3 @@ class CrossEntropy(_SoftmaxMetric, ScoreMetric):
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         return cross_entropy(self._relevant(ranking), self.bound_buckets).unsqueeze(0)
-
-
-def _warn_of_probabilities(context: Context, scores: Tensor) -> None:
-    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
-    sample = first_rows(context, scores)
-    if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
-        return
-    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
-    of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
-    highest = 1 / (1 + (sample.shape[1] - 1) / e)  # of one score of 1 beside scores of 0
-    range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
-    warn_outside(
-        f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
-        f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
-        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
-    )
