@@ -161,6 +161,33 @@ def test_they_are_those_of_scipy() -> None:
     assert set(report.intervals) == {*rows, *gaps}
 
 
+@pytest.mark.parametrize("hit", [False, True])
+@pytest.mark.parametrize(
+    "more", [{}, {"intervals": 200}, {"clusters": list(range(200))}], ids=["quick", "drawn", "clusters"]
+)
+def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, more: dict[str, Any]) -> None:
+    """No hit in 100 rows of each bucket, or one in each: the gap may be 1 - 0.025^(1/100), and more beyond chance.
+
+    Chance is 1 / 100 in half of the rows of the head, and 2 / 100 in the other half, which have two relevant labels.
+    """
+    rows = torch.arange(200)
+    target = torch.stack([torch.where(rows < 100, rows % 2, rows % 40 + 50), torch.where(rows < 50, 2, -1)], dim=1)
+    scores = torch.rand(200, 100, generator=torch.Generator().manual_seed(0))
+    scores[:, 99] = 2
+    scores[rows, target[:, 0]] += 3 * hit
+    metric = tm.HitRateAtK(
+        1, scope="global", buckets=tm.LabelBuckets.from_assignment(rows[:100] // 50, ["head", "tail"])
+    )
+    report = tm.evaluate(scores, target, metrics=[metric], **more)
+    gap, found = (report.intervals[f"global_hit_rate@1/{name}"] for name in ("gap", "adjusted_gap"))
+    others, chances = 1 - 0.025 ** (1 / 100), (0.015, 0.01)
+    assert [gap.low, gap.high] == pytest.approx([-others, others])
+    value = 0 if hit else -chances[0] / (1 - chances[0]) + chances[1] / (1 - chances[1])
+    assert [found.value, found.low, found.high] == pytest.approx(
+        [value, value - others / 0.985, value + others / 0.985], abs=1e-12
+    )
+
+
 @pytest.mark.slow
 def test_batches_order_and_parts_make_no_difference() -> None:
     """Rows shuffled, in batches of one to sixty rows, or evaluated apart and merged as bytes: the same bits."""

@@ -39,7 +39,7 @@ from tailmetrics.cli.row_tables import RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
-from tailmetrics.evaluation.row_moments import as_valued
+from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
@@ -138,8 +138,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
                     drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
                     found = _intervals(table, {**drawn, "clusters": clusters})
-                    found = as_valued(found, {**report.scalars, **report.summaries})
-                    report = replace(report, intervals={**report.intervals, **found})
+                    report = with_intervals(report, found)
                 if folder is not None:
                     report.write(folder)
                 show(report, outputs.place(), options.quiet, said)

@@ -28,7 +28,7 @@ from tailmetrics.evaluation.description import (
     with_values_over_all,
 )
 from tailmetrics.evaluation.row_examples import RowExamples
-from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy
+from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -284,7 +284,7 @@ class Evaluation:
             examples = self.examples.examples(self._names_of(known), self.row_names)
         references = {name: _read(values) for name, values in self.collection.references().items()}
         intervals = self._intervals({**scalars, **summaries})
-        return Report(
+        report = Report(
             title=title,
             scalars=scalars,
             lower_is_better=tuple(
@@ -324,6 +324,7 @@ class Evaluation:
             intervals=intervals,
             examples=examples or (),
         )
+        return with_intervals(report)
 
     def _stems(self, *kinds: type[TopKMetric]) -> tuple[str, ...]:
         """Return the keys, without bucket, of the metrics that are instances of ``kinds``."""

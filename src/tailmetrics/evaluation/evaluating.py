@@ -16,7 +16,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
 from tailmetrics.evaluation.description import OVER, by_bucket, listed, mean_over, with_label_values
-from tailmetrics.evaluation.row_moments import as_valued
+from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -129,7 +129,7 @@ def evaluate(
 
     resamples = 10_000 if intervals is True else int(intervals or 0)
     of_rows = estimated(columns, resamples=resamples, clusters=data.clusters, **rows.facts.among(columns))
-    return replace(report, intervals={**report.intervals, **as_valued(of_rows, {**report.scalars, **report.summaries})})
+    return with_intervals(report, of_rows)
 
 
 def evaluated(

@@ -11,19 +11,21 @@ from fractions import Fraction
 from functools import partial
 from importlib.util import find_spec
 from math import inf, isclose, isnan, nan
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics.collection import TopKCollection
+from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation.row_values import adjusted_key, gaps_of, has_row_values
 from tailmetrics.metrics import KForRecall, PredictionProportionAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._rows import RatioMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
+from tailmetrics.report.report import Report
 from tailmetrics.significance.estimating import Interval
 
 SMALLEST = torch.iinfo(torch.int64).min
@@ -55,6 +57,39 @@ def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> di
         if not (alike or isnan(one.low)):
             valued[key] = replace(one, low=nan, high=nan, method="none: rows alone do not tell the value")
     return valued
+
+
+def with_intervals(report: Report, found: Mapping[str, Interval] = MappingProxyType({})) -> Report:
+    """Return the report with these intervals, too.
+
+    If all rows of the first and of the last bucket agree, their values beyond chance differ only because chance does.
+    This spread says nothing about other rows. The adjusted gap then has the interval of the gap, divided by what is
+    attainable beyond chance, in the bucket where this is less.
+    """
+    merged = {**report.intervals, **as_valued(found, {**report.scalars, **report.summaries})}
+    chance, most = ((report.references or {}).get(name, {}) for name in ("chance", "attainable"))
+    for name in [name for name in merged if "/adjusted_gap" in name]:
+        keys = [name.replace("/adjusted_gap", f"/{row.name}") for row in report.buckets if row.name != UNSEEN]
+        spans = {key: abs(most[key] - chance[key]) for key in keys if key in chance and key in merged}
+        measured = [key for key, span in spans.items() if span > 0 and not isnan(merged[key].value)]
+        ends = [merged[key] for key in (*measured[:1], *measured[1:][-1:])]
+        others = [_share_of_others(one) for one in ends]
+        if len(ends) == 2 and not any(map(isnan, others)):
+            reach = max(others) / min(spans[measured[0]], spans[measured[-1]])
+            value, gap = merged[name].value, ends[0].value - ends[1].value
+            low, high = (value + (end - gap) * reach for end in (-1, 1))
+            drawn = "rows" if ends[0].clusters is None else "clusters"
+            method = f"Clopper-Pearson, all {drawn} agree"
+            merged[name] = replace(merged[name], low=low, high=high, method=method)
+    return replace(report, intervals=merged)
+
+
+def _share_of_others(one: Interval) -> float:
+    """Return the upper bound of the share of rows with other values if all rows agree; NaN if they do not."""
+    if one.method.startswith("Clopper-Pearson, all"):
+        return one.high - one.low
+    agree = one.method == "Wilson" and one.value in (0, 1)
+    return 1 - ((1 - one.confidence) / 2) ** (1 / one.n) if agree else nan
 
 
 class RowMoments(ExactMetric):
