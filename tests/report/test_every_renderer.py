@@ -15,6 +15,7 @@ from report.test_page import Tags
 from tailmetrics import (
     MRR,
     CrossEntropy,
+    F1AtThreshold,
     KForRecall,
     LabelBuckets,
     NDCGAtK,
@@ -329,6 +330,35 @@ def tied():
         )
         found[name] = [sum(one) / len(one) for one in of_orders]
     return scores, target, [RecallAtK(2, buckets=buckets, scope="global")], found
+
+
+@pytest.mark.parametrize("resamples", [None, 50])
+def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples):
+    """A ratio in a bucket without a relevant label is no 0 of the model: "–" in tables, nothing in JSON and CSV.
+
+    All rows count in the other buckets, so there is no column of rows.
+    """
+    target = torch.arange(40) % 4
+    averages = ("micro", "macro", "weighted")
+    kinds = (RecallAtK, PrecisionAtK)
+    metrics = [kind(2, average=average) for kind in kinds for average in averages]
+    report = evaluate(
+        torch.rand(40, 6, generator=torch.Generator().manual_seed(0)),
+        target,
+        metrics=[*metrics, F1AtThreshold(0.9)],
+        label_counts=[9, 8, 3, 2, 0, 0],
+        buckets="quantiles:2",
+        intervals=resamples,
+    )
+    keys = [f"{metric}/unseen" for metric in report.by_bucket]
+    assert len(keys) == 7
+    assert all(math.isnan(report.scalars[key]) for key in keys)
+    assert [report.as_dict()["metrics"][key] for key in keys] == [None] * 7
+    (table,) = (one for one in report.document().tables if one.name == "buckets")
+    assert table.header[:5] == ["bucket", "labels", "positives", "labels with rows", next(iter(report.by_bucket))]
+    assert table.lines[-1] == ["unseen", "2", "0", "0", *["–"] * 7]
+    lines = [line for line in csv.DictReader(StringIO(csv_text(report.records()[""]))) if line["bucket"] == "unseen"]
+    assert {line["value"] for line in lines} == {""}
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

@@ -257,8 +257,10 @@ class Evaluation:
         """Return the report on all batches of all ranks; call it on every rank."""
         if not self.started:
             self.start()
-        computed = self.scalars()
+        computed, named = self.scalars(), self.collection._set_name
         scalars = _read(computed)
+        # averages over labels are 0 by convention where nothing is relevant: a reader would take it for a result
+        scalars |= {named(key): math.nan for metric in self.members for key in metric._not_measured}
         summaries = _read(self.collection.summaries(computed))
         shares = [pair for metric in self.members for pair in metric._tied_shares.items()]
         ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
@@ -268,7 +270,7 @@ class Evaluation:
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
-        buckets, named = next(iter(self.bucketings), None), self.collection._set_name
+        buckets = next(iter(self.bucketings), None)
         of_processes, sizes, left_out = zip(*from_all((self.warnings, self.columns, int(self.ignored))), strict=True)
         warnings, width = dict.fromkeys(text for of_process in of_processes for text in of_process), max(sizes)
         labels = examples = None

@@ -541,9 +541,12 @@ def _table(
 def _denominators(report: Report, names: Sequence[str]) -> list[str]:
     """Return the number of rows that count by line, for metrics that leave rows out; empty if metrics differ."""
     known = ([report.intervals.get(_key_of(report, metric, name)) for name in names] for metric in report.by_bucket)
-    rows = {tuple(None if one is None else one.n for one in of) for of in known if any(of)}
-    fewer = [of for of in rows if {*of} - {None, report.rows}]
-    return [count(n) for n in fewer[0]] if len(fewer) == 1 else []
+    fewer = {
+        tuple(None if one is None else one.n for one in of)
+        for of in known
+        if any(one is not None and one.n != report.rows and not math.isnan(one.value) for one in of)
+    }
+    return [count(n) for n in fewer.pop()] if len(fewer) == 1 else []
 
 
 def _bars(report: Report, metric: str) -> Chart:
