@@ -1,5 +1,6 @@
 """What the command line says: options instead of arguments, nothing that a terminal acts upon, help for users."""
 
+import os
 import re
 import subprocess
 import sys
@@ -43,6 +44,30 @@ def test_what_is_asked_first_is_answered_without_torch(word):
     done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(("usage: tailmetrics", "tailmetrics 0."))
     assert done.stdout.endswith("\n[]\n")
+
+
+def in_ascii(*words, **how):
+    """Run the command line in a process of its own, which takes ASCII for the encoding of texts."""
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    return subprocess.run([sys.executable, "-m", "tailmetrics", *map(os.fsencode, words)], env=env, stderr=-1, **how)
+
+
+def test_no_letter_beyond_ascii_ends_a_command(tmp_path, given):
+    """Configs are UTF-8 in any locale, and what a terminal cannot show is written by its number."""
+    (tmp_path / "c.yaml").write_text("metrics: [{class_path: RecallAtK, init_args: {k: 1}}]\ntitle: é…\n", "utf-8")
+    words = ["evaluate", "--config", tmp_path / "c.yaml", *given(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
+    tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    done = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", stdout=-1)
+    assert (done.returncode, b"\\xe9\\u2026" in done.stdout, b"\\xb1" in done.stdout) == (0, True, True), done.stderr
+    assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# é…\n")
+    tables[1].write_bytes(tables[0].read_bytes())
+    done = in_ascii("compare", *tables, "--resamples", "50", stdout=-1)
+    assert (done.returncode, b"recall@1" in done.stdout) == (0, True), done.stderr
+    done = in_ascii(*words[:-1], tmp_path / "é.npy", stdout=-1)
+    assert done.returncode == 2
+    assert re.search(
+        b"error: .*npy: holds bytes that are no text in the encoding ascii\nhint: set PYTHONUTF8=1", done.stderr
+    )
 
 
 def test_options_in_the_place_of_arguments():

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+import locale
 import os
 import signal
 import sys
+from codecs import lookup
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 INTERRUPTED = 130
@@ -35,7 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a letter that the terminal lacks, such as ± in ASCII, ends no command
+            stream.reconfigure(errors="backslashreplace")
     if argv is None:
+        if lookup(locale.getpreferredencoding(False)).name != "utf-8":
+            with suppress(locale.Error):  # jsonargparse reads configs, which are UTF-8, in the encoding of the locale
+                locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
         for number in (signal.SIGINT, signal.SIGTERM):
             # a shell makes processes in the background ignore SIGINT
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
@@ -88,7 +97,7 @@ def _outcome(argv: Sequence[str] | None) -> int:
             gc.disable()  # imports make 300,000 objects that stay; looking for garbage among them is a sixth of a start
         from tailmetrics.cli.compare import compare_runs
         from tailmetrics.cli.evaluate import evaluate
-        from tailmetrics.cli.messages import plain_warnings
+        from tailmetrics.cli.messages import CommandError, plain_warnings
         from tailmetrics.cli.parser import parse
         from tailmetrics.cli.processes import launched
 
@@ -99,6 +108,10 @@ def _outcome(argv: Sequence[str] | None) -> int:
             sys.path.append(os.getcwd())  # a config may name classes of this folder; installed packages come first
         rank, _ = launched()
         with plain_warnings(rank == 0) as said:
+            for word in sys.argv[1:] if argv is None else argv:
+                if any("\ud800" <= letter <= "\udfff" for letter in word):
+                    problem = f"{word}: holds bytes that are no text in the encoding {sys.getfilesystemencoding()}"
+                    raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
             request = parse(argv)
             {"evaluate": evaluate, "compare": compare_runs}[request.command](request, said)
     except ModuleNotFoundError as error:
