@@ -70,6 +70,21 @@ def test_no_letter_beyond_ascii_ends_a_command(tmp_path, given):
     )
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+def test_an_stdout_that_cannot_be_written_is_named(tmp_path, config, given):
+    """The report is there by then: neither its path nor its disk is at fault."""
+    words = ["evaluate", "--config", config(PRECISION), *given(preds=np.eye(8), target=np.arange(8))]
+    with open("/dev/full", "wb") as full:
+        done = in_ascii(*words, "--out", tmp_path / "out", stdout=full)
+    assert (done.returncode, (tmp_path / "out" / "report.json").exists()) == (2, True)
+    said = rb"\nerror: stdout cannot be written: No space left on device\nhint: .*report.md, .*: written and complete. Send"
+    assert re.search(said, done.stderr)
+    done = in_ascii(*words, preexec_fn=lambda: os.close(1))
+    assert done.returncode == 2
+    assert b"\nerror: stdout cannot be written: it is closed\nhint: add --out FOLDER, or send what" in done.stderr
+    assert in_ascii(*words, "--quiet", preexec_fn=lambda: os.close(1)).returncode == 0
+
+
 def test_options_in_the_place_of_arguments():
     """Every argument that is an option is translated, with its value, alone or within a sentence."""
     assert in_options("columns=Columns(query='user_id') or columns=Columns(gain=NAME).") == (

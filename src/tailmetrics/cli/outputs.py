@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from contextlib import ExitStack
+from errno import EBADF
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,10 +94,21 @@ def _is_same(goal: Path, path: Path) -> bool:
     return goal.resolve() == path.resolve()
 
 
-def show(report: Any, paths: Iterable[Path], quiet: bool, said: Container[str]) -> None:
-    """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed."""
-    console = Console()
-    if not quiet:
-        print_report(report, console, said=said if sys.stdout.isatty() and sys.stderr.isatty() else ())
-    for path in paths:
-        console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)
+def show(report: Any, paths: Sequence[Path], quiet: bool, said: Container[str]) -> None:
+    """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed.
+
+    Raises:
+        CommandError: If stdout is closed or cannot be written.
+    """
+    try:
+        if sys.stdout is None and not quiet:
+            raise OSError(EBADF, "it is closed")
+        console = Console()
+        if not quiet:
+            print_report(report, console, said=said if sys.stdout.isatty() and sys.stderr.isatty() else ())
+        for path in paths:
+            console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)
+    except OSError as error:
+        complete = f"{', '.join(map(str, paths))}: written and complete. Send" if paths else "add --out FOLDER, or send"
+        hint = f"{complete} what is printed to a place that can be written."
+        raise CommandError(f"stdout cannot be written: {error.strerror}", hint) from error
