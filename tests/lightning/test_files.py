@@ -1,12 +1,10 @@
-"""A folder for every run, and the history of a fit in it."""
+"""A folder for every run."""
 
-import csv
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import Given, Model, loader, report, trainer
+from counted import Model, loader, report, trainer
 from pytorch_lightning.loggers import CSVLogger, Logger
 
 pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
@@ -88,58 +86,3 @@ def test_the_title_says_what_was_evaluated_and_when(tmp_path: Path) -> None:
     named = report(files=False, name="b")
     trainer(tmp_path, named).validate(Model(), loader(), verbose=False)
     assert named.report.title == "Validation of Model (b)"
-
-
-class Learning(Model):
-    """Ranks label e first in epoch e."""
-
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> Any:
-        found = super().validation_step(batch)
-        return {**found, "preds": found["preds"].roll(self.current_epoch, 1)}
-
-
-def test_the_history_has_a_line_for_each_validation_of_a_fit(tmp_path: Path) -> None:
-    """Epochs, steps and values; NaN is an empty cell; neither the sanity check nor a later validation is in it."""
-    callback = report()
-    run = trainer(tmp_path, callback, max_epochs=3, num_sanity_val_steps=2)
-    rows = [{"epoch": 0, "step": 5}, {"epoch": 1, "step": 10}, {"epoch": 2, "step": 15}]
-    run.fit(Learning(), loader(), loader(sampler=Given([2, 2, 0, 1])))
-    run.validate(Learning(), loader(), verbose=False)
-    with (tmp_path / "reports" / "history.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
-    assert list(table[0])[:4] == ["epoch", "step", "loader", "recall@2"]
-    assert [{"epoch": int(row["epoch"]), "step": int(row["step"])} for row in table] == rows
-    # the first two labels are 0 and 1, then 1 and 2, then 2 and 3; four rows ask for 2, 2, 0 and 1
-    assert [float(row["recall@2"]) for row in table] == [2 / 4, 3 / 4, 2 / 4]
-    assert [row["recall@1/decile_5"] for row in table] == [""] * 3
-    assert [row["recall@2"] for row in callback.history] == [2 / 4, 3 / 4, 2 / 4]
-    assert all(math.isnan(row["recall@1/decile_5"]) for row in callback.history)
-
-
-@pytest.mark.slow
-def test_the_history_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
-    """Two epochs, then two more from the checkpoint of the first: its step is there once, what came after is new."""
-    first = trainer(tmp_path, report(), max_epochs=2)
-    first.fit(Learning(), loader(), loader())
-    first.save_checkpoint(tmp_path / "run.ckpt")
-    callback = report()
-    again = trainer(tmp_path, callback, max_epochs=4)
-    again.fit(Learning(), loader(), [loader(), loader()], ckpt_path=tmp_path / "run.ckpt")
-    assert [(row["epoch"], row["step"], row["loader"]) for row in callback.history] == [
-        (0, 5, 0),
-        (1, 10, 0),
-        (2, 15, 0),
-        (2, 15, 1),
-        (3, 20, 0),
-        (3, 20, 1),
-    ]
-    assert len((tmp_path / "reports" / "history.csv").read_text().splitlines()) == 7
-
-
-def test_a_new_fit_begins_a_new_history(tmp_path: Path) -> None:
-    """The same callback in another Trainer; files=False writes nothing."""
-    callback = report(files=False)
-    for _ in range(2):
-        trainer(tmp_path, callback, max_epochs=2).fit(Model(), loader(), loader())
-    assert [row["epoch"] for row in callback.history] == [0, 1]
-    assert not list(tmp_path.iterdir())

@@ -33,14 +33,14 @@ def test_two_callbacks_with_names_are_kept_apart(tmp_path: Path) -> None:
         "val/recall@4": 4,
     }
     stems = {path.stem for path in (tmp_path / "reports").iterdir()}
-    histories = {"history_one", "history_two", "history"}
-    assert stems == histories | {"report_one_val", "report_two_val", "report_val"}
+    assert stems == {"report_one_val", "report_two_val", "report_val"}
     run.save_checkpoint(tmp_path / "run.ckpt")
     one, two, three = recall_at(1, name="one"), recall_at(2, name="two"), recall_at(4)
     again = trainer(tmp_path, two, three, one, max_epochs=2)
     again.fit(Model(), loader(), loader(), ckpt_path=tmp_path / "run.ckpt")
     for report, key in ((one, "recall@1"), (two, "recall@2"), (three, "recall@4")):
-        assert [(row["epoch"], key in row) for row in report.history] == [(0, True), (1, True)]
+        assert report.report is not None
+        assert list(report.report.scalars) == [key]
 
 
 def test_a_name_is_part_of_a_file_name() -> None:
@@ -66,7 +66,7 @@ def test_several_loaders_are_reported_apart(as_dict: bool, tmp_path: Path) -> No
         "val/recall@1/dataloader_idx_1": 0.25,
     }
     written = {path.stem for path in (tmp_path / "reports").iterdir()}
-    assert written == {"report_val_0", "report_val_1", "history"}
+    assert written == {"report_val_0", "report_val_1"}
 
 
 def test_a_validation_after_a_fit_has_its_own_loaders(tmp_path: Path) -> None:

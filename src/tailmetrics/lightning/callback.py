@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -58,7 +56,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         row_mask: Key of the row mask in the output of a step; the mask is optional.
         train_target: Place of the target in a training batch: a key, an index, or a function of the batch that
             returns None for a batch without labels.
-        files: Whether to write ``report_val.*``, ``report_test.*`` and ``history.csv`` into the folder of the run.
+        files: Whether to write ``report_val.*`` and ``report_test.*`` into the folder of the run.
         table: Whether to print a table after validation outside of fitting, after testing, and after fitting.
         figures: Whether to send the figure and tables to TensorBoard, Weights & Biases and MLflow loggers.
         name: Name of this callback in keys and files: ``val/name/…``, ``report_name_val.*``.
@@ -79,7 +77,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     Attributes:
         report: The latest report on the first loader.
         folder: The folder into which the first process wrote the report; None without files.
-        history: Epoch, step, number of the loader and values of every validation of the fit, oldest first.
         frequency: How often each label occurs in training; None until this is known.
     """
 
@@ -130,7 +127,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
         confidence = CONFIDENCE if intervals else None
         self._running = Evaluations(self.collection, keys, labels=labels, examples=examples, intervals=confidence)
-        self.history: list[dict[str, Any]] = []
 
     @property
     def frequency(self) -> LabelFrequency | None:
@@ -138,9 +134,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return self._labels.frequency
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Count the training labels if the metrics need counts, and drop the history behind the current step."""
+        """Count the training labels if the metrics need counts."""
         self._bind(trainer, pl_module, starts_fit=True)
-        self.history = [row for row in self.history if row["step"] <= trainer.global_step]  # a new fit empties it
 
     def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
         if self._labels.ensure(trainer, pl_module, starts_fit):
@@ -187,16 +182,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             scalars: dict[str, float] = trainer.strategy.broadcast({**report.scalars, **report.summaries})
             suffix = f"/dataloader_idx_{index}" if len(reports) > 1 else ""
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
-            if in_fit:
-                at = {"epoch": trainer.current_epoch, "step": trainer.global_step, "loader": index}
-                before = [row for row in self.history if any(row[name] != at[name] for name in ("step", "loader"))]
-                self.history = [*before, {**at, **scalars}]
-            else:
+            if not in_fit:
                 self._print(trainer, report)
         self.report = reports[0]
         log_values(pl_module, apart(logged, trainer.loggers))
         if trainer.is_global_zero and not trainer.fast_dev_run:
-            self._publish(trainer, reports, stage, in_fit)
+            self._publish(trainer, reports, stage)
 
     on_test_start, on_test_batch_end = on_validation_start, on_validation_batch_end
     on_test_epoch_end = on_validation_epoch_end
@@ -206,7 +197,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         if self.report is not None:
             self._print(trainer, self.report)
 
-    def _publish(self, trainer: Any, reports: list[Report], stage: str, in_fit: bool) -> None:
+    def _publish(self, trainer: Any, reports: list[Report], stage: str) -> None:
         """Write files, and send figures and tables to loggers."""
         self.folder = folder = run_folder(trainer) if self.files else None
         for index, report in enumerate(reports):
@@ -215,8 +206,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
                 report.write(folder, stem=stem)
             if self.figures:
                 show_in_loggers(trainer.loggers, report, stem, trainer.global_step)
-        if folder is not None and in_fit:
-            write_history(self.history, folder / f"{'_'.join(filter(None, ('history', self.name)))}.csv")
 
     def _print(self, trainer: Any, report: Report) -> None:
         if self.table and trainer.is_global_zero:
@@ -232,13 +221,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return f"HeadToTailReport {self.name}".strip()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return training counts and history, so that a resumed run continues with them."""
-        return {**self._labels.state_dict(), "history": self.history}
+        """Return the training counts, so that a resumed run continues with them."""
+        return self._labels.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load training counts and history from a checkpoint; counts that are known already are kept."""
+        """Load training counts from a checkpoint; counts that are known already are kept."""
         self._labels.load_state_dict(state_dict)
-        self.history = state_dict["history"]
 
 
 class Evaluations:
@@ -315,14 +303,3 @@ def _copy(collection: TopKCollection) -> TopKCollection:
     """Return a copy of the metrics that shares their process groups, which cannot be copied."""
     groups = (metric.process_group for metric in collection.members().values())
     return deepcopy(collection, {id(group): group for group in groups if group is not None})
-
-
-def write_history(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write a CSV file with one line per validation and loader, completely or not at all; NaN is an empty cell."""
-    unfinished = path.with_name(f".{path.name}")
-    with unfinished.open("w", encoding="utf-8", newline="") as file:
-        columns = dict.fromkeys(name for row in history for name in row)
-        table = csv.DictWriter(file, list(columns), lineterminator="\n")
-        table.writeheader()
-        table.writerows({name: "" if cell != cell else cell for name, cell in row.items()} for row in history)
-    os.replace(unfinished, path)
