@@ -478,8 +478,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Return the values of reference models on the same rows, by name and key, over all processes.
 
         ``"chance"`` gives all labels the same score; ``"popularity"`` scores a label by its training count,
-        ``"attainable"`` by its gain. Each value is the mean over all orders of equal scores. Metrics without a formula
-        for this mean are left out. ``"popularity"`` is left out if training counts are unknown.
+        ``"attainable"`` by its gain, or by its weight if the metric weighs labels. Each value is the mean over all
+        orders of equal scores. Metrics without a formula for this mean are left out. ``"popularity"`` is left out if
+        training counts are unknown.
 
         >>> import torch
         >>> from tailmetrics import RecallAtK

@@ -1,8 +1,8 @@
 """References without a model, on the same rows: a random ranking, a ranking by popularity, and the best possible one.
 
-A reference gives each label a score: the same score (chance), its training count (popularity), or its gain in the
-targets (attainable). Values are means over all orders of equal scores. So the time for a batch depends on the number of
-relevant labels, not on the number of labels.
+A reference gives each label a score: the same score (chance), its training count (popularity), or its worth in the
+targets (attainable): its gain, or, for a metric that weighs labels, its weight. Values are means over all orders of
+equal scores. So the time for a batch depends on the number of relevant labels, not on the number of labels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._ties import CutSpan, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.ranking._hits import Entries, Hits
+from tailmetrics.ranking._hits import Entries, Hits, LabelWeights
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Lists
 from tailmetrics.ranking._target_ranks import RelevantLabels
@@ -48,10 +48,16 @@ class ReferenceRanking(Ranking):
         rows = ranking.targets, num_labels, ranking.rows, ranking.documents
         return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts)
 
-    def ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ExpectedRanks:
-        """Return the ranks of the relevant labels, with the arguments of :meth:`Ranking.by_bucket`."""
-        key = ("reference", None if buckets is None else buckets.digest, scope, depth)
-        return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
+    def ranks(
+        self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
+    ) -> ExpectedRanks:
+        """Return the ranks of the relevant labels, with the arguments of :meth:`Ranking.by_bucket`.
+
+        If the metric weighs labels, ``weights`` are its weights.
+        """
+        weights = weights if self.reference == "attainable" else None
+        key = ("reference", None if buckets is None else buckets.digest, scope, depth, weights and weights.digest)
+        return self.remembered(key, lambda: self._ranks(buckets, scope, depth, weights))
 
     def by_counts(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByCounts | None:
         """Return the ranks grouped by counts of labels; None if a row's value depends on more than these counts."""
@@ -75,8 +81,14 @@ class ReferenceRanking(Ranking):
         of_row = torch.full((self.num_rows,), num_labels, device=device) if self.documents is None else self.documents
         return of_row if buckets is None else of_row[:, None].expand(-1, len(buckets))
 
-    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> ExpectedRanks:
+    def _ranks(
+        self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None
+    ) -> ExpectedRanks:
         targets, entries = self.targets, self.targets.entries
+        worth = entries.gains
+        if weights is not None:
+            worth = weights.on(entries.ids.device)[entries.ids.clamp(min=0)]
+        worth = torch.ones_like(entries.ids, dtype=torch.float64) if worth is None else worth
         num_labels = self.num_labels
         assert num_labels is not None
         groups = 1 if buckets is None else len(buckets)
@@ -84,10 +96,10 @@ class ReferenceRanking(Ranking):
         keys = entries.rows * groups + bucket
         sizes, relevant = self.sizes(buckets, scope), RelevantLabels(targets, buckets)
         within, cut = (None if scope != "bucket" else buckets), None
-        above, equal = self._standing(entries, entries.rows if within is None else keys, sizes, keys, within)
+        above, equal = self._standing(entries, worth, entries.rows if within is None else keys, sizes, keys, within)
         if within is not None and depth < num_labels:
             of_row = self.sizes(None, scope)
-            above_in_all, equal_in_all = self._standing(entries, entries.rows, of_row, entries.rows, None)
+            above_in_all, equal_in_all = self._standing(entries, worth, entries.rows, of_row, entries.rows, None)
             full = above_in_all + equal_in_all <= depth
             cut = self._cut(within, depth, keys, full, (above_in_all < depth) & ~full, relevant.n)
             keys = torch.where(above_in_all < depth, keys, self.num_rows * groups)
@@ -128,12 +140,13 @@ class ReferenceRanking(Ranking):
         return CutSpan(above_in, equal_in, all_equal, depth - above_in.sum(dim=1, keepdim=True))
 
     def _standing(
-        self, entries: Entries, groups: Tensor, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
+        self, entries: Entries, worth: Tensor, groups: Tensor, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
     ) -> tuple[Tensor, Tensor]:
         """Return how many labels score higher than each entry, and how many have its score, the entry included.
 
         Args:
             entries: T relevant labels.
+            worth: Shape (T,): what the best ranking sorts them by.
             groups: Shape (T,): an entry is compared only with entries of its group.
             sizes: Number of ranked labels in each row, or in each row and bucket.
             keys: Shape (T,): the index of each entry in ``sizes``.
@@ -146,8 +159,7 @@ class ReferenceRanking(Ranking):
             above, equal = self.counts.above(buckets, entries.ids.device)
             ids = entries.ids.clamp(min=0)
             return above[ids], equal[ids]
-        gains = torch.ones_like(entries.ids, dtype=torch.float64) if entries.gains is None else entries.gains
-        above, tied = counts_above_and_tied(torch.where(entries.ids >= 0, gains, 0.0), groups)
+        above, tied = counts_above_and_tied(torch.where(entries.ids >= 0, worth, 0.0), groups)
         return above, tied + 1
 
 

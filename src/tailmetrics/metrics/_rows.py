@@ -44,6 +44,7 @@ from tailmetrics.metrics._ties import (
 )
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import is_compiling, once, real_dtype
+from tailmetrics.ranking._hits import LabelWeights
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import Scope, rank_batch
 from tailmetrics.ranking._reading import PLAIN_ROWS, Depth
@@ -163,6 +164,8 @@ class RelevanceMetric(TopKMetric):
     """Whether the formula reads the first relevant label of each list alone."""
     _tells_cutoffs = True
     """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
+    _label_weights: LabelWeights | None = None
+    """The worth of each label as a hit; None if all labels are worth the same, or their gain."""
     lacking: ClassVar[str] = "no relevant label"
     """The problem of a row for which :meth:`_answered` is false, in words of an error message."""
 
@@ -302,7 +305,9 @@ class RelevanceMetric(TopKMetric):
         buckets, ties = self.bound_buckets, self.ties
         if isinstance(ranking, ReferenceRanking):
             by_counts = ranking.by_counts(buckets, self.scope) if self.reads_counts_alone else None
-            return ranking.ranks(buckets, self.scope, self.depth) if by_counts is None else by_counts
+            if by_counts is not None:
+                return by_counts
+            return ranking.ranks(buckets, self.scope, self.depth, self._label_weights)
         everything = self._reads_everything
         by = (None if buckets is None else (buckets.digest, self.scope, self.depth), everything)
         ranks, above, equal = ranking.remembered(

@@ -236,7 +236,7 @@ class _PropensityMetric(RatioMetric):
                     f"{self._caller}: {made} {float(weights.min()):g} to {float(weights.max()):g}; inverse "
                     "propensities are at least 0 and below 2^32: choose others."
                 )
-            self._weights = LabelWeights(weights)
+            self._label_weights = LabelWeights(weights)
 
     @property
     def reads_labels(self) -> bool:
@@ -244,7 +244,8 @@ class _PropensityMetric(RatioMetric):
         return True
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
-        return ranks.weights_at_targets(self._weights)
+        assert self._label_weights is not None
+        return ranks.weights_at_targets(self._label_weights)
 
 
 @final
@@ -275,7 +276,7 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     stem = "psp"
 
     def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
-        return propensity_scored_precision_at_k(ranks, k, self._weights)
+        return propensity_scored_precision_at_k(ranks, k, self._label_weights)
 
 
 @final
@@ -306,7 +307,7 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     stem = "psr"
 
     def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
-        return propensity_scored_recall_at_k(ranks, k, self._weights)
+        return propensity_scored_recall_at_k(ranks, k, self._label_weights)
 
 
 @final
@@ -344,4 +345,4 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
         super().__init__(k, **kwargs)
 
     def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
-        return propensity_scored_ndcg_at_k(ranks, k, self._weights, self.normalization)
+        return propensity_scored_ndcg_at_k(ranks, k, self._label_weights, self.normalization)
