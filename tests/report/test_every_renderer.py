@@ -22,6 +22,7 @@ from tailmetrics import (
     PrecisionAtK,
     PredictionProportionAtK,
     RecallAtK,
+    TopKCollection,
     evaluate,
 )
 from tailmetrics.evaluation import Evaluation
@@ -359,6 +360,15 @@ def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples
     assert table.lines[-1] == ["unseen", "2", "0", "0", *["–"] * 7]
     lines = [line for line in csv.DictReader(StringIO(csv_text(report.records()[""]))) if line["bucket"] == "unseen"]
     assert {line["value"] for line in lines} == {""}
+    nothing = torch.zeros(40, 6, dtype=torch.bool)  # over all labels as well, and in a group of rows
+    found = evaluate(torch.rand(40, 6), nothing, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples).scalars
+    assert len(found) == 7
+    assert all(map(math.isnan, found.values()))
+    grouped = TopKCollection([*metrics, RecallAtK(2)], row_groups=["some", "none"])
+    report = evaluate(torch.rand(40, 6), target, metrics=grouped, row_groups=target // 4, intervals=resamples)
+    assert [key for key, value in report.scalars.items() if math.isnan(value)] == [
+        f"{key}/none" for key in report.scalars if "/" not in key
+    ]
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

@@ -292,14 +292,15 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
 
     def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
         buckets = self.bound_buckets
-        if buckets is None or self.average in ("samples", "none"):
+        if self.average in ("samples", "none"):
             return []
         if self.average == "micro":
             relevant = states["counts"][0, :, 2].any(dim=-1)
         else:
             support = states.get("support")
             some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
-            relevant = torch.bincount(buckets.assignment[some], minlength=len(buckets)) > 0
+            assignment = torch.zeros(self.num_labels or 0, dtype=torch.int64) if buckets is None else buckets.assignment
+            relevant = torch.bincount(assignment[some], minlength=self._num_buckets) > 0
         return relevant.logical_not().nonzero().squeeze(1).tolist()
 
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:

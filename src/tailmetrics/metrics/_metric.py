@@ -124,7 +124,7 @@ class TopKMetric(ConfiguredMetric):
     _tied_shares: Mapping[int | None, float] = {}
     """For each of these cut-offs, the share of rows with such equal scores in the last ``compute``."""
     _not_measured: frozenset[str] = frozenset()
-    """Keys of buckets without a relevant label in the last ``compute``; their values are 0 by convention."""
+    """Keys without a relevant label in the last ``compute``; their values are 0 by convention."""
     _queries_seen = QueriesSeen()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -442,10 +442,10 @@ class TopKMetric(ConfiguredMetric):
         of_groups = self._states_of_groups()
         self._look_at_ties()
         vars(self)["_not_measured"] = frozenset(
-            f"{self._key(cut)}{group}/{self._bucket_names[bucket]}"
+            key
             for group, of_group in zip(self.group_keys(), of_groups, strict=True)
             for bucket in self._buckets_without_labels(of_group)
-            for cut in self.cutoffs
+            for key in self.row_keys(group)[bucket :: self._num_buckets]
         )
         return self._shaped([self._values(of_group) for of_group in of_groups])
 
@@ -469,7 +469,10 @@ class TopKMetric(ConfiguredMetric):
         return [list(flat[first : first + self._num_buckets]) for first in range(0, len(flat), self._num_buckets)]
 
     def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
-        """Return the buckets whose values are 0 by convention, because no row has a relevant label of the bucket."""
+        """Return the buckets whose values are 0 by convention, because no row has a relevant label of the bucket.
+
+        Without buckets, the only one has number 0.
+        """
         return []
 
     def _look_at_ties(self) -> None:
