@@ -1,6 +1,7 @@
 """Two inputs that must agree are held together: the same query and the same label are written alike, or it is said."""
 
 import random
+from decimal import Decimal
 
 import pandas as pd
 import pyarrow as pa
@@ -170,7 +171,7 @@ def test_a_column_of_queries_under_another_name_is_refused(tmp_path, unread, swa
     assert recall(read(*paths, columns=tuple(pair[::-1] if swapped else pair))) == 1
 
 
-@pytest.mark.parametrize("queries", [["ann", "bob"], [1, 2], [1.0, 2.0], [None, 2.0]])
+@pytest.mark.parametrize("queries", [["ann", "bob"], [1, 2], [1.0, 2.0], [Decimal(1), Decimal(2)], [None, 2.0]])
 @pytest.mark.parametrize("num_rows", [1, 2])
 def test_a_column_of_both_files_that_differs_by_row_is_refused(tmp_path, queries, num_rows):
     """The second file is in another order or shorter: row by row recall is 0, joined as the error says it is 1.

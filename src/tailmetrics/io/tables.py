@@ -345,7 +345,8 @@ def _key(table: Table, columns: Columns) -> str | None:
 def _names_of_whole(table: Table) -> list[str]:
     """Return the names of the columns that can hold queries: of strings, numbers or times."""
     kinds = {field.name: _plain_type(field.type) for field in table.schema}
-    return [name for name, kind in kinds.items() if _is_string(kind) or pa.types.is_primitive(kind)]
+    fits = (_is_string, pa.types.is_primitive, pa.types.is_decimal)  # Spark writes long whole numbers as decimals
+    return [name for name, kind in kinds.items() if any(one(kind) for one in fits)]
 
 
 def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[Column, Column | None]:
