@@ -502,13 +502,12 @@ def _buckets(report: Report) -> Iterator[Section]:
         fixed["labels with rows"] = [
             count(some.get(name, sum(some.values()) if name == ALL_LABELS else None)) for name in names
         ]
-    rows = _denominators(report, names)
+    rows, of_rows = _denominators(report, names)
     fixed |= {"rows": rows} if rows else {}
     buckets = what_buckets_are(report.buckets)
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
-    of_rows = "rows: those that count in metrics that leave rows out" if rows else ""
     of_labels = "labels with rows: those that are relevant in some row" if report.labels_with_rows else ""
     yield Section(
         "buckets",
@@ -538,15 +537,18 @@ def _table(
     return {"header": header, "lines": [list(cells) for cells in zip(*columns, strict=True)]}
 
 
-def _denominators(report: Report, names: Sequence[str]) -> list[str]:
-    """Return the number of rows that count by line, for metrics that leave rows out; empty if metrics differ."""
-    known = ([report.intervals.get(_key_of(report, metric, name)) for name in names] for metric in report.by_bucket)
-    fewer = {
-        tuple(None if one is None else one.n for one in of)
-        for of in known
-        if any(one is not None and one.n != report.rows and not math.isnan(one.value) for one in of)
-    }
-    return [count(n) for n in fewer.pop()] if len(fewer) == 1 else []
+def _denominators(report: Report, names: Sequence[str]) -> tuple[list[str], str]:
+    """Return the number of rows that count by line, and which metrics leave rows out; empty if they differ."""
+    fewer: dict[tuple[int | None, ...], list[str]] = {}
+    for metric in report.by_bucket:
+        known = [report.intervals.get(_key_of(report, metric, name)) for name in names]
+        if any(one is not None and one.n != report.rows and not math.isnan(one.value) for one in known):
+            fewer.setdefault(tuple(None if one is None else one.n for one in known), []).append(metric)
+    if len(fewer) != 1:
+        return [], ""
+    ((rows, metrics),) = fewer.items()
+    whose = "the metrics" if len(metrics) == len(report.by_bucket) else ", ".join(metrics)
+    return [count(n) for n in rows], f"rows: those that count in {whose}"
 
 
 def _bars(report: Report, metric: str) -> Chart:
