@@ -166,14 +166,14 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         scores: Shape (N, L), float32 or float64.
         depth: At most L.
     """
-    cells, (num_rows, width) = scores.contiguous().numpy(), scores.shape
+    cells, width = scores.contiguous().numpy(), scores.shape[1]
     found = _candidates(cells, depth)
+    if found is None and not bool(scores.isnan().any()):
+        best, labels = plain_top_k(scores, depth)
+        return best[:, :depth] + 0.0, labels
     if found is None:
         best, labels = torch.sort(scores, dim=1, descending=True, stable=True)
         return best[:, :depth] + 0.0, labels[:, :depth]
-    if len(found) > RANKED and num_rows > 1:  # many equal scores: what is made of them fits the caches, too
-        best, labels = map(torch.cat, zip(*(best_of_rows(half, depth) for half in scores.tensor_split(2)), strict=True))
-        return best, labels
     starts = np.arange(0, cells.size + 1, width)
     first = np.searchsorted(found, starts)
     counts, values = np.diff(first), cells.ravel().take(found)
@@ -198,7 +198,9 @@ def _neighbours(width: int, depth: int) -> int:
 
 
 def _candidates(cells: Any, depth: int) -> Any:
-    """Return the flat places, ascending, of scores among which are the ``depth`` best of each row; None beside NaN.
+    """Return the flat places, ascending, of scores among which are the ``depth`` best of each row.
+
+    None beside NaN, and if more than a quarter of the scores would be candidates, because so many are equal.
 
     A wide row is cut into groups of labels. The bar is a score that the maxima of ``depth`` groups reach. The
     candidates are all scores that reach it. If few groups reach it, a group has neighbouring labels, so that only these
@@ -224,8 +226,11 @@ def _candidates(cells: Any, depth: int) -> Any:
     in_parts = np.sort(maxima[:, : groups // parts * parts].reshape(num_rows, parts, -1), axis=2)
     bars = in_parts[:, :, -(-depth // parts) * -1].min(axis=1)[:, None]
     if not size:
-        return _not_below(cells, bars)
+        found = _not_below(cells, bars)
+        return None if 4 * len(found) > cells.size else found
     rows, group = np.divmod(np.flatnonzero(maxima >= bars), groups)
+    if 4 * len(rows) > maxima.size:
+        return None
     few, place = np.divmod(np.flatnonzero(neighbours[rows, group] >= bars[rows]), size)
     last_rows, last = np.divmod(np.flatnonzero(cells[:, whole:] >= bars), max(1, width - whole))
     found = np.append(rows[few] * width + group[few] * size + place, last_rows * width + whole + last)
