@@ -56,8 +56,6 @@ Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
 
 Value = TypeVar("Value")
 
-Cuts: TypeAlias = "tuple[int, ...]"
-
 MANY_ROWS = 2**13
 """From this number of rows times buckets, a formula skips rows without a hit: finding the others takes some 40 us."""
 
@@ -255,7 +253,9 @@ class RelevanceMetric(TopKMetric):
         memo = ranking._memo
         if name not in memo:
             cuts = self._cuts
-            memo[name] = self._tied_rows(ranking) if None in cuts else tied_across(ranking, cast("Cuts", cuts))
+            memo[name] = (
+                self._tied_rows(ranking) if None in cuts else tied_across(ranking, cast("tuple[int, ...]", cuts))
+            )
         tied = memo[name]
         return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
 
