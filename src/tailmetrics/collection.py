@@ -576,10 +576,11 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one; ``recall@10/spread`` is
         the standard deviation of the buckets' values divided by their mean (Elliot's PopREO). Both read only buckets
-        whose labels occur in training and in which a label was relevant here; with fewer than two such buckets they are
-        NaN. With ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of (value -
-        chance) / (attainable - chance), which is 0 for random scores, however many labels the buckets hold (Hubert and
-        Arabie, J. Classification 2, 1985, adjust a value for chance like this).
+        whose labels occur in training and that have a value: an average has none where nothing was relevant, unless
+        ``empty_target_action="neg"`` or ``"pos"`` gives it one. With fewer than two such buckets they are NaN. With
+        ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of (value - chance) /
+        (attainable - chance), which is 0 for random scores, however many labels the buckets hold (Hubert and Arabie,
+        J. Classification 2, 1985, adjust a value for chance like this).
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.

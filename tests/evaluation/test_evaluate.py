@@ -444,6 +444,48 @@ def test_rows_that_miss_a_recall_are_told() -> None:
     assert [one for one in found.warnings if one.startswith("some: median_k_for_recall@0.5, mean_k")]
 
 
+def test_a_comparison_holds_the_values_of_the_reports():
+    """Also where they are by convention: NaN where nothing is relevant or no label is, and 0 for 0 / 0.
+
+    Label 0 (head) is relevant in eight rows, label 2 (mid) in four; nothing is relevant in the tail, and the last
+    bucket has no label. One run shows label 0 alone, the other what is relevant.
+    """
+    target = torch.tensor([0] * 8 + [2] * 4)
+    runs = {"one": torch.zeros_like(target)[:, None], "right": target[:, None]}
+    buckets = tm.LabelBuckets.from_assignment([0, 0, 1, 1, 2, 2], ["head", "mid", "tail", "empty"])
+    alike = {"scope": "global", "buckets": buckets}
+    metrics = [
+        tm.PrecisionAtK(k=1, denominator="k", empty_target_action="neg", name="share", **alike),
+        tm.PrecisionAtK(k=1, average="micro", name="micro", **alike),
+        tm.F1AtK(k=1, average="macro", labels="all", name="macro", **alike),
+    ]
+    f1 = 2 * 8 / (12 + 8) / 2  # of label 0, over two labels
+    expected = {
+        "one": {"share": [2 / 3, 0, 0, nan], "micro": [2 / 3, 0, nan, nan], "macro": [f1, 0, nan, nan]},
+        "right": {"share": [2 / 3, 1 / 3, 0, nan], "micro": [1, 1, nan, nan], "macro": [0.5, 0.5, nan, nan]},
+    }
+    gaps = {"one": [2 / 3, 2 / 3, f1], "right": [2 / 3, 0, 0]}
+    names = ["share", "micro", "macro"]
+    for run, of_run in expected.items():
+        of_run |= {f"{name}/gap": gap for name, gap in zip(names, gaps[run], strict=True)}
+        of_run |= {f"{name}/{b}": v for name in names for b, v in zip(buckets.names, of_run.pop(name), strict=True)}
+        report = tm.evaluate(runs[run], target, metrics=metrics, intervals=100)
+        values = {key: value for key, value in {**report.scalars, **report.summaries}.items() if key in of_run}
+        assert values == pytest.approx(of_run, nan_ok=True)
+        assert 0 < report.intervals["share/gap"].low < 2 / 3
+    found = {
+        one.key: one for one in compare_runs(runs, target, metrics=metrics, resamples=100, baseline="one").comparisons
+    }
+    for key, value in expected["right"].items():
+        assert (found[key].baseline_value, found[key].value) == pytest.approx(
+            (expected["one"][key], value), nan_ok=True
+        )
+        assert (found[key].n == 0) == (value != value)
+    of_rows = metrics[0].row_values(tm.rank(runs["one"], target, depth=1, num_labels=6))
+    assert of_rows["share/tail"].tolist() == [0.0] * 12
+    assert bool(of_rows["share/empty"].isnan().all())
+
+
 def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
     """A metric by bucket, made where none is, and one over all labels leave out the same rows."""
     scores, target = torch.eye(6), torch.tensor([0, 1, 2, -1, 4, 5])

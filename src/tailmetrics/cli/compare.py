@@ -24,6 +24,7 @@ from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
+from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.pages import FORMS
@@ -162,7 +163,7 @@ def _compared(
         if options.only is None
     }
     return compared(
-        {name: [table.values(keys) for table in some] for name, some in models.items()},
+        {name: [table.values(keys, NOTHING) for table in some] for name, some in models.items()},
         facts,
         values=scalars,
         list_lengths={name: some[0].list_lengths for name, some in models.items()},

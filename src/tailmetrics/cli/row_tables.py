@@ -135,8 +135,11 @@ class RowTable:
             return self
         return replace(self, names=self.names.take(places), order=places)
 
-    def values(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
+    def values(self, keys: Sequence[str], nothing: float = 0.0) -> dict[str, Any]:
+        """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group.
+
+        ``nothing`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
+        """
         names = dict.fromkeys(name for key in keys for name in columns_of(key, self.facts, self.columns))
         table, groups = self._read(list(names)), self.groups()
         columns: dict[str, Any] = {}
@@ -149,7 +152,7 @@ class RowTable:
                 columns[name] = table[name].to_numpy().astype(np.float64)
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
-        return read_columns(keys, self.facts, columns)
+        return read_columns(keys, self.facts, columns, self.scalars, nothing)
 
     def _read(self, columns: list[str]) -> Any:
         table = _read(self.path, columns)

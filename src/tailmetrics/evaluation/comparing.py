@@ -14,7 +14,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.evaluating import evaluated
-from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
+from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking._inputs import check_indexes
@@ -102,7 +102,7 @@ def compare_runs(
                 "queries, or missing='zero', which counts a query without predictions as an empty list."
             )
     return compared(
-        {name: values.columns() for name, (_, values, _) in found.items()},
+        {name: values.columns(one.scalars, NOTHING) for name, (one, values, _) in found.items()},
         rows.facts,
         values={name: one.scalars for name, (one, *_) in found.items()},
         list_lengths={name: values.list_lengths for name, (_, values, _) in found.items()},

@@ -122,7 +122,7 @@ def evaluate(
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
     report, rows, data = evaluated(preds, target, title=title, rows=drawn, quick=quick, **more)
-    columns = {} if rows is None else rows.columns()
+    columns = {} if rows is None else rows.columns(report.scalars)
     if rows is None or not columns:
         return report
     from tailmetrics.significance import intervals as estimated

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -41,6 +43,8 @@ NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 LABELS, LENGTHS = "labels of ", ".lengths"
 """Prefix of columns with codes of the labels that rows hit, predict and hold; suffix of columns with their number."""
 GROUP, COUNTS = "row_group", "row counts"
+NOTHING = 1e-12
+"""The denominator of a row in a ratio 0 / 0, for comparisons: far below the 1 of a single prediction."""
 LISTED = "list length"
 """Name of the column with the length of each row's list; scores of all labels have no such column."""
 
@@ -383,13 +387,21 @@ def columns_of(key: str, facts: RowFacts, known: Collection[str]) -> list[str]:
     return [whole + NUMERATOR, whole + DENOMINATOR] if whole + NUMERATOR in known else [whole]
 
 
-def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any]) -> dict[str, Any]:
+def read_columns(
+    keys: Iterable[str],
+    facts: RowFacts,
+    columns: Mapping[str, Any],
+    scalars: Mapping[str, float] = MappingProxyType({}),
+    nothing: float = 0.0,
+) -> dict[str, Any]:
     """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN where a row does not count.
 
     Args:
         keys: The keys to read.
         facts: Facts about keys that the columns do not hold.
         columns: Columns from :class:`RowColumns`; ``GROUP`` holds the group number of each row.
+        scalars: The values in the report by key; where a value is NaN, nothing is relevant, and no row counts.
+        nothing: The denominator of a row in a ratio 0 / 0 that the report counts as 0.
     """
     found: dict[str, Any] = {}
     for key in keys:
@@ -404,6 +416,13 @@ def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any
         if key in facts.of_groups:
             sides = [np.where(columns[GROUP] == facts.of_groups[key][1], side, np.nan) for side in sides]
         found[key] = tuple(sides) if len(sides) == 2 else sides[0]
+    for key, rows in found.items():
+        value = scalars.get(key, 1.0)
+        if math.isnan(value):
+            one = rows[0] if isinstance(rows, tuple) else getattr(rows, "inside", rows)
+            found[key] = np.full(one.shape, np.nan)
+        elif value == 0 and isinstance(rows, tuple) and not np.nansum(rows[1]):
+            found[key] = rows[0], rows[1] + nothing
     return found
 
 
@@ -462,13 +481,16 @@ class RowValues(RowColumns):
         part = _loaded(data)
         self._batches, self._held = [part] if part else [], {name: column.size for name, column in part.items()}
 
-    def columns(self) -> dict[str, Any]:
-        """Return the values of all rows by key: a vector, two vectors for a ratio, or labels for a label average."""
+    def columns(self, scalars: Mapping[str, float] = MappingProxyType({}), nothing: float = 0.0) -> dict[str, Any]:
+        """Return the values of all rows by key: a vector, two vectors for a ratio, or labels for a label average.
+
+        For the arguments see :func:`read_columns`.
+        """
         columns = joined(self._batches)
         names = [name.removesuffix(NUMERATOR) for name in columns if not name.endswith(DENOMINATOR)]
         plain = [name for name in names if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
         keys = [*plain, *self.facts.of_groups, *self.facts.labels] if columns else ()
-        return read_columns(keys, self.facts, columns)
+        return read_columns(keys, self.facts, columns, scalars, nothing)
 
     @property
     def list_lengths(self) -> Ints | None:

@@ -502,6 +502,10 @@ class TopKMetric(ConfiguredMetric):
         self._check(ranking)
         found = self._of_rows(ranking)
         found = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
+        if found.ndim == 2 and self.bound_buckets is not None and 0 in self.bound_buckets.sizes:
+            # the mean over rows is NaN, too; both terms of a ratio are 0
+            empty = (self.bound_buckets.label_counts == 0).to(found.device).repeat(len(self.cutoffs))
+            found = found.masked_fill(empty[:, None], torch.nan)
         if found.ndim == 3:
             return dict(zip(self.row_keys(), zip(*found.unbind(0), strict=True), strict=True))
         return dict(zip(self.row_keys(), found.unbind(0), strict=True))
