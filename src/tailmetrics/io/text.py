@@ -554,7 +554,9 @@ class XmcSource(Source):
 
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)
-        words = next(iter(head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines()), b"").split()
+        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
+        # without a header, the first rows may be empty
+        words = first.split() or next((line.split() for line in lines if b":" in line), [])
         self._header_lines = int(not words or b":" not in words[0])
         if self._header_lines and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
             raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
