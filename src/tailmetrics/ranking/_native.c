@@ -319,10 +319,10 @@ typedef struct {
     atomic_llong *found;
 } Check;
 
-/* So many that few ids of a list share one, and unless it is long no more than the first cache holds. */
+/* So many that two ids of a list share one in every third list of 100, and in few places of a longer one. */
 INLINE int64_t stamps_for(int64_t length) {
-    int64_t stamps = 1 << 13;
-    while (stamps < 16 * length)
+    int64_t stamps = 1 << 10;
+    while (stamps < 256 * length)
         stamps *= 2;
     return stamps;
 }
