@@ -98,7 +98,7 @@ class ParquetTable(Table):
             yield opened.enter_context(pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES))
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
-        use_threads = torch.get_num_threads() > 1  # on one thread, waiting for another one takes a tenth of the time
+        use_threads = torch.get_num_threads() > 1  # a second thread that waits costs a tenth more CPU
         with self._open() as file:
             yield from file.iter_batches(size, row_groups=groups, columns=list(columns), use_threads=use_threads)
 

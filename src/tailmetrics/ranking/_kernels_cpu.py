@@ -168,12 +168,9 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
     """
     cells, width = scores.contiguous().numpy(), scores.shape[1]
     found = _candidates(cells, depth)
-    if found is None and not bool(scores.isnan().any()):
+    if found is None:
         best, labels = plain_top_k(scores, depth)
         return best[:, :depth] + 0.0, labels
-    if found is None:
-        best, labels = torch.sort(scores, dim=1, descending=True, stable=True)
-        return best[:, :depth] + 0.0, labels[:, :depth]
     starts = np.arange(0, cells.size + 1, width)
     first = np.searchsorted(found, starts)
     counts, values = np.diff(first), cells.ravel().take(found)

@@ -319,7 +319,7 @@ typedef struct {
     atomic_llong *found;
 } Check;
 
-/* So many that two ids of a list share one in every third list of 100, and in few places of a longer one. */
+/* At least 256 for each id: two ids share one in every seventh list of 100, and about once in a list of 500. */
 INLINE int64_t stamps_for(int64_t length) {
     int64_t stamps = 1 << 10;
     while (stamps < 256 * length)
