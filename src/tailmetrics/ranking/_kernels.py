@@ -22,7 +22,6 @@ from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import (
     constant,
     is_compiling,
-    looked_up,
     num_threads,
     once,
     over_threads,
@@ -74,9 +73,6 @@ The row and the label of a score that is found take 16 bytes. On a device each s
 
 ROW_BY_ROW = 2**11
 """A mask of at least this many labels is counted row by row: 0.3 µs more per row, a quarter of the time per label."""
-
-PADDED = 8
-"""Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
 
 FEW_TARGETS = 32
 """Up to this many relevant labels in a row, to count better scores is cheaper than to sort the row."""
@@ -447,14 +443,8 @@ class Kernels:
     def _best_of_entries(
         self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
     ) -> Tensor:
-        """Find the largest values of entries: sort a padded table if it takes no more memory, else a flat vector."""
+        """Find the largest values of entries: sort them as a flat vector."""
         entries = targets.entries
-        if self.reads and buckets is None and len(entries.ids) and targets.num_rows * most <= PADDED * len(entries.ids):
-            values = entries.gains if weights is None else looked_up(weights.on(entries.ids.device), entries.ids)
-            assert values is not None  # ``best`` has handled gains that are all 1
-            table = self.padding(entries.rows, (targets.num_rows,), most).place(values, 0.0)
-            # NumPy takes a quarter of the time of torch's sort; columns are contiguous, as formulas read columns
-            return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)].copy(order="F"))
         keys = targets.keys(buckets)
         if weights is not None:
             value = weights.on(keys.device)[entries.ids.clamp(min=0)]

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
-from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Hits, ListCheck
-from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
+from tailmetrics.ranking._device import FORCED, is_compiling, looked_up, num_threads, over_threads, whole_numbers
+from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck
+from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, Targets
 from tailmetrics.ranking._matrices import plain_top_k
 
 CPU_DEVICE = torch.device("cpu")
@@ -49,6 +49,12 @@ ALL_BUT_SIGN = np.int32(2**31 - 1)
 
 SMALL = 2**17
 """Up to this many scores ``torch.topk`` is faster than a dozen calls of NumPy. It is used if no scores are equal."""
+
+PADDED = 8
+"""Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
+
+LONG, FEW = 2**11, 16
+"""At least so many rows of at most so many values are sorted by columns: at most the time of NumPy, often a third."""
 
 MANY = 512
 """Up to this many given labels in a row, higher scores are counted by one pass for each label, otherwise by sorting."""
@@ -113,7 +119,7 @@ class CpuKernels(Kernels):
         filled = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
 
         def side_by_side(values: Any, fill: float) -> Tensor:
-            table = np.full(filled.shape, fill, values.dtype)
+            table = np.full(filled.shape, fill, values.dtype, order="F")  # formulas read columns
             table[filled] = values
             return torch.from_numpy(table)
 
@@ -144,6 +150,23 @@ class CpuKernels(Kernels):
     def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(found, buckets)
 
+    def _best_of_entries(
+        self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
+    ) -> Tensor:
+        entries, num_rows = targets.entries, targets.num_rows
+        if buckets is not None or not len(entries.ids) or num_rows * most > PADDED * len(entries.ids):
+            return super()._best_of_entries(targets, buckets, k, most, weights)
+        values = entries.gains if weights is None else looked_up(weights.on(CPU_DEVICE), entries.ids)
+        assert values is not None  # ``best`` has handled gains that are all 1
+        place = torch.arange(len(entries.rows)).sub_(targets.starts.index_select(0, entries.rows))
+        table, depth = values.new_zeros(num_rows * most), max(k, DEEP)
+        if num_rows >= LONG and most <= FEW:
+            columns = table.scatter_(0, place.mul_(num_rows).add_(entries.rows), values).view(most, num_rows)
+            return torch.from_numpy(largest_first(columns.numpy())[:depth]).t()
+        table = table.scatter_(0, place.add_(entries.rows, alpha=most), values).view(num_rows, most)
+        # NumPy takes a quarter of the time of torch's sort; columns are contiguous, as formulas read columns
+        return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, :depth].copy(order="F"))
+
     # sums
 
     TERMS = 2**18
@@ -155,6 +178,29 @@ class CpuKernels(Kernels):
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
         torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
         torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=added.dtype, out=added[1])
+
+
+def largest_first(columns: Any) -> Any:
+    """Sort each row of a table, the largest value first. The table is given as columns (W, N), which are overwritten.
+
+    An odd-even merge sort takes the same steps for all rows: each step compares two whole columns.
+
+    Source: Batcher, AFIPS 1968; Knuth, The Art of Computer Programming 3, algorithm 5.2.2 M.
+    """
+    width, ordered, spare = len(columns), list(columns), np.empty_like(columns[0])
+    top = size = 1 << max(0, (width - 1).bit_length() - 1)
+    while size:
+        step, start, distance = top, 0, size
+        while distance:
+            for first in range(width - distance):
+                if first & size == start:
+                    low, high = ordered[first], ordered[first + distance]
+                    np.minimum(low, high, out=spare)
+                    np.maximum(low, high, out=low)
+                    ordered[first + distance], spare = spare, high
+            distance, step, start = step - size, step // 2, size
+        size //= 2
+    return np.stack(ordered)
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:

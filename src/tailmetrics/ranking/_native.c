@@ -337,21 +337,20 @@ INLINE bool stands_before(const int64_t *ids, int64_t place) {
 
 CLONES static int check_rows(const void *argument, int64_t first, int64_t end, char *room) {
     const Check *task = argument;
-    int64_t num_stamps = stamps_for(task->length);
+    const int64_t length = task->length, last = stamps_for(length) - 1;
     int64_t low = INT64_MAX, high = INT64_MIN, first_gap = INT64_MAX, first_twice = INT64_MAX;
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
         FETCH(ids + 8 * task->ids_stride, task->length);
-        for (int64_t i = 0; i < task->length; i++) {
+        for (int64_t i = 0; i < length; i++) {
             /* the last byte of the row, where the last bits of the id say; that of an old row does no harm */
-            uint8_t *stamp = (uint8_t *)room + (ids[i] & (num_stamps - 1));
-            if (*stamp == (uint8_t)row && ids[i] >= 0 && row < first_twice && stands_before(ids, i))
+            int64_t id = ids[i];
+            uint8_t *stamp = (uint8_t *)room + (id & last);
+            if (*stamp == (uint8_t)row && id >= 0 && row < first_twice && stands_before(ids, i))
                 first_twice = row;
             *stamp = (uint8_t)row;
-        }
-        for (int64_t i = 0; i < task->length; i++) {
-            low = smaller(low, ids[i]);
-            high = larger(high, ids[i]);
+            low = smaller(low, id);
+            high = larger(high, id);
         }
         for (int64_t i = 1; low < 0 && i < task->length; i++)
             first_gap = ids[i - 1] < 0 && ids[i] >= 0 ? smaller(first_gap, row) : first_gap;
