@@ -316,7 +316,10 @@ class RanksOfRows(TargetRanks):
     """
 
     def __init__(self, whole: TargetRanks, rows: Tensor) -> None:
-        hits = LazyHits(whole.hits.ranks[rows], whole.hits, lambda values, _: values[rows])
+        def chosen(values: Tensor, _: float) -> Tensor:  # its columns are contiguous, as formulas read columns
+            return values.movedim(-1, 0).index_select(1, rows).movedim(0, -1)
+
+        hits = LazyHits(chosen(whole.hits.ranks, NOT_RANKED), whole.hits, chosen)
         documents = None if whole.documents is None else whole.documents[rows]
         rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
         super().__init__(hits, *rest)
