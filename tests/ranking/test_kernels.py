@@ -4,6 +4,7 @@ And what the C file refuses, and whether it is used.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,27 @@ def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels
         assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, None)
         distinct[2, 4] = distinct[2, 1]
         assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, 2)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rows_that_do_not_fall_are_those_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
+    """Equal, rising and NaN stop a fall, the next row and -inf do not; views and rows of no or one score are read."""
+    inf, nan = torch.inf, torch.nan
+    rows = [
+        [3, 2, 1],
+        [9, 9, 8],
+        [1, 2, 0],
+        [2, -inf, -inf],
+        [-inf, -inf, -inf],
+        [2, -inf, 1],
+        [nan, 2, 1],
+        [3, 2, nan],
+    ]
+    for values in (torch.tensor(rows, dtype=dtype), torch.tensor(rows, dtype=dtype).repeat(1, 2)[:, 3:]):
+        for width in range(4):
+            told = kernels.rows_not_falling(values[:, :width]).tolist()
+            falls = [all(one > after or after == -inf for one, after in pairwise(row[:width])) for row in rows]
+            assert told == [number for number, fine in enumerate(falls) if not fine]
 
 
 @pytest.mark.parametrize("form", ["mask", "padded", "entries", "gains"])

@@ -520,9 +520,9 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
 
 def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
     """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
-    as_next = values[:, 1:] == values[:, :-1]
-    rows: Tensor = torch.unique_consecutive(as_next.nonzero()[:, 0])
-    as_next, ranks = as_next[rows] & (values[rows, 1:] > -torch.inf), ranking.hits.ranks[rows]
+    rows = ranking.targets.kernels.rows_not_falling(values)
+    some, ranks = values[rows], ranking.hits.ranks[rows]
+    as_next = (some[:, 1:] == some[:, :-1]) & (some[:, 1:] > -torch.inf)
     beside = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
     place = (ranks - 1).clamp(max=beside.shape[1] - 1)
     tied = (beside.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)

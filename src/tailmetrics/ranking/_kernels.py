@@ -297,6 +297,16 @@ class Kernels:
         repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
+    def rows_not_falling(self, values: Tensor) -> Tensor:
+        """Return the rows of values (N, C) in which a value is not above the next one, and the next one is not -inf."""
+        if not self.reads:
+            return (~((values[:, :-1] > values[:, 1:]) | (values[:, 1:] == -torch.inf))).any(dim=1).nonzero()[:, 0]
+        flat = values.to(torch.promote_types(values.dtype, torch.float32)).numpy().reshape(-1)
+        places = np.flatnonzero(~(flat[:-1] > flat[1:]))  # all rows as one: in a tenth of torch's time for a matrix
+        places = places[((places + 1) % values.shape[1] > 0) & (flat[places + 1] != -np.inf)]
+        rows: Tensor = torch.unique_consecutive(torch.from_numpy(places // values.shape[1]))
+        return rows
+
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
         """Return the scores and ids of candidates (N, C), sorted: the best first, of equal scores the lower id first.
 
@@ -304,17 +314,17 @@ class Kernels:
         order already are returned unchanged.
         """
         if self.reads:  # most files and indexes give sorted lists: only rows that are out of order are sorted
-            falling = scores[:, :-1] > scores[:, 1:]
-            flags = falling.numpy()  # NumPy takes a hundredth of torch's time, and less if it looks at all rows at once
-            rows = torch.from_numpy(np.flatnonzero(~(flags.all() or flags.all(axis=1))))
-            rows = rows[~(falling[rows] | (scores[rows, 1:] == -torch.inf)).all(dim=1)]
+            rows = self.rows_not_falling(scores)
             if not len(rows):
                 return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
             if len(rows) < len(scores):
                 best, of_best, _ = self.best_first(scores[rows], ids[rows])
-                ids = ids.index_copy(0, rows, of_best)
                 # most rows out of order hold equal scores alone, in another order of labels
-                return scores if torch.equal(best, scores[rows]) else scores.index_copy(0, rows, best), ids, False
+                scores, ids = (
+                    given if torch.equal(ordered, given[rows]) else given.index_copy(0, rows, ordered)
+                    for given, ordered in ((scores, best), (ids, of_best))
+                )
+                return scores, ids, False
         order = ids.argsort(dim=1, stable=True)
         order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
         return scores.gather(1, order), ids.gather(1, order), False
