@@ -578,16 +578,18 @@ class RowCounts(ExactMetric):
     def update(self, ranking: Ranking) -> None:
         """Count the rows and the relevant labels of a ranking."""
         targets = ranking.at_least(self.min_gain).targets
-        ids, times = targets.kernels.occurrences(targets)
-        every = torch.ones(targets.num_rows, dtype=torch.int64, device=ids.device)
-        rows = every if targets.row_mask is None else targets.row_mask.to(torch.int64)
-        added = [rows.sum()[None], times.sum()[None].to(torch.int64)]
-        kinds = [(len(one), one.of(ids), times) for one in self.bucketings]
+        n = targets.n_relevant
+        rows = torch.ones_like(n) if targets.row_mask is None else targets.row_mask.to(torch.int64)
+        added = [rows.sum()[None], n.sum()[None]]
+        kinds = []
+        if self.bucketings:
+            ids, times = targets.kernels.occurrences(targets)
+            kinds = [(len(one), one.of(ids), times) for one in self.bucketings]
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
             kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
         for size, place, amount in kinds:
-            padded = torch.zeros(size + 1, dtype=torch.int64, device=ids.device)  # the last: no bucket or group
+            padded = torch.zeros(size + 1, dtype=torch.int64, device=n.device)  # the last: no bucket or group
             added.append(padded.scatter_add_(0, place, amount)[:-1])
         self.counts = writable(self.counts)
         self.counts += torch.cat(added)

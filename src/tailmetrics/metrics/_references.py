@@ -35,10 +35,12 @@ class ReferenceRanking(Ranking):
     Attributes:
         reference: Name of the reference.
         counts: Training counts, for popularity.
+        shared: What references of one batch share.
     """
 
     reference: Reference = "chance"
     counts: RankedCounts | None = field(repr=False, default=None)
+    shared: dict[object, RanksByCounts] = field(repr=False, default_factory=dict)
 
     @classmethod
     def of_rows(
@@ -46,7 +48,8 @@ class ReferenceRanking(Ranking):
     ) -> ReferenceRanking:
         """Return the rows of a ranking of ``num_labels`` labels as a reference ranks them."""
         rows = ranking.targets, num_labels, ranking.rows, ranking.documents
-        return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts)
+        shared = ranking.remembered("shared by references", dict[object, RanksByCounts])
+        return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts, shared=shared)
 
     def ranks(
         self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
@@ -64,13 +67,14 @@ class ReferenceRanking(Ranking):
         if self.reference == "popularity" or not self.targets.binary:
             return None
 
-        def made() -> RanksByCounts:
+        of_all = self.reference == "attainable" and buckets is not None
+        key = of_all, None if buckets is None else buckets.digest, scope
+        if key not in self.shared:
             counts = [self.sizes(buckets, scope)]
-            if self.reference == "attainable" and buckets is not None:  # relevant labels of all buckets rank first
+            if of_all:  # relevant labels of all buckets rank first
                 counts.append(self.targets.n_relevant[:, None])
-            return RanksByCounts(RelevantLabels(self.targets, buckets), counts)
-
-        return self.remembered(("by counts", None if buckets is None else buckets.digest, scope), made)
+            self.shared[key] = RanksByCounts(RelevantLabels(self.targets, buckets), counts)
+        return self.shared[key]
 
     def sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
         """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
@@ -226,7 +230,7 @@ class RanksByCounts(TargetRanks):
             known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
         assert known.values is not None
         places = torch.tensor([known.places[one] for one in self._tuples], device=self._which.device)
-        return known.values[:, places[self._which]]
+        return known.values[:, places][:, self._which]
 
     def _some(self, ranks: ExpectedRanks, places: Tensor) -> ExpectedRanks:
         """Return the ranks of chosen rows, or of chosen pairs of a row and a bucket."""
