@@ -89,12 +89,12 @@ class Files:
 
     def _checked(
         self, source: Source, role: Role, repeats: bool = False, lowest: int = 0
-    ) -> Iterator[tuple[Rows, Tensor]]:
-        """Yield the checked rows of each batch, and their row numbers."""
+    ) -> Iterator[tuple[Rows, int]]:
+        """Yield the checked rows of each batch, and the number of the first row."""
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
             check_rows(rows, role, source, first, self.columns, repeats, lowest)
-            yield rows, torch.arange(first, first + len(rows))
+            yield rows, first
             first += len(rows)
 
     def _target_tensor(self, source: Source, rows: Rows) -> Tensor:
@@ -144,12 +144,12 @@ class Dataset(Files):
         # metrics check negative numbers, because they know their ignore_index
         lowest = -LARGEST if self.target.one_label else 0
         targets = self._checked(self.target, "target", lowest=lowest)
-        for (preds, rows), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
+        for (preds, first), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
             if self.ignored is not None:
-                preds = self.ignored.apply(preds, int(rows[0]), -np.inf)
-                target = self.ignored.apply(target, int(rows[0]), 0)
+                preds = self.ignored.apply(preds, first, -np.inf)
+                target = self.ignored.apply(target, first, 0)
             scored = preds_tensors(preds, None if repeats else self.columns)
-            yield Batch(scored, self._target_tensor(self.target, target), rows)
+            yield Batch(scored, self._target_tensor(self.target, target), torch.arange(first, first + len(preds)))
 
     def filtered(self) -> tuple[int, int, int]:
         """Return three counts over this rank's rows: relevant labels, relevant labels filtered out, rows left empty.
@@ -158,9 +158,9 @@ class Dataset(Files):
         """
         assert self.ignored is not None
         found = np.zeros(3, np.int64)
-        for target, rows in self._checked(self.target, "target", lowest=-LARGEST):
+        for target, first in self._checked(self.target, "target", lowest=-LARGEST):
             before = _relevant(target)  # counted first: the filter changes dense rows in place
-            after = _relevant(self.ignored.apply(target, int(rows[0]), 0))
+            after = _relevant(self.ignored.apply(target, first, 0))
             found += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
         relevant, removed, bare = found.tolist()
         return relevant, removed, bare
@@ -186,12 +186,12 @@ class TargetDataset(Files):
 
     def __iter__(self) -> Iterator[TargetBatch]:
         lowest = 0 if not self.target.one_label else -LARGEST if self.one_label else -1
-        for target, rows in self._checked(self.target, "target", repeats=True, lowest=lowest):
+        for target, first in self._checked(self.target, "target", repeats=True, lowest=lowest):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
             if isinstance(target, Ragged) and target.values is not None and _repeating_row(target) is not None:
                 target = replace(target.select(target.values > 0), values=None)  # CSR holds a label once
-            yield TargetBatch(self._target_tensor(self.target, target), rows)
+            yield TargetBatch(self._target_tensor(self.target, target), torch.arange(first, first + len(target)))
 
 
 # -- tensors --------------------------------------------------------------------------------------------------------

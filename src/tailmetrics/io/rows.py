@@ -47,12 +47,12 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> Ints:
         """Number of entries of each row, shape (n,)."""
         return np.diff(self.offsets)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of entries of the longest row."""
         return int(self.lengths.max(initial=0))
