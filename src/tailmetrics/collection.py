@@ -251,7 +251,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         with one_thread():
             return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
-    def _rank(self, batch: Batch) -> Ranking:
+    def _rank(self, batch: Batch, looked_through: bool = False) -> Ranking:
         members = self.members().values()
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
@@ -270,7 +270,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
             self._reading = known, Depth(max(depth.scores for depth in depths), whole, decisions=decisions)
         known, depth = self._reading
-        context = Context("TopKCollection", **known, warns=self._warns)
+        context = Context("TopKCollection", **known, warns=self._warns, looked_through=looked_through)
         context.validate = any(map(attrgetter("validate_args"), members))
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():

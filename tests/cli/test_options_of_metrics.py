@@ -6,6 +6,7 @@ import torch
 
 from cli.made import padded, write_lists
 from tailmetrics import F1AtThreshold, LabelFrequency, RecallAtK
+from tailmetrics.ranking._kernels_cpu import kernels_for
 
 RECALL = ("RecallAtK", "{k: 3}")
 BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles}")
@@ -150,3 +151,15 @@ def test_thresholds_that_are_too_many_to_print():
     """A list for each label is no list of distinct numbers: the error says how many they are, not each."""
     with pytest.raises(ValueError, match="threshold=1500 values; pass a number"):
         F1AtThreshold([0.5] * 1500)
+
+
+def test_the_lists_of_a_file_are_looked_through_once(tmp_path, config, evaluated, monkeypatch):
+    """The reader refuses a label that stands twice; the ranking does not look for it again."""
+    seen, kernels = [], type(kernels_for(torch.device("cpu")))
+    look_through = kernels.look_through
+    monkeypatch.setattr(kernels, "look_through", lambda self, ids: seen.append(ids.shape) or look_through(self, ids))
+    preds = write_lists(tmp_path / "p.parquet", ids=[[0, 1, 2], [3, 1, 2]], scores=[[3.0, 2.0, 1.0]] * 2)
+    target = write_lists(tmp_path / "y.parquet", labels=[[1, 0], [4, 2]])
+    words = ["--config", config(RECALL), "--preds", preds, "--target", target, "--num-labels", 5]
+    assert evaluated(*words, warns=())["metrics"] == {"recall@3": 0.75}
+    assert seen == [(2, 3), (2, 2)]

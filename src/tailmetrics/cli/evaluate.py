@@ -424,6 +424,7 @@ def stream(
                     target.to(ranks.device),
                     row_groups=row_groups,
                     tokens=dataset.tokens,
+                    looked_through=True,
                 )
                 evaluation.update(ranking, rows=batch.rows)
                 if write is not None:

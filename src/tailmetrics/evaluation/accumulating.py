@@ -48,6 +48,7 @@ from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buck
 from tailmetrics.metrics._states import UNIT
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import one_thread
+from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
 from tailmetrics.report.formatting import number as report_number
 from tailmetrics.report.labels import LabelTable
@@ -174,14 +175,26 @@ class Evaluation:
             KEPT_WARNINGS.reset(token)
 
     def rank(
-        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, tokens: int = 1
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        tokens: int = 1,
+        looked_through: bool = False,
     ) -> Ranking:
-        """Return the ranking of a batch for all metrics; ``tokens`` is T if the scores were sequences (B, T, L)."""
+        """Return the ranking of a batch for all metrics.
+
+        ``tokens`` is T if the scores were sequences (B, T, L). ``looked_through`` says that no list holds a label
+        twice, as in batches of :mod:`tailmetrics.io`.
+        """
         ignored = self.members[0].ignore_index  # equal in all members
         with self._keeping():
             if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
                 warn_of_padding("target", target, tokens, row_mask, ignored)
-            ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
+            with one_thread():
+                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through)
         if ignored is not None and target is not None and ranking.row_mask is not None:
             # a mask (B,) may stand for B·T rows
             mask = torch.ones(1, dtype=torch.bool) if row_mask is None else torch.as_tensor(row_mask)

@@ -42,6 +42,7 @@ class Context:
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, where labels are
             counted.
         of_documents: Whether the rows were made of flat queries. A label may then stand twice in a row of the target.
+        looked_through: Whether all lists are known to hold no label twice, and no label behind -1.
         row_mask: Shape (N,), bool: the rows that count; None for all.
         kernels: The kernels that read the batch.
     """
@@ -55,6 +56,7 @@ class Context:
     scored: bool | None = None
     counts_repeats: bool = False
     of_documents: bool = False
+    looked_through: bool = False
     row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, LARGEST_GAIN, check_count, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import constant
-from tailmetrics.ranking._hits import Entries, entries_of_ids
+from tailmetrics.ranking._hits import Entries, ListCheck, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import warn_of_ids, warn_of_scores
@@ -466,7 +466,12 @@ def check_lists(
         padded_behind: Whether -1 may stand only behind the last label.
         one_per_row: Whether the ids were given as one label per row.
     """
-    caller, found = context.caller, context.kernels.look_through(ids)
+    caller = context.caller
+    if context.looked_through and ids.numel():
+        lowest, highest = torch.aminmax(ids)
+        found = ListCheck(int(lowest), int(highest), None, None)
+    else:
+        found = context.kernels.look_through(ids)
     if found.lowest < -1 or (context.num_labels is not None and found.highest >= context.num_labels):
         check_ends(caller, argument, found.lowest, found.highest, context.num_labels, one_per_row=one_per_row)
     if padded_behind and found.gap_row is not None:
