@@ -376,17 +376,24 @@ class Addition:
         states, amounts = list(self.states), list(self.amounts)
         alike: dict[object, dict[int, tuple[PerRow, list[Tensor]]]] = {}
         for state, one in self.sums:  # many metrics add the same values
-            alone = one.fixed_point.limbs == 0 or one.row_axis == 0
-            kind = id(one) if alone else (one.fixed_point, one.values.shape[1:], one.row_axis, one.values.dtype)
+            kind: object = one.fixed_point, one.values.shape[1:], one.row_axis, one.values.dtype
+            kind = kind if one.fixed_point.limbs and one.row_axis else id(one)
             alike.setdefault(kind, {}).setdefault(id(one), (one, []))[1].append(state)
         for same in alike.values():
-            ones = [one for one, _ in same.values()]
-            first, values = ones[0], [one.values for one in ones]
-            total = first.fixed_point.add_up(values[0] if len(ones) == 1 else torch.cat(values), first.row_axis)
-            totals = [total] if len(ones) == 1 else torch.split(total, list(map(len, values)))
+            (first, _), *others = same.values()
+            totals: Sequence[Tensor]
+            if first.fixed_point.limbs == 0:  # without an axis of limbs
+                totals = (first.values.sum(dim=first.row_axis, dtype=torch.int64),)
+            elif not others:
+                totals = (first.fixed_point.add_up(first.values, first.row_axis),)
+            else:
+                values = [one.values for one, _ in same.values()]
+                joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
+                totals = torch.split(joined, list(map(len, values)))
             for (_, given), total in zip(same.values(), totals, strict=True):
-                states += given
-                amounts += [total.view_as(state) for state in given]
+                for state in given:
+                    states.append(state)
+                    amounts.append(total.view_as(state))
         return states, amounts
 
 
