@@ -343,10 +343,11 @@ class Kernels:
         """Return the entries without void ones, and without gains if all are 1; on a device, return them unchanged."""
         if not self.reads:
             return entries
-        relevant = entries.ids >= 0
-        entries = entries if bool(relevant.all()) else entries.at(relevant)
-        without_gains = entries.gains is None or bool((entries.gains == 1).all())
-        return replace(entries, gains=None) if without_gains else entries
+        if len(entries.ids) and int(entries.ids.min()) < 0:  # the least number takes a quarter of the time of flags
+            entries = entries.at(entries.ids >= 0)
+        gains = entries.gains
+        all_one = gains is None or not len(gains) or all(end == 1 for end in torch.aminmax(gains))
+        return replace(entries, gains=None) if all_one else entries
 
     def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
         """Return the cells above 0 of a matrix (N, L), bool or gains, in the rows that count, as entries.
