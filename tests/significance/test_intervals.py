@@ -225,3 +225,16 @@ def test_no_rows_have_no_value():
     assert math.isnan(found["none"].value)
     assert (found["zero"].n, found["zero"].method) == (2, "none: no finite value")
     assert math.isnan(found["zero"].value)
+
+
+@pytest.mark.parametrize("resamples", [0, 999])
+def test_a_gap_is_no_more_certain_than_its_ends(resamples):
+    """A head of 9 rows has too few rows for an interval, and so has its gap to a tail of 100 rows; 10 rows have one."""
+    rng, nan = np.random.default_rng(0), np.full(100, math.nan)
+    tail = np.concatenate([nan, rng.random(100)])
+    for number, method in ((9, "none: fewer than 10 rows"), (10, "")):
+        head = np.concatenate([rng.random(number), nan, nan])[:200]
+        rows = {"recall@5/head": head, "recall@5/tail": tail}
+        found = intervals(rows, gaps={"gap": list(rows)}, resamples=resamples)["gap"]
+        assert found.method == method or not method
+        assert math.isnan(found.low) == bool(method)

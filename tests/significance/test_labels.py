@@ -384,3 +384,25 @@ def test_a_lift_is_the_ratio_of_two_means():
     assert found.value == pytest.approx(top.mean() / bottom.mean())
     changed = (top - found.value * bottom) / bottom.sum()
     assert found.rows == pytest.approx(changed, rel=0.01)  # of 200 rows, and of the 199 others
+
+
+def rows_of_one_label(support: int, found: int, **given) -> LabelRows:
+    """Sixty rows: the first ``support`` hold the label, the first ``found`` predict it, and so do the last forty."""
+    row = np.arange(60)
+    held, predicted = row < support, (row < found) | (row >= 20)
+    cells = held | predicted
+    return LabelRows(
+        row[cells], np.zeros(cells.sum(), int), predicted[cells], held[cells], np.ones(60, bool), 1, **given
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"top": 2.0, "below": (1.0, 1.0)}], ids=["recall", "f1"])
+@pytest.mark.parametrize("resamples", [0, 999])
+def test_wrong_predictions_do_not_make_recall_more_certain(given, resamples):
+    """A label that one row holds, and forty others wrongly predict, is missed: one row alone leaves [0, .975]."""
+    found = intervals({"macro": rows_of_one_label(1, 0, **given)}, resamples=resamples)["macro"]
+    assert (found.value, found.low) == (0, 0)
+    assert found.high == pytest.approx(1 - 0.025)  # Clopper and Pearson, 0 of 1
+    few, enough = (intervals({"m": rows_of_one_label(n, 4, **given)}, resamples=resamples)["m"] for n in (9, 10))
+    assert few.method == "none: fewer than 10 rows"
+    assert enough.low < enough.value < enough.high

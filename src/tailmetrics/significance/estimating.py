@@ -5,7 +5,8 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
 1. No rows, or a value that is not finite: no interval.
 2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of rows.
 3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval where values have no bounds.
-4. Fewer than 10 rows, or clusters: no interval.
+4. Fewer than 10 rows, or clusters: no interval. Averages over labels count the rows that hold a label, for precision
+   also those that predict one. Each end of a gap needs 10.
 5. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
    freedom).
 6. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
@@ -204,6 +205,7 @@ def quick_gap(
         confidence: Confidence of the interval.
     """
     value, units = first.value - last.value, first.units + last.units - both[1]
+    fewest = min(first.units, last.units)
     bounds = (-1.0, 1.0) if first.shares else (-inf, inf)
     finite = all(map(isfinite, (*first.ends, *last.ends))) and first.units > 0 < last.units
     error = effective = 0.0
@@ -216,7 +218,7 @@ def quick_gap(
         error = sqrt(max(0.0, float(variance * units / max(units - 1, 1))))
         effective = float(min(one.bottoms[0] ** 2 / one.bottoms[1] for one in (first, last)))
     n = first.n + last.n - both[0]
-    facts = Facts(value, units if finite else 0, bounds if first.shares else None, None, error == 0, effective, n)
+    facts = Facts(value, fewest if finite else 0, bounds if first.shares else None, None, error == 0, effective, n)
     return choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
 
 
@@ -286,10 +288,12 @@ class Estimate:
         self.bounds = reach if shares else (-inf, inf)
         # a mean of independent rows in [0, 1], or the difference of two such means
         self._is_mean_of_shares = self.kind == "mean" and self.plain and clusters is None and shares
-        held = None if clusters is None else int(np.unique(clusters.codes[self.rows]).size)
+        held = None if clusters is None else _drawn(self.rows, clusters)
         # the number of rows or clusters that contribute: 0 / 0 contributes nothing to a ratio
         whole = smooth.units if smooth is not None else self.n if held is None else held
-        units = min([whole, *(one.contributing_rows for one in self.influences)])
+        pairs = zip(sides[0].terms, inside, strict=True) if self.kind == "gap" else ()
+        ends = [_drawn(rows & (bottom != 0), clusters) for (_, _, bottom), rows in pairs]
+        units = min([whole, *ends, *(one.contributing_rows for one in self.influences)])
         agrees = smooth is not None and smooth.agrees
         effective = smooth.effective_units if smooth is not None and agrees else 0.0
         effective = min([effective, *(one.effective_rows for one in self.influences)])
@@ -365,6 +369,11 @@ class Estimate:
             return nan, nan, f"none: too few {self._drawn_are} differ"
         # no end lies beyond the values that a resample can have
         return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn_are}"
+
+
+def _drawn(rows: NDArray[np.bool_], clusters: Clusters | None) -> int:
+    """Return how many of some rows, or clusters that hold one of them, are drawn."""
+    return int(rows.sum() if clusters is None else np.unique(clusters.codes[rows]).size)
 
 
 def _around_most(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:

@@ -44,7 +44,7 @@ class Influence:
         inside: Shape (N,), bool: which rows count.
         labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
         cells: The number of each cell, ascending, and its influence. Label l of row n has the number n * L + l.
-        contributing_rows: How many rows change the value.
+        contributing_rows: How many rows the value rests on: for recall and F-scores, those that hold a label.
         effective_rows: The effective number of rows, (sum w)^2 / (sum w^2) of their weights w (Kish).
         of_labels: Shape (L,), the value of each label; NaN for labels that are left out of the average.
         bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
@@ -154,6 +154,9 @@ class LabelRows:
         above = (weights * values)[self.labels] - weights_less * values_less
         below = weights[self.labels] - weights_less
         of_label = np.bincount(self.labels, minlength=self.num_labels)[self.labels]
+        # wrong predictions tell nothing about recall, and little about F-scores: the rows that hold a label do
+        tells = self.held | (self.below[1] == 0)
+        telling = np.bincount(self.labels[tells], minlength=self.num_labels)[self.labels]
         factor = np.where(of_label > 1, np.sqrt((of_label - 1) / of_label), 1.0)
         factor = factor if self.top else factor * np.sqrt(share_of_singles(counts[0]))
         cells = factor * (above - value * below) / max(total, 1)
@@ -166,7 +169,7 @@ class LabelRows:
             self.inside,
             np.where(left_out, 0.0, weights * (values - value) / max(total, 1)),
             np.where(left_out, np.nan, values),
-            1 / np.maximum(of_label, 1),
+            np.where(tells, 1 / np.maximum(telling, 1), 0.0),
         )
 
     def _influence_of_averages(self) -> Influence:
@@ -174,14 +177,14 @@ class LabelRows:
 
         dF/dp = a F^2 / (t p^2), and dF/dr = b F^2 / (t r^2).
         """
-        parts = [replace(self, of_averages=False, top=1.0, below=below) for below in ((1.0, 0.0), (0.0, 1.0))]
-        precision, recall = (part.influence() for part in parts)
+        parts = [replace(self, of_averages=False, top=1.0, below=below) for below in ((0.0, 1.0), (1.0, 0.0))]
+        recall, precision = (part.influence() for part in parts)  # recall first: fewer rows contribute to it
         both = precision.value * recall.value  # 0, or NaN without rows: then no row has an influence
         if not both > 0:
-            return replace(precision.plus(recall, 0.0, 0.0), value=both)
+            return replace(recall.plus(precision, 0.0, 0.0), value=both)
         value = self.top / (self.below[0] / precision.value + self.below[1] / recall.value)
-        slopes = (self.below[0] / precision.value**2, self.below[1] / recall.value**2)
-        changed = precision.plus(recall, *(slope * value**2 / self.top for slope in slopes))
+        slopes = (self.below[1] / recall.value**2, self.below[0] / precision.value**2)
+        changed = recall.plus(precision, *(slope * value**2 / self.top for slope in slopes))
         return replace(changed, value=value, of_labels=replace(self, of_averages=False).influence().of_labels)
 
     def _of(self, hits: Ints, predicted: Ints, support: Ints) -> tuple[Array, Array]:
