@@ -305,3 +305,12 @@ def test_a_name_covers_a_key_and_its_buckets_alone():
     for names, wins in (["recall@1"], [0, 0, 0, 12]), (["recall@1/tail"], [12, 0, 12, 12]):
         found = compare({"a": first, "b": second}, lower_is_better=names, resamples=99)
         assert [one.wins for one in found] == wins
+
+
+def test_few_rows_show_no_difference_however_large():
+    """Two rows would name a least difference of several times 1; twelve rows reach p = 2^-12, not .05 / 300."""
+    rng = np.random.default_rng(0)
+    for rows, keys, known in ((2, 1, False), (9, 1, False), (10, 1, True), (12, 1, True), (12, 300, False)):
+        runs = {name: {f"k{key}": rng.random(rows) for key in range(keys)} for name in "ab"}
+        found = compare(runs, resamples=99)
+        assert {math.isnan(one.least_difference) for one in found} == {not known}

@@ -80,7 +80,8 @@ class Comparison:
         relative_difference: The difference, divided by ``baseline_value``; NaN if ``baseline_value`` is 0.
         least_difference: The smallest true difference that the test finds on this many rows with a power of 0.8. The
             level is 1 - confidence, divided by the number of comparisons for Holm and Bonferroni; NaN where the
-            standard error is unknown or 0.
+            standard error is unknown or 0, with fewer than 10 rows or clusters, and where no swap of so few can reach
+            the level.
         bin_error: Upper bound of the error of the difference that bins cause: scores of areas that share a bin count
             as equal. No smaller difference is significant.
         swaps: Number of random swaps in the randomisation test; 0 where the test went through all swaps.
@@ -186,7 +187,9 @@ class Contrast(Estimate):
         from scipy.special import stdtrit  # importing tailmetrics.significance needs no scipy
 
         error, degrees = self.found_error
-        if isnan(error) or error == 0:
+        units = self.facts.units
+        # a mid-p of rows that all differ in one direction is 2^-units: no difference makes it smaller
+        if isnan(error) or error == 0 or units < FEW or (not self.extra and 0.5**units > level):
             return nan
         return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error + self.bin_error
 
