@@ -542,8 +542,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         ``predicted`` how often it is predicted, and ``hits`` how often it is predicted and relevant. With several
         cut-offs, ``predicted`` and ``hits`` end in ``@`` and the cut-off. Values have their key, such as
         ``precision@5``. Metrics with ``average="none"``, ``"macro"`` or ``"weighted"`` hold these vectors. If a later
-        metric counts differently, as with ``min_gain=2``, its key follows the name of its columns:
-        ``hits (none_precision_min2@5)``.
+        metric counts differently, as with ``min_gain=2`` or in the lists of buckets, its key follows the name of its
+        columns: ``hits (none_precision_min2@5)``.
 
         Counts are those of all processes: call this in every process.
 
@@ -563,12 +563,15 @@ class TopKCollection(Mergeable, LoggedCollection):
         counts = self._counts_of_training()
         found = {} if counts is None else {"count": counts}
         with self._sent_together(known):
-            for metric in known:
+            # what counts the row's one list comes first: the lists of buckets (scope "bucket") show labels more often
+            for metric in sorted(known, key=lambda one: one.buckets is not None and one.scope == "bucket"):
                 key = metric._key(metric.cutoffs[0])
-                for name, column in metric.per_label(several=several, zero_division=zero_division).items():
-                    # members of one kind differ in an argument such as min_gain, which the key tells
-                    differs = name in found and not torch.equal(found[name].nan_to_num(-1), column.nan_to_num(-1))
-                    found[f"{name} ({key})" if differs else name] = column
+                key += ", scope bucket" if metric.buckets is not None and metric.scope == "bucket" else ""
+                columns = metric.per_label(several=several, zero_division=zero_division)
+                same = {name for name in columns if name in found and _same(found[name], columns[name])}
+                # a metric that counts differently, such as with min_gain, says so at each of its columns
+                differs = any(name in found for name in columns.keys() - same)
+                found |= {f"{name} ({key})" if differs else name: columns[name] for name in columns if name not in same}
         return found
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
@@ -668,6 +671,10 @@ def _spread(values: Tensor) -> float:
 def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelValues]:
     """Whether a metric holds values of each label."""
     return isinstance(metric, LabelValues) and metric.keeps_labels
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))
 
 
 def _count_one(metrics: Iterable[ExactMetric]) -> None:

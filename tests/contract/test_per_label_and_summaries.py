@@ -117,6 +117,17 @@ def test_two_members_of_one_kind_keep_their_own_columns() -> None:
         assert floats(found[f"{key} (none_precision_min2@1)"])[:3] == [0, 0, 0]
 
 
+def test_values_of_labels_stand_beside_the_hits_of_the_same_list() -> None:
+    """Each bucket's own list of one shows labels 0 and 3; the row's list shows 0: label 3 is hit in the former alone."""
+    buckets = tm.LabelBuckets.from_assignment([0] * 3 + [1] * (NUM_LABELS - 3), ["head", "tail"])
+    members = [tm.RecallAtK(1, buckets=buckets, **NONE), tm.PrecisionAtK(1, **NONE)]
+    found = fed(tm.TopKCollection(members), torch.tensor([[0, 3]]), torch.tensor([[0, 3]])).per_label()
+    assert floats(found["hits"])[:4] == floats(found["precision@1"])[:4] == [1, 0, 0, 0]
+    own = "(none_recall@1, scope bucket)"
+    assert floats(found[f"hits {own}"])[:4] == floats(found[f"recall@1 {own}"])[:4] == [1, 0, 0, 1]
+    assert "recall@1" not in found
+
+
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
 def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> None:
     """It is 0, as in scikit-learn, and NaN if it has no label. A model that finds everything has a gap of 0, not 1."""
