@@ -405,6 +405,14 @@ class ExactMetric(Mergeable, Metric):
             )
         return state | {"process_group": None}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set what was pickled, with states of its own.
+
+        What ``torch.multiprocessing`` sends shares its memory with the sender. Several processes would add to one state.
+        """
+        super().__setstate__(state)
+        vars(self).update({name: own.clone() for name, own in self._tensors().items() if own.is_shared()})
+
     # what is loaded and moved
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:

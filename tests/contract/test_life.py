@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
@@ -72,7 +73,10 @@ def test_forward_gives_the_value_of_each_batch_and_compute_that_of_all(case: Cas
 
 @every_metric
 def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
-    """A copy, or a metric that loads a saved state or bytes, shares nothing and is updated as the original would be."""
+    """A copy, or a metric that loads a saved state or bytes, shares nothing and is updated as the original would be.
+
+    Nor does what a process is sent by ``torch.multiprocessing`` (``ForkingPickler``), which shares memory.
+    """
     metric = fed(case.metric(), BATCHES[:2])
     assert metric.state_dict() == {}, "nothing is saved unless it is asked for"
     before, loaded, sent, buffer = states(metric), case.metric(), fed(case.metric(), BATCHES[2:]), io.BytesIO()
@@ -84,7 +88,8 @@ def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
     torch.save(metric.state_dict(), buffer)
     buffer.seek(0)
     loaded.load_state_dict(torch.load(buffer, weights_only=True))
-    for made in (pickle.loads(pickle.dumps(metric)), metric.clone(), copy.deepcopy(metric), sent):
+    pickled = [pickle.loads(pickler.dumps(metric)) for pickler in (pickle, ForkingPickler)]
+    for made in (*pickled, metric.clone(), copy.deepcopy(metric), sent):
         assert type(made) is type(metric) and made is not metric
         assert states(made) == before
         assert bits(fed(made, BATCHES[2:])) == bits_of_every_batch(case)
