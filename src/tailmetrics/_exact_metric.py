@@ -408,7 +408,7 @@ class ExactMetric(Mergeable, Metric):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set what was pickled, with states of its own.
 
-        What ``torch.multiprocessing`` sends shares its memory with the sender. Several processes would add to one state.
+        What ``torch.multiprocessing`` sends shares memory with the sender: several processes would add to one state.
         """
         super().__setstate__(state)
         vars(self).update({name: own.clone() for name, own in self._tensors().items() if own.is_shared()})
