@@ -411,7 +411,8 @@ class ExactMetric(Mergeable, Metric):
         What ``torch.multiprocessing`` sends shares memory with the sender: several processes would add to one state.
         """
         super().__setstate__(state)
-        vars(self).update({name: own.clone() for name, own in self._tensors().items() if own.is_shared()})
+        shared = {name: own for name, own in self._tensors().items() if own.untyped_storage().is_shared()}
+        vars(self).update({name: own.clone() for name, own in shared.items()})
 
     # what is loaded and moved
 
