@@ -406,3 +406,15 @@ def test_wrong_predictions_do_not_make_recall_more_certain(given, resamples):
     few, enough = (intervals({"m": rows_of_one_label(n, 4, **given)}, resamples=resamples)["m"] for n in (9, 10))
     assert few.method == "none: fewer than 10 rows"
     assert enough.low < enough.value < enough.high
+
+
+@pytest.mark.parametrize("over", ["recall", "f1", "precision"])
+def test_rows_that_hold_no_label_are_no_evidence(over):
+    """Of sixty rows m hold the label; one model finds it in all, the other in none: p is at least 2^-m, as of m rows alone."""
+    given = {"recall": {}, "f1": {"top": 2.0, "below": (1.0, 1.0)}, "precision": {"below": (1.0, 0.0)}}[over]
+    for held in (1, 3, 4):
+        runs = {name: {"macro": rows_of_one_label(held, found, **given)} for name, found in (("a", 0), ("b", held))}
+        (found,) = compare(runs, resamples=999)
+        assert found.p.randomisation >= 0.5**held
+        assert not found.significant
+    assert found.p.randomisation == 0.5**4 or over != "recall"  # of recall it is that of the four rows

@@ -5,8 +5,8 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
 1. No rows, or a value that is not finite: no interval.
 2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of rows.
 3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval where values have no bounds.
-4. Fewer than 10 rows, or clusters: no interval. Averages over labels count the rows that hold a label, for precision
-   also those that predict one. Each end of a gap needs 10.
+4. Fewer than 10 rows, or clusters: no interval. Averages over labels count the rows that hold a label. Each end
+   of a gap needs 10.
 5. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
    freedom).
 6. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
@@ -269,6 +269,7 @@ class Estimate:
         self.rows: NDArray[np.bool_] = np.logical_or.reduce(inside)
         self.n, self.plain = int(self.rows.sum()), all(side.plain for side in sides)
         self.sides = statistics_of(self.kind, [side.terms for side in sides], inside, clusters)
+        self._inside = inside
         statistic: Ratios | Summed = self.sides[0] if len(sides) == 1 else self.sides[0].minus(self.sides[1])  # type: ignore[arg-type]
         self.value, smooth = total(statistic), None
         if isinstance(statistic, Ratios) and isfinite(self.value):

@@ -41,10 +41,11 @@ class Influence:
     Attributes:
         value: The average.
         rows: Shape (N,): the influence of each row, less the mean influence of rows; 0 for rows that do not count.
+        weights: Shape (N,): the share of the value that rests on each row; their sum is 1.
         inside: Shape (N,), bool: which rows count.
         labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
         cells: The number of each cell, ascending, and its influence. Label l of row n has the number n * L + l.
-        contributing_rows: How many rows the value rests on: for recall and F-scores, those that hold a label.
+        contributing_rows: How many rows the value rests on: those that hold a label, or show one.
         effective_rows: The effective number of rows, (sum w)^2 / (sum w^2) of their weights w (Kish).
         of_labels: Shape (L,), the value of each label; NaN for labels that are left out of the average.
         bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
@@ -52,6 +53,7 @@ class Influence:
 
     value: float
     rows: Array
+    weights: Array
     inside: Flags
     labels: Array
     cells: tuple[Ints, Array]
@@ -65,9 +67,11 @@ class Influence:
         numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
         cells = np.zeros(numbers.size)
         np.add.at(cells, places, np.concatenate([factor * self.cells[1], other_factor * other.cells[1]]))
+        parts = factor * self.value, other_factor * other.value
         return replace(
             self,
-            value=factor * self.value + other_factor * other.value,
+            value=sum(parts),
+            weights=(parts[0] * self.weights + parts[1] * other.weights) / (sum(parts) or 1.0),
             rows=factor * self.rows + other_factor * other.rows,
             labels=factor * self.labels + other_factor * other.labels,
             cells=(numbers, cells),
@@ -161,7 +165,7 @@ class LabelRows:
         factor = factor if self.top else factor * np.sqrt(share_of_singles(counts[0]))
         cells = factor * (above - value * below) / max(total, 1)
         left_out = (weights == 0) | (counts[1] + counts[2] == 0)
-        return influence_of(
+        found = influence_of(
             value,
             cells,
             self.rows,
@@ -170,7 +174,9 @@ class LabelRows:
             np.where(left_out, 0.0, weights * (values - value) / max(total, 1)),
             np.where(left_out, np.nan, values),
             np.where(tells, 1 / np.maximum(telling, 1), 0.0),
+            weights[self.labels] * self._below(*flags) / np.maximum(self._below(*counts), 1e-300)[self.labels],
         )
+        return replace(found, contributing_rows=int(np.unique(self.rows[self.held]).size))
 
     def _influence_of_averages(self) -> Influence:
         """Return the influences on F = t / (a/p + b/r) of mean precision p and mean recall r.
@@ -187,10 +193,13 @@ class LabelRows:
         changed = recall.plus(precision, *(slope * value**2 / self.top for slope in slopes))
         return replace(changed, value=value, of_labels=replace(self, of_averages=False).influence().of_labels)
 
+    def _below(self, _: Ints | Flags, predicted: Ints | Flags, support: Ints | Flags) -> Array:
+        return self.below[0] * predicted + self.below[1] * support
+
     def _of(self, hits: Ints, predicted: Ints, support: Ints) -> tuple[Array, Array]:
         """Return the value and the weight of each label, from counts of any one shape."""
         if self.top:
-            below = self.below[0] * predicted + self.below[1] * support
+            below = self._below(hits, predicted, support)
             values = np.divide(self.top * hits, below, out=np.zeros(hits.shape), where=below > 0)
         else:
             values = (hits > 0).astype(np.float64)
@@ -229,6 +238,7 @@ def influence_of(
     label_influences: Array,
     of_labels: Array,
     shares: Array,
+    weights: Array | None = None,
 ) -> Influence:
     """Return an average with its influences; the influence of a row is the sum over its cells.
 
@@ -241,16 +251,19 @@ def influence_of(
         label_influences: Shape (L,), the influence of each label.
         of_labels: Shape (L,), the value of each label.
         shares: Shape (C,), the weight of each cell; the effective number of rows follows from it.
+        weights: Shape (C,), how much of the value rests on each cell: its share of denominators. None for ``shares``.
     """
     size = inside.size
     of_rows = np.bincount(rows, weights=cells, minlength=size)
     middle = of_rows[inside].mean() if inside.any() else 0.0
     weight = np.bincount(rows, weights=shares, minlength=size)
+    rests = weight if weights is None else np.bincount(rows, weights=weights, minlength=size)
     numbers = rows * len(label_influences) + labels
     order = np.argsort(numbers, kind="stable")
     return Influence(
         value,
         np.where(inside, of_rows - middle, 0.0),
+        rests / max(rests.sum(), 1e-300),
         inside,
         label_influences,
         (numbers[order], cells[order]),
