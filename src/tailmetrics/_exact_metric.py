@@ -222,6 +222,8 @@ class ExactMetric(Mergeable, Metric):
             )
         else:
             super().__setattr__(name, value)
+            if name == "sync_on_compute" and self._is_made:
+                self._to_sync = value  # which TorchMetrics reads, and sets in forward alone
 
     def clone(self) -> Self:
         """Return a copy with states of its own."""
@@ -255,7 +257,7 @@ class ExactMetric(Mergeable, Metric):
         """Put the states of this process back after a compute that failed while it held those of all processes.
 
         A value over processes is computed anew each time: a process that was given no batch since cannot know whether
-        another one was.
+        another one was. TorchMetrics keeps a value; what is returned is a copy, which may be changed in place.
         """
         wrapped = super()._wrap_compute(compute)
 
@@ -266,7 +268,8 @@ class ExactMetric(Mergeable, Metric):
             if self._to_sync and not was_synced and self.distributed_available_fn():
                 self._computed = None
             try:
-                return wrapped(*args, **kwargs)
+                value = wrapped(*args, **kwargs)
+                return value.clone() if isinstance(value, Tensor) else value
             except BaseException:
                 if self._is_synced and not was_synced:
                     self.unsync()

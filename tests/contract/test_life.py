@@ -99,6 +99,23 @@ def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
 
 
 @every_metric
+def test_a_value_changed_in_place_changes_no_metric(case: Case) -> None:
+    """Neither what is computed next, nor the buckets of training counts."""
+    metric = fed(case.metric())
+    metric.compute().add_(100)
+    assert bits(metric) == bits_of_every_batch(case)
+
+
+def test_counts_changed_in_place_change_no_bucket() -> None:
+    """Counts 2, 1, 0 that a user smooths by adding 1 leave the third label unseen."""
+    frequency = LabelFrequency(num_labels=3)
+    frequency.update(torch.tensor([[0, 1], [0, -1]]))
+    frequency.compute().add_(1)
+    assert frequency.thresholds([1]).assignment.tolist() == [0, 0, 1]
+    assert LabelBuckets.thresholds(frequency, [1]).assignment.tolist() == [0, 0, 1]
+
+
+@every_metric
 @pytest.mark.parametrize("inference", [False, True])
 def test_reset_leaves_no_trace(case: Case, inference: bool) -> None:
     """As new, state by state; also in inference mode, in which Lightning validates before it trains."""

@@ -230,6 +230,11 @@ def of_options(rank: int) -> Found:
             together = fed(tm.TopKCollection([tm.RecallAtK(k=3, **option)]), [step(rank)]).compute()
         assert calls == []
         found[f"not {next(iter(option))}"] = alone, bits(together["recall@3"])
+    metric = tm.RecallAtK(k=3)
+    metric.sync_on_compute = False
+    with counted() as calls:
+        found["sync_on_compute set later"] = bits(fed(metric, [step(rank)]).compute())
+    assert calls == []
     metric = fed(tm.RecallAtK(k=3, compute_with_cache=False), dealt(rank))
     with counted() as calls:
         found["not cached"] = bits(metric.compute()), len(calls)
@@ -424,6 +429,7 @@ def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Found]) -> 
         assert found["own function in a collection"] == (both, 2 * states)
         local = alone(tm.RecallAtK(k=3), [step(rank)])
         assert found["not sync_on_compute"] == found["not distributed_available_fn"] == (local, local)
+        assert found["sync_on_compute set later"] == local
         assert (found["not cached"], found["not cached, calls"]) == ((wanted, 2), 4)
         assert not found["unbound"]
         assert found["all"] == alone(tm.RecallAtK(k=3), STEPS)
