@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.significance.estimating import FEW, Estimate, Interval, Resample, enough
-from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, statistics_of, swap, total
+from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
 from tailmetrics.significance.rows import (
     Array,
     Clusters,
@@ -148,8 +148,7 @@ class Contrast(Estimate):
     ) -> None:
         super().__init__(sides, clusters, resample)
         self.key, self.lower_is_better = key, lower_is_better
-        terms = [side.swapped for side in sides]
-        self.swapped = Swapped(*(statistics_of(self.kind, terms, self._inside, clusters) if all(terms) else self.sides))
+        self.swapped = Swapped(*self.sides)
         self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
         # whether so few rows or clusters differ that the randomisation test needs no random numbers
         self.exact = self.differing.size <= EXACT_UNITS
@@ -248,8 +247,7 @@ def compare(
 
     Rows, or whole clusters of rows, are assumed to be independent. The randomisation test swaps the results of the two
     models within each row or cluster, and computes the statistic of each side again. Numerator and denominator of a
-    ratio are swapped together. For an average over labels, the test swaps the influences of the rows on it, and the
-    value with those rows on which it rests. The
+    ratio are swapped together. For an average over labels, the test swaps the influences of the rows on it. The
     bootstrap draws rows or clusters with the results of both models. Intervals are computed as in
     :func:`tailmetrics.significance.intervals`. docs/significance.md reports the error rates in simulations.
 

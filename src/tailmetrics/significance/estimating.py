@@ -269,7 +269,6 @@ class Estimate:
         self.rows: NDArray[np.bool_] = np.logical_or.reduce(inside)
         self.n, self.plain = int(self.rows.sum()), all(side.plain for side in sides)
         self.sides = statistics_of(self.kind, [side.terms for side in sides], inside, clusters)
-        self._inside = inside
         statistic: Ratios | Summed = self.sides[0] if len(sides) == 1 else self.sides[0].minus(self.sides[1])  # type: ignore[arg-type]
         self.value, smooth = total(statistic), None
         if isinstance(statistic, Ratios) and isfinite(self.value):

@@ -41,7 +41,6 @@ class Influence:
     Attributes:
         value: The average.
         rows: Shape (N,): the influence of each row, less the mean influence of rows; 0 for rows that do not count.
-        weights: Shape (N,): the share of the value that rests on each row; their sum is 1.
         inside: Shape (N,), bool: which rows count.
         labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
         cells: The number of each cell, ascending, and its influence. Label l of row n has the number n * L + l.
@@ -53,7 +52,6 @@ class Influence:
 
     value: float
     rows: Array
-    weights: Array
     inside: Flags
     labels: Array
     cells: tuple[Ints, Array]
@@ -67,11 +65,9 @@ class Influence:
         numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
         cells = np.zeros(numbers.size)
         np.add.at(cells, places, np.concatenate([factor * self.cells[1], other_factor * other.cells[1]]))
-        parts = factor * self.value, other_factor * other.value
         return replace(
             self,
-            value=sum(parts),
-            weights=(parts[0] * self.weights + parts[1] * other.weights) / (sum(parts) or 1.0),
+            value=factor * self.value + other_factor * other.value,
             rows=factor * self.rows + other_factor * other.rows,
             labels=factor * self.labels + other_factor * other.labels,
             cells=(numbers, cells),
@@ -174,7 +170,6 @@ class LabelRows:
             np.where(left_out, 0.0, weights * (values - value) / max(total, 1)),
             np.where(left_out, np.nan, values),
             np.where(tells, 1 / np.maximum(telling, 1), 0.0),
-            weights[self.labels] * self._below(*flags) / np.maximum(self._below(*counts), 1e-300)[self.labels],
         )
         return replace(found, contributing_rows=int(np.unique(self.rows[self.held]).size))
 
@@ -193,13 +188,10 @@ class LabelRows:
         changed = recall.plus(precision, *(slope * value**2 / self.top for slope in slopes))
         return replace(changed, value=value, of_labels=replace(self, of_averages=False).influence().of_labels)
 
-    def _below(self, _: Ints | Flags, predicted: Ints | Flags, support: Ints | Flags) -> Array:
-        return self.below[0] * predicted + self.below[1] * support
-
     def _of(self, hits: Ints, predicted: Ints, support: Ints) -> tuple[Array, Array]:
         """Return the value and the weight of each label, from counts of any one shape."""
         if self.top:
-            below = self._below(hits, predicted, support)
+            below = self.below[0] * predicted + self.below[1] * support
             values = np.divide(self.top * hits, below, out=np.zeros(hits.shape), where=below > 0)
         else:
             values = (hits > 0).astype(np.float64)
@@ -238,7 +230,6 @@ def influence_of(
     label_influences: Array,
     of_labels: Array,
     shares: Array,
-    weights: Array | None = None,
 ) -> Influence:
     """Return an average with its influences; the influence of a row is the sum over its cells.
 
@@ -251,19 +242,16 @@ def influence_of(
         label_influences: Shape (L,), the influence of each label.
         of_labels: Shape (L,), the value of each label.
         shares: Shape (C,), the weight of each cell; the effective number of rows follows from it.
-        weights: Shape (C,), how much of the value rests on each cell: its share of denominators. None for ``shares``.
     """
     size = inside.size
     of_rows = np.bincount(rows, weights=cells, minlength=size)
     middle = of_rows[inside].mean() if inside.any() else 0.0
     weight = np.bincount(rows, weights=shares, minlength=size)
-    rests = weight if weights is None else np.bincount(rows, weights=weights, minlength=size)
     numbers = rows * len(label_influences) + labels
     order = np.argsort(numbers, kind="stable")
     return Influence(
         value,
         np.where(inside, of_rows - middle, 0.0),
-        rests / max(rests.sum(), 1e-300),
         inside,
         label_influences,
         (numbers[order], cells[order]),

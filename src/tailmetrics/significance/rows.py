@@ -50,8 +50,6 @@ class KeyRows:
             several runs, it is the influence on the first.
         shares: Whether every value lies in [0, 1].
         bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
-        swapped: The terms that a randomisation test swaps; () for ``terms``. Those of an average over labels lay its
-            value on the rows that it rests on, so that the other rows do not count as evidence.
     """
 
     kind: Kind
@@ -60,7 +58,6 @@ class KeyRows:
     influence: Influence | None = None
     shares: bool = True
     bin_error: float = 0.0
-    swapped: tuple[Term, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -346,11 +343,8 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
         found = value.influence()
         ones = np.where(found.inside, 1.0, np.nan)
         # one number per row, value + N * influence of the row: their mean is the value
-        size = found.inside.sum()
-        term, swapped = (
-            (1, found.value * worth + size * found.rows + 0 * ones, ones) for worth in (1.0, size * found.weights)
-        )
-        return KeyRows("labels", (term,), (found.value,), found, bin_error=found.bin_error, swapped=(swapped,))
+        term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
+        return KeyRows("labels", (term,), (found.value,), found, bin_error=found.bin_error)
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) != 1 + isinstance(value, tuple):
         raise ValueError(f"{caller}: {key!r} in {run} has {len(parts)} parts; pass a pair (numerator, denominator).")
@@ -391,15 +385,12 @@ def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
         worth.append(values[-1] + changed if is_ratio else top)
     term = 1, np.mean(worth, axis=0), np.where(inside, 1.0, np.nan)
     error = float(np.mean([one.bin_error for one in runs]))
-    return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=error, swapped=())
+    return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=error)
 
 
 def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
-    terms, swapped = (
-        (*mine, *((-sign, top, bottom) for sign, top, bottom in its))
-        for mine, its in ((first.terms, last.terms), (first.swapped, last.swapped))
-    )
+    terms = (*first.terms, *((-sign, top, bottom) for sign, top, bottom in last.terms))
     runs = tuple(a - b for a, b in zip(first.runs, last.runs, strict=True))
     mine, its = first.influence, last.influence
     difference = mine.minus(its) if mine is not None and its is not None else None
-    return KeyRows("gap", terms, runs, difference, shares, first.bin_error + last.bin_error, swapped)
+    return KeyRows("gap", terms, runs, difference, shares, first.bin_error + last.bin_error)
