@@ -343,8 +343,8 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
         const int64_t *ids = task->ids + row * task->ids_stride;
         FETCH(ids + 8 * task->ids_stride, task->length);
         for (int64_t i = 0; i < length; i++) {
-            /* the last byte of the row, where the last bits of the id say; that of an old row does no harm */
             int64_t id = ids[i];
+            /* the last byte of the row, where the last bits of the id say; that of an old row does no harm */
             uint8_t *stamp = (uint8_t *)room + (id & last);
             if (*stamp == (uint8_t)row && id >= 0 && row < first_twice && stands_before(ids, i))
                 first_twice = row;
