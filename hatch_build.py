@@ -16,15 +16,20 @@ from zlib import crc32
 
 SOURCE = Path(__file__).parent / "src/tailmetrics/ranking/_native.c"
 
-LIBRARY = SOURCE.with_suffix(".so")
+WINDOWS = sys.platform == "win32"
+
+LIBRARY = SOURCE.with_suffix(".dll" if WINDOWS else ".so")
 """Where native.py looks for it."""
 
-FLAGS = ("-std=c11", "-O3", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread")
+FLAGS = ("-std=c11", "-O3", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math", "-shared")
 """Nothing that changes a number, and nothing that only the processor at hand can run (-march=native)."""
+
+# MinGW, which GitHub's runners have: the library needs no other one of MinGW, and holds no time of day.
+FLAGS += ("-static-libgcc", "-Wl,--no-insert-timestamp") if WINDOWS else ("-fPIC", "-pthread")
 
 
 def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Path | None:
-    """Compile the C file with the compiler of the system, or ``$CC``, and ``$CFLAGS``.
+    """Compile the C file with the compiler of the system (cc, on Windows gcc), or ``$CC``, and ``$CFLAGS``.
 
     Args:
         library: The file to make.
@@ -36,13 +41,11 @@ def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Pa
     library.unlink(missing_ok=True)
     if os.environ.get("TAILMETRICS_NATIVE") == "0":
         return _without("TAILMETRICS_NATIVE=0")
-    if sys.platform == "win32":
-        return _without("its threads are those of POSIX")
     part = library.with_suffix(f".{os.getpid()}")
     source = f"-DSOURCE={crc32(SOURCE.read_bytes()) & 0x7FFFFFFF}"  # native.py asks whether it is of this text
     here = ("-mmacosx-version-min=11.0",) if sys.platform == "darwin" else ()
     given = shlex.split(os.environ.get("CFLAGS", ""))  # first, so that they change no number either
-    compiler = shlex.split(os.environ.get("CC", "cc"))
+    compiler = shlex.split(os.environ.get("CC", "gcc" if WINDOWS else "cc"))
     command = [*compiler, *given, *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
     try:
         ran = subprocess.run(command, text=True, capture_output=True)
@@ -81,7 +84,7 @@ else:
             if compile_native() is not None:
                 build_data["pure_python"] = False
                 build_data["tag"] = wheel_tag()
-                build_data["artifacts"] = ["src/tailmetrics/ranking/_native.so"]
+                build_data["artifacts"] = [LIBRARY.relative_to(Path(__file__).parent).as_posix()]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 And what the C file refuses, and whether it is used.
 """
 
+import re
+import warnings
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,10 +16,20 @@ from torch import Tensor
 
 import tailmetrics
 from hatch_build import compile_native
-from tailmetrics import LabelBuckets, Ranking
+from tailmetrics import HitRateAtK, LabelBuckets, Ranking
 from tailmetrics.metrics._states import Alike
 from tailmetrics.metrics._ties import tied_across
-from tailmetrics.ranking import NOT_RANKED, _device, _hits, _kernels, _kernels_cpu, _matrices, native
+from tailmetrics.ranking import (
+    NOT_RANKED,
+    _device,
+    _hits,
+    _kernels,
+    _kernels_cpu,
+    _matrices,
+    _reading,
+    _warnings,
+    native,
+)
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
@@ -425,6 +438,25 @@ def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, mo
     assert native.load(tmp_path / "nothing.so") == (None, "torch (installed without a C compiler)")
     monkeypatch.setattr(native, "crc32", lambda text: 1)
     assert native.load(library) == (None, "torch (_native.c has changed since it was compiled: make native)")
+
+
+@pytest.mark.parametrize(("path", "asked", "times"), [("none", "1", 1), ("none", "0", 0), ("library", "1", 0)])
+def test_a_user_is_told_once_that_the_library_is_missing(
+    path: str, asked: str, times: int, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How slow batches are and what to do, at the first batch on the CPU; not where torch was asked for."""
+    monkeypatch.setenv("TAILMETRICS_NATIVE", asked)
+    monkeypatch.setattr(native, "_loaded", lambda: native.load(library if path == "library" else Path(path)))
+    monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
+    monkeypatch.setattr(_reading, "warn_of_speed", cache(_warnings.warn_of_speed.__wrapped__))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for metric in (HitRateAtK(k=1), HitRateAtK(k=2)):
+            metric.update(torch.tensor([[0.1, 0.4, 0.7]]), torch.tensor([0]))
+    assert len(told) == times
+    for one in told:
+        assert one.filename == __file__
+        assert re.search("installed without a C compiler.* 8 times as fast. Install a C compiler", str(one.message))
 
 
 def test_without_a_compiler_one_line_says_so(

@@ -14,6 +14,7 @@ from typing import Any
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
+from tailmetrics.ranking._warnings import SpeedWarning
 from tailmetrics.report.formatting import printable
 
 
@@ -147,15 +148,15 @@ def in_options(text: str) -> str:
 def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
     """Print each warning once, on the first process, as one line without the line of code that gave it.
 
-    Yields a dict of the texts so far: text -> whether it is a note on how a file was read. Reports repeat the others.
+    Yields a dict of the texts so far: text -> whether it is a note, of files or of speed. Reports repeat the others.
     """
     said: dict[str, bool] = {}
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text, of_file = in_options(str(message)), issubclass(category, DataFileNote)
+        text, is_note = in_options(str(message)), issubclass(category, (DataFileNote, SpeedWarning))
         if text not in said and is_first:
-            sys.stderr.write(f"{'note' if of_file else 'warning'}: {printable(text)}\n")
-        said[text] = of_file
+            sys.stderr.write(f"{'note' if is_note else 'warning'}: {printable(text)}\n")
+        said[text] = is_note
 
     with warnings.catch_warnings():
         for ours in (DataFileNote, CommandWarning):

@@ -2,7 +2,7 @@
 
 Called by native.py through ctypes, which gives Python's lock away for the whole of a call. Nothing is kept from call to
 call. A task holds addresses, sizes and distances of two rows in elements, eight bytes each; columns lie side by side.
-Threads are those of POSIX: an OpenMP run time beside that of torch could hang.
+Threads are those of the system, POSIX or Windows: an OpenMP run time beside that of torch could hang.
 
 Rows are of N, labels of L, places of a list of K, relevant labels of a row of M, buckets of G, cells of hits of W.
 The lower part of this file is compiled twice, for float and for double, by including itself. */
@@ -10,13 +10,21 @@ The lower part of this file is compiled twice, for float and for double, by incl
 #define _POSIX_C_SOURCE 200809L
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#define sched_yield SwitchToThread
+#define HELPER DWORD WINAPI
+#else
+#include <pthread.h>
+#include <sched.h>
+#define HELPER void *
+#endif
 
 _Static_assert(sizeof(void *) == 8, "tasks come as words of 64 bits");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "masks are read as little-endian words");
@@ -75,11 +83,26 @@ static bool take_blocks(Job *job) {
     return some;
 }
 
-static void *help(void *job) {
+static HELPER help(void *job) {
     take_blocks(job);
     if (atomic_fetch_sub(&((Job *)job)->holders, 1) == 1)
         free(job);
-    return NULL;
+    return 0;
+}
+
+static bool start_thread(Job *job) { /* nobody joins it */
+#ifdef _WIN32
+    HANDLE thread = CreateThread(NULL, 0, help, job, 0, NULL);
+    if (thread)
+        CloseHandle(thread);
+    return thread != NULL;
+#else
+    pthread_t thread;
+    bool started = !pthread_create(&thread, NULL, help, job);
+    if (started)
+        pthread_detach(thread);
+    return started;
+#endif
 }
 
 /* Run a task on up to so many threads; a row is estimated to take so many nanoseconds. Nobody waits for a thread that a
@@ -88,15 +111,12 @@ static int run(Rows *rows, const void *task, int64_t num_rows, size_t room, doub
     double worth = cost * (double)num_rows / WORTH_A_THREAD;
     int64_t wanted = smaller(threads, (int64_t)(worth < MOST_THREADS ? worth : MOST_THREADS));
     Job *job = malloc(sizeof *job);
-    pthread_t thread;
     if (!job)
         return NO_MEMORY;
     *job = (Job){rows, task, num_rows, (int64_t)(BLOCK / cost) + 1, room + 1, 0, 0, larger(1, wanted), DONE};
     while (--wanted > 0)
-        if (pthread_create(&thread, NULL, help, job)) /* where no more can be had, fewer do it all */
+        if (!start_thread(job)) /* where no more can be had, fewer do it all */
             atomic_fetch_sub(&job->holders, 1);
-        else
-            pthread_detach(thread);
     if (!take_blocks(job))
         stop(job, NO_MEMORY);
     while (atomic_load(&job->active))

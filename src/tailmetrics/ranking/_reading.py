@@ -13,7 +13,7 @@ from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import Entries, ListCheck, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._warnings import warn_of_ids, warn_of_scores
+from tailmetrics.ranking._warnings import warn_of_ids, warn_of_scores, warn_of_speed
 
 
 class Lists(NamedTuple):
@@ -114,6 +114,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         values = None if lists.values is None else lists.values[:, : depth.lists + 1]
         repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
         lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores, lists.distinct)
+    if context.warns and context.kernels.reads:
+        warn_of_speed()
     if context.warns and context.validate and not depth.decisions:
         if batch.documents is not None:
             warn_of_scores(context, *batch.documents)

@@ -1,4 +1,4 @@
-"""Warnings of inputs whose values look like another form: decisions, ranks or padding."""
+"""Warnings of inputs whose values look like another form (decisions, ranks, padding), and of slow reading."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from warnings import warn
 
 import torch
 from torch import Tensor
 
 from tailmetrics._arguments import shape_of
+from tailmetrics.ranking import native
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Context
 
@@ -99,6 +101,23 @@ def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor |
     )
 
 
+class SpeedWarning(UserWarning):
+    """Batches are read more slowly than they could be. The values are the same, so reports do not repeat it."""
+
+
+@cache
+def warn_of_speed() -> None:
+    """Warn, once in a process, if torch reads batches on the CPU although nobody asked for it."""
+    if native.is_missing():
+        warn_outside(
+            f"tailmetrics: batches on the CPU are read in {native.description()}. The C file of the library gives the "
+            "same values up to 8 times as fast. Install a C compiler (on Windows: gcc of MinGW), then tailmetrics "
+            "again: pip install --force-reinstall --no-deps --no-binary tailmetrics tailmetrics, or in a clone make "
+            "native. To stay with torch, set TAILMETRICS_NATIVE=0 in the environment.",
+            SpeedWarning,
+        )
+
+
 def first_rows(context: Context, value: Tensor) -> Tensor | None:
     """Return the first rows that count, as a sample for checks of values. A vector is one row.
 
@@ -149,7 +168,7 @@ INSIDE = ("tailmetrics.", "torch", "functools")
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points at the first caller outside of the library, torch and functools."""
     kept = KEPT_WARNINGS.get()
-    if kept is not None:
+    if kept is not None and category is not SpeedWarning:
         kept.append(text)
     frame, levels = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):

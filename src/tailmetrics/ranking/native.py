@@ -9,6 +9,7 @@ of buckets, W of cells for the hits of a row.
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from ctypes import CDLL, c_int64, c_void_p
 from functools import cache
@@ -32,6 +33,7 @@ NONE = 2**63 - 1
 """The number that the C file writes if there is no row or no id to report."""
 
 FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / ("_native.dll" if sys.platform == "win32" else "_native.so")
 
 
 @cache
@@ -39,7 +41,7 @@ def _loaded() -> tuple[CDLL | None, str]:
     """Return the compiled library, or None, and a description of the code that runs."""
     if os.environ.get("TAILMETRICS_NATIVE") == "0":
         return None, "torch (TAILMETRICS_NATIVE=0)"
-    return load(FOLDER / "_native.so")
+    return load(LIBRARY)
 
 
 def load(path: Path) -> tuple[CDLL | None, str]:
@@ -63,6 +65,11 @@ def load(path: Path) -> tuple[CDLL | None, str]:
 def available() -> bool:
     """Whether the functions below can be called."""
     return _loaded()[0] is not None
+
+
+def is_missing() -> bool:
+    """Whether the compiled library cannot be used, although the environment does not ask for torch."""
+    return not available() and os.environ.get("TAILMETRICS_NATIVE") != "0"
 
 
 def description() -> str:
