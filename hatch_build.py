@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zlib import crc32
 
 SOURCE = Path(__file__).parent / "src/tailmetrics/ranking/_native.c"
@@ -24,8 +25,9 @@ LIBRARY = SOURCE.with_suffix(".dll" if WINDOWS else ".so")
 FLAGS = ("-std=c11", "-O3", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math", "-shared")
 """Nothing that changes a number, and nothing that only the processor at hand can run (-march=native)."""
 
-# MinGW, which GitHub's runners have: the library needs no other one of MinGW, and holds no time of day.
-FLAGS += ("-static-libgcc", "-Wl,--no-insert-timestamp") if WINDOWS else ("-fPIC", "-pthread")
+# MinGW, which GitHub's runners have: the library needs no other one of MinGW; its bytes hold no time and no folder.
+MINGW = ("-static-libgcc", "-Wl,--no-insert-timestamp,--disable-auto-image-base")
+FLAGS += MINGW if WINDOWS else ("-fPIC", "-pthread")
 
 
 def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Path | None:
@@ -41,19 +43,20 @@ def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Pa
     library.unlink(missing_ok=True)
     if os.environ.get("TAILMETRICS_NATIVE") == "0":
         return _without("TAILMETRICS_NATIVE=0")
-    part = library.with_suffix(f".{os.getpid()}")
     source = f"-DSOURCE={crc32(SOURCE.read_bytes()) & 0x7FFFFFFF}"  # native.py asks whether it is of this text
     here = ("-mmacosx-version-min=11.0",) if sys.platform == "darwin" else ()
     given = shlex.split(os.environ.get("CFLAGS", ""))  # first, so that they change no number either
     compiler = shlex.split(os.environ.get("CC", "gcc" if WINDOWS else "cc"))
-    command = [*compiler, *given, *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
-    try:
-        ran = subprocess.run(command, text=True, capture_output=True)
-    except OSError as error:
-        return _without(f"{command[0]}: {error.strerror}")
-    if ran.returncode:
-        return _without((ran.stderr.strip() or f"{command[0]} failed").splitlines()[0])
-    part.replace(library)  # as a whole: another process may load it
+    with TemporaryDirectory(dir=library.parent) as folder:
+        part = Path(folder) / library.name  # a library of Windows holds its name
+        command = [*compiler, *given, *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
+        try:
+            ran = subprocess.run(command, text=True, capture_output=True)
+        except OSError as error:
+            return _without(f"{command[0]}: {error.strerror}")
+        if ran.returncode:
+            return _without((ran.stderr.strip() or f"{command[0]} failed").splitlines()[0])
+        part.replace(library)  # as a whole: another process may load it
     return library
 
 
