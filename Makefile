@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types native sanitized docs wheel bench clean
+.PHONY: help demo test quick coverage mutants lint types native sanitized docs wheel rehearsal api bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
@@ -44,9 +44,11 @@ coverage: $(READY)  ## run the tests, and see that they take as many lines and b
 mutants: $(READY)  ## a sample of small mistakes: how many do the tests see? N=60 SEED=1
 	$(BIN)/python tests/mutants.py
 
-lint: $(READY)  ## ruff
+lint: $(READY)  ## style and format, spelling, and what is unsafe in workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+	$(BIN)/zizmor --offline --quiet .github
 
 types: $(READY)  ## strict mypy
 	$(BIN)/mypy
@@ -67,6 +69,12 @@ wheel: $(READY)  ## build the wheel, the same bytes from the same commit, and tr
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python tests/docs/try_wheel.py dist/*.whl
+
+rehearsal: $(READY)  ## build in two fresh clones of the last commit, compare the bytes, and try each file
+	$(BIN)/python .ci/release.py rehearse
+
+api: $(READY)  ## what of the public API is broken since the last release
+	$(BIN)/python .ci/release.py api
 
 bench: $(READY)  ## measure by number of threads, beside peers and from files, and write the pages
 	for what in .cores "" .files .memory .costs; do $(BIN)/python -m benchmarks$$what || exit 1; done

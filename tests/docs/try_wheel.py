@@ -1,4 +1,4 @@
-"""Install a wheel into an empty environment and use it there, far from the source tree: `make wheel`."""
+"""Install each wheel or sdist into an empty environment and use it there, far from the source tree: `make wheel`."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ assert native.available() == (sys.argv[1] == "compiled"), native.description()
 
 def python(environment: Path, *arguments: str, status: int = 0) -> str:
     """Run the environment's Python with nothing of ours to find, and return what it prints."""
-    command = [str(environment / "bin" / "python"), "-I", *arguments]
+    command = [str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python"), "-I", *arguments]
     ran = subprocess.run(command, cwd=environment, text=True, capture_output=True)
     if ran.returncode != status:
         raise SystemExit(f"{' '.join(command[1:])} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}")
@@ -58,7 +58,7 @@ def try_wheel(wheel: Path) -> None:
         install(environment, str(wheel))
         kind = "pure" if wheel.name.endswith("-none-any.whl") else "compiled"
         python(environment, "-c", CORE, kind)
-        print(f"core, {kind}: installed, imported, used")
+        print(f"{wheel.name}: core, {kind}: installed, imported, used")
         advice = python(environment, "-m", "tailmetrics", "evaluate", "--help", status=2)
         assert "tailmetrics[cli]" in advice, advice
         print("command line without its extra: says what to install")
@@ -70,4 +70,5 @@ def try_wheel(wheel: Path) -> None:
 
 
 if __name__ == "__main__":
-    try_wheel(Path(sys.argv[1]).resolve())
+    for name in sys.argv[1:]:
+        try_wheel(Path(name).resolve())
