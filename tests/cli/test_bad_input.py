@@ -77,12 +77,12 @@ def test_files(made, config, tailmetrics, tmp_path, what):
 
 
 CONFIGS = {
-    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {kk: 3}\n": "Option 'kk' is not accepted",
-    "metrics:\n  - class_path: tailmetrics.Precision\n": "no attribute 'Precision'",
+    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {kk: 3}\n": "PrecisionAtK takes no argument kk",
+    "metrics:\n  - class_path: tailmetrics.Precision\n": "there is no class tailmetrics.Precision",
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 3, denominator: n}\n": "Got value: n",
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 0}\n": "PrecisionAtK: k=0 is too small",
     "metrics: []\n": "there are no metrics",
-    "metrik: []\n": "does not accept option 'metrik'",
+    "metrik: []\n": "metrik: there is no such option",
     "metrics: [\n": "Problems parsing config",
     "metrics:\n" + 2 * "  - class_path: tailmetrics.MRR\n": "both have the key 'mrr'",
     "metrics: []\n".encode("utf-16"): "config.yaml: is not UTF-8 text",
@@ -97,9 +97,9 @@ def test_configs(made, tailmetrics, tmp_path, text):
 
 
 OPTIONS = {
-    ("--num-train", "many"): "Parser key \"num_train\": Expected a <class 'int'>. Given value: many",
+    ("--num-train", "many"): "--num-train: expected int. Given value: many",
     ("--missing", "drop"): "Got value: drop",
-    ("--colour", "red"): "unrecognized arguments: --colour red",
+    ("--colour", "red"): "--colour: there is no such option",
     ("--preset", "imagenet"): "--preset imagenet: there is no such preset",
     ("--config", "nowhere.yaml"): "nowhere.yaml",
     ("--batch-rows", "0"): "error: --batch-rows 0 is too small",
@@ -128,8 +128,8 @@ def test_options(made, config, tailmetrics, option, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], 'expected "command"'),
-        (["evaluat"], "invalid choice: 'evaluat'"),
+        (["evaluat"], "evaluat: is no command"),
+        (["evaluate", "p.npy", "y.npy"], "p.npy y.npy: belongs to no option"),
         (["evaluate"], "there are no predictions"),
         (["evaluate", "--preds", "p.npy"], "there are no metrics"),
         (["evaluate", "--preds", "p.npy", "--preset", "map12"], "there are no targets"),

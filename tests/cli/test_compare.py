@@ -155,8 +155,8 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
     status, _, err = tailmetrics("compare", *words, "--only", "precision@9")
     assert (status, err.splitlines()[1]) == (
         2,
-        "hint: choose from precision_k@1, precision_k@3, global_recall@3, recall@3; values of all lists together, such "
-        "as Gini and coverage, have none for a row and are not compared.",
+        "hint: did you mean precision_k@3? choose from precision_k@1, precision_k@3, global_recall@3, recall@3; values "
+        "of all lists together, such as Gini and coverage, have none for a row and are not compared.",
     )
 
 
@@ -169,6 +169,15 @@ def test_the_verdict_is_about_the_metric_that_is_named_first(tables, compared, t
         verdict = told(tmp_path / "out")["verdict"].partition("old-rows: ")[2]
         assert verdict.startswith((f"{only[0]} is ", f"{only[0]}: "))
         assert {key.partition("/")[0] for key in found} == {*only}
+
+
+def test_a_metric_over_all_labels_takes_its_values_by_bucket_along(tables, compared, tmp_path):
+    """Also those of the list that a row shows, whose key begins with global: the verdict then is about buckets."""
+    paths = [tables(name, ("RecallAtK", "{k: 3}"), ("NDCGAtK", "{k: 3}"), BY_DECILE) for name in ("old", "new")]
+    found = compared(*paths, "--only", "recall@3", "--resamples", 100)
+    assert {key.partition("/")[0] for key in found} == {"recall@3", "global_recall@3"}
+    assert told(tmp_path / "out")["verdict"].partition("old-rows: ")[2].startswith("global_recall@3")
+    assert compared(*paths, "--only", "ndcg@3", "--resamples", 100).keys() == {"ndcg@3"}
 
 
 def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):

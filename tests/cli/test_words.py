@@ -33,15 +33,15 @@ def test_help(command, tailmetrics, capsys):
         assert re.search("^  lists  +a query and its labels", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("word", ["--help", "--version"])
-def test_what_is_asked_first_is_answered_without_torch(word):
-    """It takes seconds to load, and neither the version nor the list of commands needs it."""
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"]])
+def test_what_is_asked_first_is_answered_without_torch(words):
+    """It takes seconds to load, and neither the version nor the list of commands needs it; no word asks for that list."""
     code = (
         "import runpy, sys\n"
         "try: runpy.run_module('tailmetrics', run_name='__main__')\n"
         "finally: print(sorted({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(("usage: tailmetrics", "tailmetrics 0."))
     assert done.stdout.endswith("\n[]\n")
 
@@ -148,6 +148,49 @@ def test_words_that_do_not_fit(words, said, tailmetrics, tmp_path, monkeypatch):
     pq.write_table(pa.table({}), "none.parquet")
     status, _, err = tailmetrics(*words)
     assert (status, said in err) == (2, True)
+
+
+MEANT = {
+    ("evalute",): "evaluate",
+    ("eval", "--preds", "p.npy"): "evaluate",
+    ("--versoin",): "--version",
+    ("evaluate", "--pred", "p.npy"): "--preds",
+    ("evaluate", "--pred=p.npy", "--train_target", "y.npy"): "--preds and --train-target",
+    ("evaluate", "--columns.itm", "x"): "--columns.item",
+    ("compare", "--baselin", "a"): "--baseline",
+    ("evaluate", "--metrics+=RecalAtK", "--metrics.k", "5"): "RecallAtK",
+    ("evaluate", "--metrics+=recall@k"): "RecallAtK",
+    ("evaluate", "--metrics+=tailmetrics.RecalAtK"): "RecallAtK",
+    ("evaluate", "--metrics.help", "RecalAtK"): "RecallAtK",
+    ("evaluate", "--metrics+=RecallAtK", "--metrics.scop", "global"): "scope",
+    ("evaluate", "--config", "class.yaml"): "NDCGAtK",
+    ("evaluate", "--config", "option.yaml"): "--metrics",
+    ("evaluate", "--config", "argument.yaml"): "buckets",
+    ("evaluate", "--preset", "xcm"): "xmc",
+}
+
+
+@pytest.mark.parametrize("words", MEANT)
+def test_the_word_that_was_meant_is_named(words, tailmetrics, tmp_path, monkeypatch):
+    """Of commands, options, classes and their arguments, on the command line and in a config."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "class.yaml").write_text("metrics: [{class_path: NDGCAtK, init_args: {k: 5}}]\n")
+    (tmp_path / "option.yaml").write_text("metric: [{class_path: NDCGAtK, init_args: {k: 5}}]\n")
+    (tmp_path / "argument.yaml").write_text("metrics: [{class_path: NDCGAtK, init_args: {k: 5, bucket: deciles}}]\n")
+    status, out, err = tailmetrics(*words)
+    assert (status, out) == (2, "")
+    assert f"\nhint: did you mean {MEANT[words]}? " in err
+    assert not re.search("Parser key|class_path|import path|unrecognized", err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["zzz"], ["evaluate", "--foo", "-1"], ["evaluate", "--metrics+=Zzz"], ["evaluate", "--preset", "imagenet"]],
+)
+def test_no_word_is_named_that_is_far_from_what_stands_there(words, tailmetrics):
+    """A guess that is far off would mislead."""
+    status, _, err = tailmetrics(*words)
+    assert (status, "did you mean" in err) == (2, False)
 
 
 def test_notes_are_said_once(config, tailmetrics, tmp_path):

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
                 signal.signal(number, _leave)
     try:
-        return _answer(words) if words in (["--help"], ["-h"], ["--version"]) else _outcome(argv)
+        return _answer(words) if words in ([], ["--help"], ["-h"], ["--version"]) else _outcome(argv)
     except KeyboardInterrupt:
         sys.stderr.write(SAID)
         return INTERRUPTED
@@ -86,7 +86,7 @@ def _answer(words: Sequence[str]) -> int:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {tailmetrics.__version__}")
-    parser.parse_args(words)
+    parser.parse_args(words or ["--help"])
     return 0
 
 

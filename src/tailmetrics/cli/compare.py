@@ -179,16 +179,22 @@ def _compared(
 
 
 def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
+    """Return the keys that are compared, in the order of ``only``: the verdict is about the first metric by bucket.
+
+    A metric over all labels takes along its values by bucket, also those of the one list that a row shows.
+    """
     if only is None:
         return keys
+    chosen: list[str] = []
     for name in only:
-        if not any(key == name or key.startswith(f"{name}/") for key in keys):
+        found = [key for key in keys if key == name or key.startswith(f"{name}/")]
+        if not found:
             known = dict.fromkeys(key.partition("/")[0] for key in keys)
             problem = f"--only {name}: no metric of rows is called that"
             reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
             raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
-    # in the order of `only`: the verdict is about the first metric by bucket
-    return list(dict.fromkeys(key for name in only for key in keys if key == name or key.startswith(f"{name}/")))
+        chosen += found if found != [name] else [name, *(key for key in keys if key.startswith(f"global_{name}/"))]
+    return list(dict.fromkeys(chosen))
 
 
 def _check_same_names(

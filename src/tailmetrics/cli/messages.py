@@ -6,14 +6,18 @@ import re
 import sys
 import warnings
 from argparse import ArgumentError
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from difflib import get_close_matches
+from pydoc import locate
 from typing import Any
 
+from tailmetrics._arguments import arguments
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
+from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._warnings import SpeedWarning
 from tailmetrics.report.formatting import printable
 
@@ -36,7 +40,7 @@ class CommandWarning(UserWarning):
     """A decision of the command line, or a fact that a reader of its numbers should know."""
 
 
-REPORTED = (CommandError, ArgumentError, ValueError, OSError)
+REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 HELP = "evaluate --help and compare --help list the options, --metrics.help CLASS the arguments of a metric."
 
@@ -65,28 +69,65 @@ def describe(error: Exception) -> tuple[str, str]:
         place = f"{error.path}, {error.where}" if error.where else str(error.path)
         problem = f"{place}: {in_options(error.problem)}"
         hint = in_options(error.hint) or "check what wrote the file."
-    elif isinstance(error, ArgumentError):
-        problem, hint = _shortened(error.message), HELP
-        if lacking := _LACKING.search(problem):
-            name, argument = lacking.groups()
-            problem, hint = f"--metrics+={name}: lacks {argument}", f"add --metrics.{argument}=VALUE behind it. {HELP}"
     elif isinstance(error, OSError):
         problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         hint = "check the path, its permissions and the space that is left."
     else:
         problem, _, hint = in_options(str(error)).partition("; ")
+    if choices := _CHOICES.search(hint):
+        hint = did_you_mean(_GIVEN_WORD.findall(problem), re.split(r",? +", choices[1].replace("'", ""))) + hint
     shown = re.sub(rf"{re.escape(SCRATCH)}[^/\\]+[/\\]", "", problem)
     return printable(_one_line(shown)), printable(_one_line(hint or "check the arguments and the files."))
 
 
+def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Return a question that names the closest of the known words, or no text if none is close.
+
+    >>> did_you_mean(["--pred", "--foo"], ["--preds", "--format"])
+    'did you mean --preds? '
+    """
+    words = {word.lstrip("-").casefold(): word for word in known}
+    close = [words[one] for word in unknown for one in get_close_matches(word.lstrip("-").casefold(), words, n=1)]
+    return f"did you mean {' and '.join(dict.fromkeys(close))}? " if close else ""
+
+
+def usage_error(error: ArgumentError, options: Iterable[str]) -> CommandError:
+    """Return an error of jsonargparse in words of the command line.
+
+    Args:
+        error: The error.
+        options: The options of the command.
+    """
+    problem, hint = _shortened(error.message), HELP
+    if lacking := _LACKING.search(problem):
+        name, argument = lacking.groups()
+        problem, hint = f"--metrics+={name}: lacks {argument}", f"add --metrics.{argument}=VALUE behind it. {HELP}"
+    elif unknown := _UNKNOWN_ARGUMENT.search(problem):
+        path, argument = unknown.groups()
+        name, known = path.rpartition(".")[2], arguments(locate(path))
+        problem = f"{name} takes no argument {argument}"
+        hint = f"{did_you_mean([argument], known)}--metrics.help {name} lists its arguments."
+    elif unknown := _UNKNOWN_CLASS.search(problem):
+        name = ".".join(part for part in unknown.groups() if part)
+        problem, hint = f"there is no class {name}", did_you_mean([unknown[2]], REGISTRY) + HELP
+    elif unknown := _UNKNOWN_OPTION.search(problem):
+        words = unknown.groups() if unknown[1] else re.findall(r"(?<!\S)--?[A-Za-z][\w.-]*", unknown[0])
+        problem, hint = f"{' and '.join(words)}: there is no such option", did_you_mean(words, options) + HELP
+        if not words:
+            problem = f"{unknown[0]}: belongs to no option"
+            hint = f"name files by their options, such as --preds FILE --target FILE. {HELP}"
+    return CommandError(problem, hint)
+
+
 def _shortened(message: str) -> str:
-    """Return jsonargparse's message without its words about None, which is valid for every option."""
+    """Return jsonargparse's message without its words about None and types of Python; None fits every option."""
     lines = message.splitlines()
-    if "  Does not validate against any of the Union subtypes" not in lines:
-        return message
-    expected = next(line for line in lines if line.strip().startswith("- ")).strip().removeprefix("- ")
-    given = lines[-1].strip()
-    return f"{lines[0]} {expected}" + ("" if "Got value" in expected else f". {given}")
+    if "  Does not validate against any of the Union subtypes" in lines:
+        expected = next(line for line in lines if line.strip().startswith("- ")).strip().removeprefix("- ")
+        given = lines[-1].strip()
+        message = f"{lines[0]} {expected}" + ("" if "Got value" in expected else f". {given}")
+    message = re.sub(r'^Parser key "(\w+)"', lambda key: f"--{key[1].replace('_', '-')}", message)
+    return re.sub(r"Expected a (?:<class '(\w+)'>|typing\.Literal\[(.*?)\])", r"expected \1\2", message)
 
 
 def _one_line(text: str) -> str:
@@ -109,6 +150,11 @@ _MASKED = re.compile(
     r"(?:, which metrics, [^;]*? take)?"
 )
 _LACKING = re.compile(r"class_path '(?:\w+\.)*(\w+)':\s+the following arguments are required: (\w+)")
+_UNKNOWN_ARGUMENT = re.compile(r"class_path '([\w.]+)':\s+Option '([\w.]+)' is not accepted")
+_UNKNOWN_CLASS = re.compile(r"(?:Expected a dot import path string: |module '([\w.]+)' has no attribute ')(\w+)")
+_UNKNOWN_OPTION = re.compile(r"(?<=unrecognized arguments: ).*|(?<=does not accept option ')([\w.]+)")
+_CHOICES = re.compile(r"\bchoose (?:one of|from) (.*?)[.;](?: |$)")
+_GIVEN_WORD = re.compile(r"^--[\w-]+ '?([^\s':]+)'?")
 QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 

@@ -138,8 +138,8 @@ class CompareOptions:
         baseline: The run to compare the others with. By default all pairs are compared.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the tables,
             or of --target, or a file as for --row-groups. By default what evaluate --clusters wrote into the tables.
-        only: What to compare, such as recall@10, or recall@10/decile_1. The verdict begins with the
-            first one that is by bucket.
+        only: What to compare, such as recall@10 with its values by bucket, or recall@10/decile_1. The verdict begins
+            with the first one that is by bucket.
         correction: How p-values are corrected for the number of comparisons.
         title: Title of the comparison.
         out: Folder for the comparison as a page, a picture, JSON, Markdown and CSV.

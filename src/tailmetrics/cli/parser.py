@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import SUPPRESS, Action, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, Action, ArgumentError, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -24,7 +24,7 @@ from jsonargparse import (  # type: ignore[attr-defined] # exported without sayi
 import tailmetrics
 from tailmetrics._arguments import arguments
 from tailmetrics.buckets import names_of
-from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.messages import HELP, CommandError, did_you_mean, usage_error
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.evaluation.description import UNSAID, by_bucket
 from tailmetrics.io import FORMATS
@@ -89,14 +89,21 @@ def parse(argv: Sequence[str] | None) -> Request:
     """Return the parsed command line, with its metrics as objects.
 
     Raises:
-        ArgumentError: If an option or a config does not fit.
+        CommandError: If a command, an option or a config does not fit.
     """
-    _check_repeated(sys.argv[1:] if argv is None else argv)
-    parser = _parser()
-    parsed = parser.parse_args(argv)
-    _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
-    # `instantiate` is the name since jsonargparse 4.49, where the older name warns
-    objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
+    words = sys.argv[1:] if argv is None else argv
+    parser, options_of = _parser()
+    if words and words[0] not in (*options_of, "-h", "--help", "--version"):
+        known = did_you_mean(words[:1], [*options_of, "--help", "--version"])
+        raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate or compare. {HELP}")
+    _check_repeated(words)
+    try:
+        parsed = parser.parse_args(argv)
+        _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
+        # `instantiate` is the name since jsonargparse 4.49, where the older name warns
+        objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
+    except ArgumentError as error:
+        raise usage_error(error, options_of[words[0]]) from error
     options = objects[objects.command]
     if not 0 < options.confidence < 1:
         raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
@@ -110,7 +117,8 @@ def parse(argv: Sequence[str] | None) -> Request:
 
 
 @cache
-def _parser() -> ArgumentParser:
+def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
+    """Return the parser, and the options of each command."""
     parser = ArgumentParser(
         prog="tailmetrics",
         version=tailmetrics.__version__,
@@ -126,7 +134,7 @@ def _parser() -> ArgumentParser:
     text = "Tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
-    return parser
+    return parser, {"evaluate": [*evaluate._option_string_actions], "compare": [*compare._option_string_actions]}
 
 
 def _check_repeated(words: Sequence[str]) -> None:
