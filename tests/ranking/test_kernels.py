@@ -4,9 +4,9 @@ And what the C file refuses, and whether it is used.
 """
 
 import re
+import sys
 import warnings
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,8 +26,6 @@ from tailmetrics.ranking import (
     _kernels,
     _kernels_cpu,
     _matrices,
-    _reading,
-    _warnings,
     native,
 )
 from tailmetrics.ranking._hits import Entries
@@ -35,6 +33,7 @@ from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
 from tailmetrics.ranking._matrices import plain_top_k
 from tailmetrics.ranking._reading import Lists
+from tailmetrics.ranking._warnings import warn_of_speed
 from tailmetrics.testing import show_versions
 
 FORMS = {"plain": PLAIN, "torch": CpuKernels(), **({"C": NativeKernels()} if native.available() else {})}
@@ -448,7 +447,7 @@ def test_a_user_is_told_once_that_the_library_is_missing(
     monkeypatch.setenv("TAILMETRICS_NATIVE", asked)
     monkeypatch.setattr(native, "_loaded", lambda: native.load(library if path == "library" else Path(path)))
     monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
-    monkeypatch.setattr(_reading, "warn_of_speed", cache(_warnings.warn_of_speed.__wrapped__))
+    warn_of_speed.cache_clear()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for metric in (HitRateAtK(k=1), HitRateAtK(k=2)):
@@ -464,7 +463,8 @@ def test_without_a_compiler_one_line_says_so(
 ) -> None:
     """Whether there is none or it fails; a library that stood there does not stay behind."""
     monkeypatch.delenv("TAILMETRICS_NATIVE", raising=False)
-    for compiler, reason in (("no-such-compiler", "No such file"), ("false", "failed")):
+    failing = f"'{Path(sys.executable).as_posix()}' -c 'raise SystemExit(1)'"
+    for compiler, reason in (("no-such-compiler", "no-such-compiler: "), (failing, "failed")):
         (tmp_path / "_native.so").write_bytes(b"old")
         monkeypatch.setenv("CC", compiler)
         assert compile_native(tmp_path / "_native.so") is None
