@@ -29,7 +29,7 @@ from tailmetrics._arguments import (
     shape_of,
     unknown_arguments,
 )
-from tailmetrics._background import Background
+from tailmetrics._background import StateLock
 from tailmetrics._transfer import (
     REDUCTIONS,
     Fingerprint,
@@ -37,6 +37,7 @@ from tailmetrics._transfer import (
     difference,
     from_bytes,
     identity,
+    merged,
     order_of,
     over_processes,
     to_bytes,
@@ -46,13 +47,56 @@ SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cac
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
 
+TOUCHES_STATES = {name: name for name in ("forward", "state_bytes", "load_state_bytes")}
+TOUCHES_STATES |= {"_bind": "bind", "_load_from_state_dict": "load_state_dict"}
+TOUCHES_STATES |= dict.fromkeys(("compute", "per_label", "_reference_values", "metric_state"), "")
+TOUCHES_STATES |= dict.fromkeys(("reset", "sync", "unsync", "_apply", "_compute_groups_create_state_ref"), "")
+TOUCHES_STATES |= dict.fromkeys(("state_dict", "load_state_dict", "__getstate__", "__deepcopy__"), "")
+"""Methods that read or change states. Those with a name, the one in errors, need the states of this process alone.
+
+``update`` does the same with fewer calls, and ``merge_state`` with the states of two objects.
+"""
+
+
+def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that waits until states may be touched, and holds their lock meanwhile."""
+    name, caller = method.__name__, TOUCHES_STATES[method.__name__]
+
+    @wraps(method)
+    def alone(self: Mergeable, *args: Any, **kwargs: Any) -> Any:
+        lock = self._state_lock
+        if name == "reset" and lock.of_many != isinstance(self, Metric):
+            lock.reset()
+        elif lock.waits:
+            lock.wait()
+        with lock.held:
+            if caller and self._is_synced:
+                raise self._not_own(caller)
+            return method(self, *args, **kwargs)
+
+    vars(alone)["touches_states"] = True
+    return alone
+
+
 class Mergeable(ABC):
     """States that can be added to those of another object, and sent as bytes: of one metric, or of a collection."""
 
+    _state_lock: StateLock
+    _is_synced: Any
+    """Whether the states are those of all processes, between ``sync`` and ``unsync``; of a collection, any of them."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
+        """Let each method of :data:`TOUCHES_STATES` wait for its turn, wherever it is defined.
+
+        Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none.
+        """
         super().__init_subclass__(**kwargs)
         members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items()}
+        for name in TOUCHES_STATES.keys() & members.keys():
+            method = members[name].fget if isinstance(members[name], property) else members[name]
+            if not hasattr(method, "touches_states"):
+                method = one_at_a_time(method)
+                setattr(cls, name, property(method) if isinstance(members[name], property) else method)
         cls.__jit_unused_properties__ = sorted(name for name, one in members.items() if isinstance(one, property))
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
@@ -80,14 +124,23 @@ class Mergeable(ABC):
             ValueError: If it has other arguments, buckets or counts; the message names the difference. Nothing is
                 changed.
         """
+        theirs = incoming_state if isinstance(incoming_state, Mergeable) else self
+        for one in (self, theirs):
+            one._state_lock.wait()
+        first, second = sorted((self._state_lock.held, theirs._state_lock.held), key=id)  # in one order everywhere
+        with first, second:
+            if self._is_synced or theirs._is_synced:
+                raise (self if self._is_synced else theirs)._not_own("merge_state")
+            self._merge(incoming_state)
+
+    def _merge(self, incoming_state: Any) -> None:
         caller, parts = f"{type(self).__name__}.merge_state", self._parts()
-        self._check_own("merge_state")
         if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
             others: list[tuple[Mapping[str, Any], int]] = [(incoming_state, 1)]
             differs = self._problem_with(incoming_state)
         elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
             theirs = incoming_state._parts().values()
-            others = [(part.metric_state, part._update_count) for part in theirs]
+            others = [(part._tensors(), part._update_count) for part in theirs]
             here, there = ([part.fingerprint() for part in some] for some in (parts.values(), theirs))
             differs = difference(here, there, "here", "there", list(parts) if len(parts) > 1 else ())
         else:
@@ -99,10 +152,12 @@ class Mergeable(ABC):
                 f"{caller}: the metric to be merged has other states: {differs}. Merge metrics that were made "
                 "with the same arguments, buckets and counts."
             )
-        for part, (states, updates) in zip(parts.values(), others, strict=True):
-            part._reduce_states({name: states[name].to(part.device) for name in part._defaults})
-            part._computed = None
-            part._update_count += updates
+        sums = [
+            merged(caller, part._states_held(), states)
+            for part, (states, _) in zip(parts.values(), others, strict=True)
+        ]
+        for part, states, (_, updates) in zip(parts.values(), sums, others, strict=True):
+            vars(part).update(states, _computed=None, _update_count=part._update_count + updates)
         self._share_again()
 
     def state_bytes(self) -> bytes:
@@ -129,7 +184,6 @@ class Mergeable(ABC):
                 Nothing is changed.
         """
         self._check_states("load_state_bytes")
-        self._check_own("load_state_bytes")
         parts = self._parts()
         names = list(parts) if len(parts) > 1 else ()
         loaded = from_bytes(f"{type(self).__name__}.load_state_bytes", data, self._held(), names)
@@ -140,30 +194,17 @@ class Mergeable(ABC):
     def _share_again(self) -> None:  # noqa: B027 - most objects have one part
         """Restore the sharing of state tensors between parts, after their states were replaced."""
 
-    def _check_own(self, method: str) -> None:
-        """Raise if the states are synced over all processes: an addition would be lost at ``unsync``."""
-        for part in self._parts().values():
-            if part._is_synced:
-                raise ValueError(
-                    f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
-                )
+    def _not_own(self, method: str) -> ValueError:
+        """Return the error of a call that needs the states of this process, and would find those of all."""
+        return ValueError(
+            f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
+        )
 
     def _check_states(self, method: str) -> None:
         for part in self._parts().values():
             if not part._defaults:
                 caller = f"{type(part).__name__}.{method}"
                 raise ValueError(f"{caller}: the metric has no states yet; call bind(frequency) first.")
-
-
-def _waiting(method: Callable[..., Any]) -> Any:
-    """Return a method that first waits until the batches of a collection are added."""
-
-    @wraps(method)
-    def waiting(self: ExactMetric, *args: Any, **kwargs: Any) -> Any:
-        self._wait()
-        return method(self, *args, **kwargs)
-
-    return waiting
 
 
 class ExactMetric(Mergeable, Metric):
@@ -180,8 +221,6 @@ class ExactMetric(Mergeable, Metric):
     _known_fingerprint: Fingerprint | None = None
     _over_processes: Mapping[str, Tensor] | None = None
     """The states over all processes, while a collection computes that has sent them for all of its members."""
-    _background: Background | None = None
-    """The thread that adds the batches of a collection; what reads or changes states waits for it."""
     withheld: ClassVar[tuple[str, ...]] = ()
     """Arguments of a base class that a class sets itself and does not take."""
 
@@ -194,6 +233,7 @@ class ExactMetric(Mergeable, Metric):
         """Name an unknown argument before Python names the one that is missing in its place."""
         metric = super().__new__(cls)
         object.__setattr__(metric, "_given", given(cls, args, kwargs))
+        object.__setattr__(metric, "_state_lock", StateLock())
         return metric
 
     def __init__(self, **kwargs: Unpack[TorchMetricsArguments]) -> None:
@@ -237,45 +277,64 @@ class ExactMetric(Mergeable, Metric):
 
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
-            if self._background is not None:
-                self._background.wait()
-            if self._is_synced:
-                self._check_own("update")
-            held = vars(self)
-            count = held["_update_count"]
-            held.update(_computed=None, _update_count=count + 1)
-            try:
-                with torch.set_grad_enabled(self._enable_grad):
-                    update(*args, **kwargs)
-            except BaseException:
-                held["_update_count"] = count
-                raise
+            attributes = vars(self)
+            lock = attributes["_state_lock"]
+            if lock.waits:
+                lock.wait()
+            with lock.held:
+                if attributes["_is_synced"]:
+                    raise self._not_own("update")
+                count = attributes["_update_count"]
+                attributes.update(_computed=None, _update_count=count + 1)
+                try:
+                    with torch.set_grad_enabled(self._enable_grad):
+                        update(*args, **kwargs)
+                except BaseException:
+                    attributes["_update_count"] = count
+                    raise
 
         return guarded
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Put the states of this process back after a compute that failed while it held those of all processes.
+        """Compute a value over processes anew each time, and return a copy, which may be changed in place.
 
-        A value over processes is computed anew each time: a process that was given no batch since cannot know whether
-        another one was. TorchMetrics keeps a value; what is returned is a copy, which may be changed in place.
+        TorchMetrics keeps a value; but a process that was given no batch since cannot know whether another one was.
         """
         wrapped = super()._wrap_compute(compute)
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            self._wait()
-            was_synced = self._is_synced
-            if self._to_sync and not was_synced and self.distributed_available_fn():
-                self._computed = None
-            try:
+            if self._state_lock.waits:
+                self._state_lock.wait()
+            with self._state_lock.held:
+                if self._to_sync and not self._is_synced and self.distributed_available_fn():
+                    self._computed = None
                 value = wrapped(*args, **kwargs)
-                return value.clone() if isinstance(value, Tensor) else value
-            except BaseException:
-                if self._is_synced and not was_synced:
-                    self.unsync()
-                raise
+            return value.clone() if isinstance(value, Tensor) else value
 
         return guarded
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Hold the states of all processes for a while; after an error those of this process are back, too.
+
+        If they are here already, as between ``sync`` and ``unsync``, they stay.
+        """
+        if self._is_synced:
+            yield
+            return
+        try:
+            with super().sync_context(*args, **kwargs):
+                yield
+        except BaseException:
+            if self._is_synced:
+                self.unsync()
+            raise
+
+    def unsync(self, should_unsync: bool = True) -> None:
+        """Put the states of this process back; a value of those of all processes is not theirs."""
+        super().unsync(should_unsync)
+        self._computed = None
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -298,6 +357,11 @@ class ExactMetric(Mergeable, Metric):
     def _tensors(self) -> dict[str, Tensor]:
         """Return the states by name, themselves and not copies."""
         return {name: getattr(self, name) for name in self._defaults}
+
+    @property
+    def metric_state(self) -> dict[str, Any]:
+        """The states by name."""
+        return self._tensors()
 
     def fingerprint(self) -> Fingerprint:
         """Return what the numbers depend on; once there are states, all arguments are settled."""
@@ -324,7 +388,7 @@ class ExactMetric(Mergeable, Metric):
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
         """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
         own = self._tensors()
-        self._cache = {**own}  # no copies: states are replaced
+        self._cache, self._computed = {**own}, None  # no copies: states are replaced
         try:
             if dist_sync_fn is not gather_all_tensors:
                 super()._sync_dist(dist_sync_fn, process_group)
@@ -348,13 +412,9 @@ class ExactMetric(Mergeable, Metric):
     @contextmanager
     def _over_all_processes(self) -> Iterator[None]:
         """Hold the states of all processes for a while, if ``compute`` would."""
-        was_synced = self._is_synced
-        self.sync(dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync and not was_synced)
-        try:
+        self._state_lock.wait()
+        with self._state_lock.held, self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
             yield
-        finally:
-            if self._is_synced and not was_synced:
-                self.unsync()
 
     def _problem_with(self, states: Mapping[str, Any]) -> str | None:
         """Say what keeps ``states`` from being those of this metric; None if nothing does."""
@@ -369,7 +429,6 @@ class ExactMetric(Mergeable, Metric):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy with states of its own, and the process group of this metric."""
-        self._wait()
         if self.process_group is not None:
             memo[id(self.process_group)] = self.process_group
         copy = type(self).__new__(type(self))
@@ -381,24 +440,8 @@ class ExactMetric(Mergeable, Metric):
         """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as an argument."""
         return ()
 
-    def _wait(self) -> None:
-        """Wait until the batches of a collection are added."""
-        if self._background is not None:
-            self._background.wait()
-
-    reset = _waiting(Metric.reset)
-    sync = _waiting(Metric.sync)
-    state_dict = _waiting(Metric.state_dict)
-
-    @property
-    def metric_state(self) -> dict[str, Any]:
-        """The states by name."""
-        self._wait()
-        return super().metric_state
-
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: all but the process group, which belongs to this process."""
-        self._wait()
         state = super().__getstate__() | {"_over_processes": None}
         if state["process_group"] is not None:
             warn(
@@ -421,7 +464,6 @@ class ExactMetric(Mergeable, Metric):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         _, strict, missing_keys, _, error_msgs = others
-        self._wait()
         present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         if strict:
             wanted = (name for name, kept in self._persistent.items() if kept and name not in present)
@@ -452,9 +494,10 @@ class ExactMetric(Mergeable, Metric):
 
         States that were made without memory, on ``meta``, have counted nothing: they are 0 once they have memory.
         """
-        self._wait()
         self._computed = None
         self._forward_cache = None
+        if self._cache is not None:  # the states of this process, while those of all are here
+            self._cache = {name: fn(state) for name, state in self._cache.items()}
         without_memory = [name for name, state in self._tensors().items() if state.is_meta]
         super()._apply(fn, exclude_state)
         for name in without_memory:

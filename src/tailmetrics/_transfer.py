@@ -139,6 +139,41 @@ class MetricStates:
     reductions: Mapping[str, Reduction]
 
 
+LARGEST: Final = 2**62
+"""The largest number that a state may hold, half of what int64 does: some 10^11 rows before a sum could wrap."""
+
+
+def largest_of(state: Tensor) -> int:
+    """Return the largest absolute value in a state."""
+    return max(abs(int(end)) for end in torch.aminmax(state)) if state.numel() else 0
+
+
+def check_fits(caller: str, largest: int) -> None:
+    """Raise if a sum of states may be larger than a state can hold: it would wrap to a number below 0."""
+    if largest > LARGEST:
+        raise ValueError(
+            f"{caller}: a state would hold up to {largest:,}, but int64 adds up without error to {LARGEST:,} only, the "
+            "counts of about 7·10^10 rows; nothing was added. Compute the values of fewer rows at once."
+        )
+
+
+def merged(caller: str, held: MetricStates, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the states of a metric put together with states of the same shapes.
+
+    Raises:
+        ValueError: If a sum does not fit into a state.
+    """
+    found = {}
+    for name, state in held.states.items():
+        other = others[name].to(state.device)
+        if held.reductions[name] == "max":
+            found[name] = torch.maximum(state, other)
+        else:
+            check_fits(caller, largest_of(state) + largest_of(other))
+            found[name] = state + other
+    return found
+
+
 def over_processes(
     caller: str, held: Sequence[MetricStates], group: Any, device: torch.device
 ) -> list[dict[str, Tensor]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import deepcopy
 from functools import partial
 from operator import attrgetter, itemgetter
 from re import sub
@@ -17,7 +18,7 @@ from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._arguments import check_choice
-from tailmetrics._background import Background
+from tailmetrics._background import Background, StateLock
 from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates
@@ -40,6 +41,9 @@ from tailmetrics.ranking._warnings import warn_outside
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
 
+
+IS_SYNCED = attrgetter("_is_synced")
+"""Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
 
 UNSEEN = "unseen"
 """The bucket of labels that training never saw: it is no part of a summary."""
@@ -105,7 +109,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = _by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
-        self._background = Background() if background else None
+        self._state_lock = Background() if background else StateLock(of_many=True)
         given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
         seen: dict[str, str] = {}
         for name, metric in members:
@@ -123,7 +127,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                     "else of this name, or it is empty or holds a dot; pass another one."
                 )
             self.add_module(name, metric)
-            vars(metric).update(_background=self._background, _tells_ties=False, _tells_cutoffs=False)
+            vars(metric).update(_state_lock=self._state_lock, _tells_ties=False, _tells_cutoffs=False)
         for argument in ("duplicates", "ignore_index"):
             values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
             if len(values) > 1:
@@ -228,8 +232,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
-        if self._background is not None:
-            self._background.wait()
+        if self._state_lock.waits:
+            self._state_lock.wait()
         return cast("dict[str, TopKMetric]", dict(self._modules))
 
     @property
@@ -300,20 +304,22 @@ class TopKCollection(Mergeable, LoggedCollection):
             row_weights: Shape (N,), weights of at least 0; read by the metrics with ``weighted=True``.
             indexes: Shape (n,), integers: the query of each document of flat queries.
         """
-        if self._background is not None and not isinstance(preds, Ranking):
+        if isinstance(self._state_lock, Background) and not isinstance(preds, Ranking):
             more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
-            if self._background.submit(partial(TopKCollection.update, self), preds, target, row_mask, **more):
+            if self._state_lock.submit(partial(TopKCollection.update, self), preds, target, row_mask, **more):
                 return
         with one_thread():
             ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
-            self._add(ranking, self.members())
+            members = self.members()
+            with self._state_lock.held:
+                self._add(ranking, members)
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""
+        if True in map(IS_SYNCED, members.values()):
+            raise self._not_own("update")
         leaders = [members[group[0]] for group in self._groups.values()]
         for metric in leaders:
-            if metric._is_synced:
-                self._check_own("update")
             metric._check(ranking)
         addition = Addition()
         prepared = [metric._prepared(ranking) for metric in leaders]
@@ -332,17 +338,24 @@ class TopKCollection(Mergeable, LoggedCollection):
             self._state_is_copy = False
             self._compute_groups_create_state_ref()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and copied, with all batches added."""
-        self.members()
-        return super().__getstate__()
+    def __deepcopy__(self, memo: dict[int, Any]) -> TopKCollection:
+        """Return a copy of all metrics as they are between two batches."""
+        copy = type(self).__new__(type(self))
+        memo[id(self)] = copy
+        copy.__setstate__(deepcopy(self.__getstate__(), memo))  # type: ignore[no-untyped-call]
+        return copy
 
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
-        """Let the members of a group refer to one state; nothing to do, several times a batch, where none do."""
-        if self._background is not None:
-            self._background.wait()
-        if len(self._groups) < len(self._modules):
+        """Let the members of a group refer to one state; nothing to do, several times a batch, where none do.
+
+        While a member holds the states of all processes, each keeps its own.
+        """
+        if len(self._groups) < len(self._modules) and not self._is_synced:
             super()._compute_groups_create_state_ref(copy)
+
+    @property
+    def _is_synced(self) -> bool:
+        return True in map(IS_SYNCED, self._modules.values())
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -368,8 +381,6 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
-        if self._background is not None:
-            self._background.reset()
         super().reset()
         for metric in self._twins_by_name().values():
             metric.reset()
@@ -518,7 +529,6 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Move the metrics of references with the others."""
-        self.members()
         for metric in self._twins_by_name().values():
             metric._apply(fn)
         return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any, final
 
 import torch
@@ -25,9 +24,6 @@ from tailmetrics.ranking._inputs import (
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._reading import read_target
-
-ADDING = Lock()
-"""Held while counts are added: torch's own steps run beside one another in several threads, in-place ones too."""
 
 
 @final
@@ -118,10 +114,9 @@ class LabelFrequency(ExactMetric):
                 f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
             )
         rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
-        with ADDING:
-            self.counts, self.rows = writable(self.counts), writable(self.rows)
-            self.counts.scatter_add_(0, *targets.kernels.occurrences(targets))
-            self.rows += rows
+        self.counts, self.rows = writable(self.counts), writable(self.rows)
+        self.counts.scatter_add_(0, *targets.kernels.occurrences(targets))
+        self.rows += rows
 
     def compute(self) -> Tensor:
         """Return the counts over all ranks, shape (L,), int64."""

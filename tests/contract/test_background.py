@@ -77,7 +77,7 @@ class Held:
 
     def __init__(self) -> None:
         self.collection, self.go = made(), threading.Event()
-        self.collection._background.submit(lambda: self.go.wait(60) and None)  # type: ignore[union-attr]
+        self.collection._state_lock.submit(lambda: self.go.wait(60) and None)  # type: ignore[union-attr]
 
 
 def test_an_update_returns_before_the_batch_is_added() -> None:
@@ -109,7 +109,7 @@ def test_what_reads_or_changes_states_waits(read: Any) -> None:
     held = Held()
     held.collection.update(*pair(0))
     waits = threading.Event()
-    background = held.collection._background
+    background = held.collection._state_lock
     join = background._join  # type: ignore[union-attr]
 
     def noted() -> None:
@@ -179,7 +179,7 @@ def test_each_error_is_told_once_with_its_batch() -> None:
     collection, plain = made(), made(background=False)
     collection.update(*pair(0))
     collection.update(NAN, torch.tensor([0, 1]))
-    collection._background._join()  # type: ignore[union-attr]
+    collection._state_lock._join()  # type: ignore[union-attr]
     with pytest.raises(ValueError, match=r"TopKCollection: preds holds NaN in row 0.*batch 2 since the last reset"):
         collection.update(*pair(1))
     collection.update(*pair(2))
@@ -202,7 +202,7 @@ def test_the_thread_ends_with_the_collection() -> None:
     scores, target = pair(0)
     collection.update(scores, target)
     collection.compute()
-    thread: Any = collection._background._thread  # type: ignore[union-attr]
+    thread: Any = collection._state_lock._thread  # type: ignore[union-attr]
     seen = weakref.ref(collection), weakref.ref(scores)
     del collection, scores
     gc.collect()

@@ -140,23 +140,91 @@ def test_before_bind_there_is_nothing_to_send_or_to_load() -> None:
             metric.load_state_bytes(b"")
 
 
-def test_while_it_holds_the_states_of_all_processes_a_metric_takes_no_others() -> None:
-    """What unsync would throw away is refused; sending the states of all is allowed."""
-    metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])
-    collection = tm.TopKCollection([metric])
-    data, others = metric.state_bytes(), collection.state_bytes()
-    metric.sync(dist_sync_fn=lambda state, group: [state, state], distributed_available=lambda: True)
-    assert metric.state_bytes() != data
-    for refused in (
-        lambda: metric.load_state_bytes(data),
-        lambda: metric.merge_state(tm.RecallAtK(k=3)),
-        lambda: collection.merge_state(tm.TopKCollection([tm.RecallAtK(k=3)])),
-        lambda: collection.load_state_bytes(others),
-    ):
-        with pytest.raises(ValueError, match=r"of all processes; call unsync\(\) first"):
-            refused()
+TWICE: dict[str, Any] = {
+    "dist_sync_fn": lambda tensor, group: [tensor, tensor],
+    "distributed_available": lambda: True,
+}
+"""How a metric is synced with a process that holds the same."""
+
+
+def own_states_alone(metric: Any) -> dict[str, Any]:
+    """Calls that would count rows of other processes, or would be undone by unsync, by their name in errors."""
+    other, batch = metric.clone(), (BATCHES[0].scores, BATCHES[0].target)
+    other.persistent(True)
+    data, saved = other.state_bytes(), other.state_dict()
+    return {
+        "update": lambda: metric.update(*batch),
+        "forward": lambda: metric(*batch),
+        "state_bytes": metric.state_bytes,
+        "load_state_bytes": lambda: metric.load_state_bytes(data),
+        "load_state_dict": lambda: metric.load_state_dict(saved),
+        "merge_state": lambda: metric.merge_state(other),
+        "bind": lambda: metric.bind(BY_DECILE),
+    }
+
+
+@pytest.mark.parametrize("number", [None, 0, 1, 2])
+def test_while_it_holds_the_states_of_all_processes_nothing_is_added_loaded_or_sent(number: int | None) -> None:
+    """A metric, and a collection of which one member does, whether it shares states or not; then all is as before."""
+    by_label: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS, "average": "macro"}
+    alone = tm.RecallAtK(k=3)
+    whole = alone if number is None else tm.TopKCollection([alone, tm.F1AtK(**by_label), tm.RecallAtK(**by_label)])
+    whole.persistent(True)
+    fed_with(whole, BATCHES[:2])
+    values, data, calls = (
+        whole.scalars() if number is None else whole.compute(),
+        whole.state_bytes(),
+        own_states_alone(whole),
+    )
+    metric = alone if number is None else list(whole.members().values())[number]
+    metric.sync(**TWICE)
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=rf"{name}: the states are those of all processes; call unsync\(\) first"):
+            call()
+    if number is not None:
+        assert str(whole.compute()) == str(values), "each row counts twice, in one member"
+    receiver = fed_with(whole.clone(), [])
+    receiver.reset()
+    with pytest.raises(ValueError, match=r"merge_state: the states are those of all processes; call unsync\(\) first"):
+        receiver.merge_state(whole)
     metric.unsync()
-    assert metric.state_bytes() == data
+    assert whole.state_bytes() == data
+    fed_with(whole, BATCHES[2:])
+    assert whole.state_bytes() == fed_with(whole.clone(), []).state_bytes() != data
+
+
+def nothing(tensor: Tensor, group: Any) -> list[Tensor]:
+    """Gather from a process that has seen rows without any hit: twelve, of which this one has two."""
+    return [tensor, torch.where(tensor == 2, 10, 0)]
+
+
+@pytest.mark.parametrize("sync_on_compute", [True, False])
+def test_a_value_is_of_the_states_that_are_there(sync_on_compute: bool) -> None:
+    """Of this process, of all between sync and unsync, and again of this one: one hit in two rows, and in twelve."""
+    metric = tm.RecallAtK(k=1, sync_on_compute=sync_on_compute)
+    metric.update(torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1]))
+    for _ in range(2):
+        assert float(metric.compute()) == 1 / 2
+        metric.sync(**TWICE | {"dist_sync_fn": nothing})
+        assert [float(metric.compute()) for _ in range(2)] == [1 / 12] * 2
+        metric.unsync()
+
+
+def test_after_an_error_within_sync_context_the_states_are_those_of_this_process() -> None:
+    """Whoever reads the states of all processes and fails: what is added later counts once."""
+    metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])
+    before = states(metric)
+
+    def read() -> None:
+        with metric.sync_context(**TWICE):
+            assert states(metric) != before
+            raise ArithmeticError("between sync and unsync")
+
+    with pytest.raises(ArithmeticError):
+        read()
+    assert states(metric) == before
+    fed_with(metric, [BATCHES[1]])
+    assert states(metric) == states(fed_with(tm.RecallAtK(k=3), BATCHES[:2]))
 
 
 # copies

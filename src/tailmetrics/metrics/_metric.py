@@ -279,7 +279,6 @@ class TopKMetric(ConfiguredMetric):
 
     def reset(self) -> None:
         """Set all states to 0."""
-        self._wait()
         vars(self).update(self._defaults)  # frees the old states before new ones are made
         super().reset()
         vars(self).pop("_queries_seen", None)
