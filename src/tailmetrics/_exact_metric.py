@@ -31,12 +31,15 @@ from tailmetrics._arguments import (
 )
 from tailmetrics._background import StateLock
 from tailmetrics._transfer import (
+    LARGEST,
     REDUCTIONS,
     Fingerprint,
     MetricStates,
     difference,
     from_bytes,
+    gathered,
     identity,
+    largest_of,
     merged,
     order_of,
     over_processes,
@@ -390,13 +393,12 @@ class ExactMetric(Mergeable, Metric):
         own = self._tensors()
         self._cache, self._computed = {**own}, None  # no copies: states are replaced
         try:
+            states, group = self._over_processes, process_group or self.process_group
             if dist_sync_fn is not gather_all_tensors:
-                super()._sync_dist(dist_sync_fn, process_group)
-                return
-            states = self._over_processes
-            if states is None:
-                group = process_group or self.process_group or distributed.group.WORLD
-                (states,) = over_processes(type(self).__name__, self._held(), group, self.device)
+                states = gathered(type(self).__name__, self._states_held(), dist_sync_fn, group)
+            elif states is None:
+                whole = group or distributed.group.WORLD
+                (states,) = over_processes(type(self).__name__, self._held(), whole, self.device)
             vars(self).update(states)
         except BaseException:
             vars(self).update(own)
@@ -423,6 +425,8 @@ class ExactMetric(Mergeable, Metric):
                 return f"{name} is missing"
             if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):
                 return f"{name} is {shape_of(states[name])}, but {shape_of(own)} is needed"
+            if largest_of(states[name], REDUCTIONS[self._reductions[name]]) > LARGEST:
+                return f"{name} holds {largest_of(states[name]):,}, more than a state has room for"
         return None
 
     # to a copy

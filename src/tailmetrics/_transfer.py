@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
+from operator import index
 from struct import unpack
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -140,20 +141,22 @@ class MetricStates:
 
 
 LARGEST: Final = 2**62
-"""The largest number that a state may hold, half of what int64 does: some 10^11 rows before a sum could wrap."""
+"""The largest number that a state may hold, half of what int64 does: an update finds room for the rows of its batch."""
+UNIT: Final = 2**20
+"""Processes add up their largest numbers in this unit, rounded up: this sum cannot wrap as that of states might."""
 
 
-def largest_of(state: Tensor) -> int:
-    """Return the largest absolute value in a state."""
-    return max(abs(int(end)) for end in torch.aminmax(state)) if state.numel() else 0
+def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
+    """Return the largest absolute value in a sum; 0 for a state under ``max``, which does not grow."""
+    return max(abs(int(end)) for end in torch.aminmax(state)) if reduction == "sum" and state.numel() else 0
 
 
 def check_fits(caller: str, largest: int) -> None:
-    """Raise if a sum of states may be larger than a state can hold: it would wrap to a number below 0."""
+    """Raise if a state may hold a number of this size: int64 would soon make a number below 0 of it."""
     if largest > LARGEST:
         raise ValueError(
-            f"{caller}: a state would hold up to {largest:,}, but int64 adds up without error to {LARGEST:,} only, the "
-            "counts of about 7·10^10 rows; nothing was added. Compute the values of fewer rows at once."
+            f"{caller}: a state would hold a number of up to {largest:,}; it has room for {LARGEST:,}, which is enough "
+            "for 7·10^10 rows. Nothing was changed: compute the values of fewer rows at once."
         )
 
 
@@ -166,11 +169,9 @@ def merged(caller: str, held: MetricStates, others: Mapping[str, Tensor]) -> dic
     found = {}
     for name, state in held.states.items():
         other = others[name].to(state.device)
-        if held.reductions[name] == "max":
-            found[name] = torch.maximum(state, other)
-        else:
-            check_fits(caller, largest_of(state) + largest_of(other))
-            found[name] = state + other
+        reduction = held.reductions[name]
+        check_fits(caller, largest_of(state, reduction) + largest_of(other, reduction))
+        found[name] = state + other if reduction == "sum" else torch.maximum(state, other)
     return found
 
 
@@ -198,11 +199,16 @@ def over_processes(
     _check_agreement(caller, [one.fingerprint for one in held], group, device)
     totals: dict[int, Tensor] = {}
     for (reduction, dtype), states in sorted(_by_kind(held).items(), key=lambda item: str(item[0])):
-        packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
+        packed, is_sum = torch.cat([state.detach().reshape(-1).to(dtype) for state in states]), reduction == "sum"
+        sizes = [state.numel() for state in states]
         if packed.numel():
-            operation = distributed.ReduceOp.SUM if reduction == "sum" else distributed.ReduceOp.MAX
+            if is_sum:
+                packed = torch.cat([packed, packed.abs().amax().reshape(1) // UNIT + 1])
+            operation = distributed.ReduceOp.SUM if is_sum else distributed.ReduceOp.MAX
             distributed.all_reduce(packed, op=operation, group=group)
-        parts = zip(states, torch.split(packed, [state.numel() for state in states]), strict=True)
+            if is_sum:
+                check_fits(caller, int(packed[-1]) * UNIT)
+        parts = zip(states, torch.split(packed[: sum(sizes)], sizes), strict=True)
         totals |= {id(state): part.view(state.shape).to(state.dtype) for state, part in parts}
     return [{name: totals[id(state)] for name, state in one.states.items()} for one in held]
 
@@ -231,14 +237,39 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
     texts: list[Any] = [None] * distributed.get_world_size(group)
     with torch.cuda.device(device if device.type == "cuda" else -1):  # NCCL sends from the current one; -1 is none
         distributed.all_gather_object(texts, text, group=group)
+    raise _disagreement(caller, texts, [distributed.get_global_rank(group, place) for place in range(len(texts))])
+
+
+def _disagreement(caller: str, texts: Sequence[bytes], ranks: Sequence[int]) -> ValueError:
+    """Return the error of processes of these ranks, given the fingerprints of each as text."""
     other = next(place for place, one in enumerate(texts) if one != texts[0])
-    first, second = (f"on process {distributed.get_global_rank(group, place)}" for place in (0, other))
     here, there = ([Fingerprint(*one) for one in json.loads(texts[place])] for place in (0, other))
-    differs = difference(here, there, first, second)
-    raise ValueError(
+    differs = difference(here, there, f"on process {ranks[0]}", f"on process {ranks[other]}")
+    return ValueError(
         f"{caller}: processes do not hold the same metrics, so nothing was added up: {differs}. Make the same metrics, "
         "with the same arguments, buckets and counts, in the same order on every process."
     )
+
+
+def gathered(caller: str, held: MetricStates, gather: Callable[..., Any], group: Any) -> dict[str, Tensor]:
+    """Return the states of a metric over all processes by a function that returns the tensor of each, ``dist_sync_fn``.
+
+    Raises:
+        ValueError: On every process, if the metric of one process differs from that of another.
+    """
+    text = json.dumps([held.fingerprint]).encode()
+    device = next(iter(held.states.values())).device
+    digests = gather(torch.tensor([len(text), *sha256(text).digest()], device=device), group=group)
+    if any(not torch.equal(one, digests[0]) for one in digests):
+        padded = text.ljust(max(int(one[0]) for one in digests))  # JSON ends in blanks as well as without
+        texts = gather(torch.tensor([*padded], device=device), group=group)
+        raise _disagreement(caller, [bytes(one.tolist()) for one in texts], range(len(texts)))
+    found = {}
+    for name, state in held.states.items():
+        parts, reduction = gather(state, group=group), held.reductions[name]
+        check_fits(caller, sum(largest_of(part, reduction) for part in parts))
+        found[name] = torch.stack(parts).sum(dim=0) if reduction == "sum" else torch.stack(parts).amax(dim=0)
+    return found
 
 
 def order_of(group: Any) -> tuple[Any, ...]:
@@ -290,24 +321,25 @@ def from_bytes(
         found = unpacker.decompress(given[start:], LONGEST_JSON + sum(sizes))  # whatever it would unpack to
         start = found.index(b"\n") + 1
         about = json.loads(found[:start])
-        fingerprints = [Fingerprint(*one) for one in about["metrics"]]
-        updates = [int(count) for count in about["updates"]]
-    except (KeyError, TypeError, ValueError, zlib.error):
+        fingerprints, updates = [Fingerprint(*one) for one in about["metrics"]], [*map(index, about["updates"])]
+        differs = difference([one.fingerprint for one in held], fingerprints, "here", "in data", names)
+        if not all(0 <= count <= LARGEST for count in updates):
+            raise damaged
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, zlib.error):
         raise damaged from None
-    differs = difference([one.fingerprint for one in held], fingerprints, "here", "in data", names)
     if differs is not None:
         raise ValueError(
             f"{caller}: data holds the states of other metrics: {differs}. Load them where the same metrics were made, "
             "with the same arguments, buckets and counts, in the same order."
         )
-    if len(found) != start + sum(sizes) or not unpacker.eof:
+    if len(found) != start + sum(sizes) or not unpacker.eof or len(updates) != len(held):
         raise damaged
     ends = accumulate(sizes, initial=start)
     states = {id(state): _state(found, begin, state) for begin, state in zip(ends, own, strict=False)}
-    return [
-        ({name: states[id(state)] for name, state in one.states.items()}, count)
-        for one, count in zip(held, updates, strict=True)
-    ]
+    loaded = [{name: states[id(state)] for name, state in one.states.items()} for one in held]
+    for one, found_of in zip(held, loaded, strict=True):
+        check_fits(caller, max(largest_of(found_of[name], kind) for name, kind in one.reductions.items()))
+    return list(zip(loaded, updates, strict=True))
 
 
 def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:

@@ -95,6 +95,11 @@ def of_torchmetrics() -> list[MetricCollection]:
     return [MetricCollection(members), MetricCollection(members, compute_groups=False), tm.TopKCollection(members)]
 
 
+def gathered_by_hand(tensor: Tensor, group: Any = None) -> list[Tensor]:
+    """The tensor of each process, as a user's function returns it."""
+    return gather_all_tensors(tensor, group)
+
+
 DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
     "not bound": (
         lambda: tm.RecallAtK(k=1, buckets=BUCKETS),
@@ -110,6 +115,11 @@ DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
         lambda: tm.TopKCollection([tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)]),
         lambda: tm.PrecisionAtK(k=1),
         "there are PrecisionAtK, RecallAtK on process 0 and PrecisionAtK on process",
+    ),
+    "what a function of one's own gathers": (
+        lambda: tm.RecallAtK(k=1, dist_sync_fn=gathered_by_hand),
+        lambda: tm.RecallAtK(k=2, average="macro", num_labels=NUM_LABELS, dist_sync_fn=gathered_by_hand),
+        "k is 1 on process 0 and 2 on process 2, average is 'samples' on process 0 and 'macro' on process",
     ),
     "training counts": (
         lambda: tm.LabelFrequency(12),
@@ -239,6 +249,16 @@ def of_options(rank: int) -> Found:
     with counted() as calls:
         found["not cached"] = bits(metric.compute()), len(calls)
         metric.compute()
+    for rows in (2**35, 2**36):  # in each of three processes: the largest limb is 2^25 times as large
+        metric = fed(tm.RecallAtK(k=1), [HIT])
+        for state in metric.metric_state.values():
+            state.mul_(rows)
+        before = bits(metric.metric_state)
+        try:
+            found[f"{rows} rows"] = float(metric.compute())
+        except ValueError as error:
+            found[f"{rows} rows"] = str(error)
+        assert bits(metric.metric_state) == before
     unbound = tm.RecallAtK(k=3, buckets="deciles")
     with pytest.raises(ValueError, match="RecallAtK: buckets='deciles' has no label counts yet"):
         unbound.compute()
@@ -386,7 +406,7 @@ def test_collections_give_the_bits_of_one_process(results: list[Found]) -> None:
 
 @pytest.mark.slow
 def test_a_collection_takes_at_most_four_collectives(results: list[Found]) -> None:
-    """One to agree, one per kind of reduction and type; as many numbers as there are states, whatever the processes."""
+    """One to agree, one per kind of reduction and type; as many numbers as states, and one by which sums are checked."""
     sizes = {}
     for name, make in (("ten", ten), ("per label", per_label)):
         collection = fed(make(), ALL)
@@ -400,7 +420,7 @@ def test_a_collection_takes_at_most_four_collectives(results: list[Found]) -> No
         assert len(types) <= 4
         assert sorted(set(types)) == [("all_reduce", f"torch.{kind}") for kind in ("int64", "uint8")]
         for name, size in sizes.items():
-            assert sum(numel for _, _, numel in found[f"{name}, calls"][1:]) == size
+            assert sum(numel for _, _, numel in found[f"{name}, calls"][1:]) == size + 1
         assert found["counts, calls"] == 2
 
 
@@ -424,14 +444,16 @@ def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Found]) -> 
     wanted = alone(tm.RecallAtK(k=3), ALL)
     for rank, found in enumerate(results):
         value, calls, states = found["own function"]
-        assert (value, calls) == (wanted, states)
+        assert (value, calls) == (wanted, states + 1), "one call by which processes agree what they add up"
         both = alone(tm.TopKCollection([tm.RecallAtK(k=3), tm.PrecisionAtK(k=3)]), ALL)
-        assert found["own function in a collection"] == (both, 2 * states)
+        assert found["own function in a collection"] == (both, 2 * (states + 1))
         local = alone(tm.RecallAtK(k=3), [step(rank)])
         assert found["not sync_on_compute"] == found["not distributed_available_fn"] == (local, local)
         assert found["sync_on_compute set later"] == local
         assert (found["not cached"], found["not cached, calls"]) == ((wanted, 2), 4)
         assert not found["unbound"]
+        assert found[f"{2**35} rows"] == 0.5
+        assert found[f"{2**36} rows"].startswith("RecallAtK: a state would hold a number of up to 6,9")
         assert found["all"] == alone(tm.RecallAtK(k=3), STEPS)
         assert found["mine"] == alone(tm.RecallAtK(k=3), [step(one) for one in found["ranks"]])
         assert found["group calls"] == 4

@@ -1,6 +1,7 @@
 """States that travel: as bytes, to another metric, to a copy, to TorchScript, to memory; what differs is refused in words."""
 
 import copy
+import json
 import pickle
 import tracemalloc
 import zlib
@@ -115,7 +116,15 @@ def test_forged_bytes_are_refused_and_do_not_fill_the_memory() -> None:
     data = metric.state_bytes()
     packed = zlib.decompress(data[len(MAGIC) + 32 :])
     line = packed[: packed.index(b"\n") + 1]
+    about = json.loads(line)
+    odd = [{**about, "updates": updates} for updates in ([-1], [2**70], [float("inf")], ["1"], [], [1, 1], 1)]
+    odd += [
+        {**about, "metrics": metrics}
+        for metrics in ([[]], [["RecallAtK", 2, 3]], [["RecallAtK", [], {}]], [["RecallAtK", {"k": 1}, {}]])
+    ]
     wrong = [line + bytes(2**25), bytes(2**27), b"{}\n", b'{"metrics": [1], "updates": [1]}\n', b"\xff\n", line]
+    wrong += [json.dumps(one).encode() + packed[len(line) - 1 :] for one in odd]
+    wrong += [b'{"a":' * 10**5 + b"\n", b"[" * 10**6 + b"\n", b"1" * 10**5 + b"\n"]
     cut = zlib.compress(packed)[:-1]
     forgeries = [b"", b"12345678", cut, *map(zlib.compress, [*wrong, line + b"12345678"])]
     tracemalloc.start()
@@ -194,8 +203,8 @@ def test_while_it_holds_the_states_of_all_processes_nothing_is_added_loaded_or_s
 
 
 def nothing(tensor: Tensor, group: Any) -> list[Tensor]:
-    """Gather from a process that has seen rows without any hit: twelve, of which this one has two."""
-    return [tensor, torch.where(tensor == 2, 10, 0)]
+    """Gather states from a process that has seen ten rows without any hit, beside the two of this one."""
+    return [tensor, torch.where(tensor == 2, 10, 0) if tensor.ndim > 1 else tensor]
 
 
 @pytest.mark.parametrize("sync_on_compute", [True, False])
@@ -208,6 +217,48 @@ def test_a_value_is_of_the_states_that_are_there(sync_on_compute: bool) -> None:
         metric.sync(**TWICE | {"dist_sync_fn": nothing})
         assert [float(metric.compute()) for _ in range(2)] == [1 / 12] * 2
         metric.unsync()
+
+
+def with_rows(rows: int, **arguments: Any) -> tm.RecallAtK:
+    """A metric that has seen so many rows, half of them hits: at ids 0 and 1."""
+    metric = fed_with(tm.RecallAtK(k=1, **arguments), [])
+    metric.update(torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1]))
+    for state in metric.metric_state.values():
+        state.mul_(rows // 2)
+    return metric
+
+
+def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None:
+    """Merged, synced, loaded; the largest limb is 2^25 for each row, half of which are hits: 2^37 rows fit."""
+    metric, most = with_rows(2**35), with_rows(3 * 2**35)
+    metric.merge_state(with_rows(2**35))
+    assert float(metric.compute()) == 0.5
+    before = states(metric)
+    metric.sync(**TWICE | {"dist_sync_fn": lambda tensor, group: [tensor]})
+    metric.unsync()
+    too_large = torch.full_like(next(iter(metric.metric_state.values())), 2**62 + 1)
+    metric.persistent(True)
+    name = next(iter(metric.metric_state))
+    with pytest.raises(
+        ValueError, match=r"RecallAtK.merge_state: a state would hold .* up to 5,764,607,523,034,234,880"
+    ):
+        metric.merge_state(most)
+    with pytest.raises(
+        ValueError, match=r"RecallAtK: a state would hold .* up to 6,917,529,027,641,081,856; it has room"
+    ):
+        most.sync(**TWICE)
+    for refuse in (
+        lambda: metric.load_state_dict({**metric.state_dict(), name: too_large}),
+        lambda: metric.merge_state({**metric.metric_state, name: too_large}),
+    ):
+        with pytest.raises((ValueError, RuntimeError), match=f"{name} holds 4,611,686,018,427,387,905, .* room"):
+            refuse()
+    forged_metric = with_rows(2)
+    forged_metric.metric_state[name].copy_(too_large)
+    with pytest.raises(ValueError, match=r"RecallAtK.load_state_bytes: a state would hold"):
+        metric.load_state_bytes(forged_metric.state_bytes())
+    assert states(metric) == before
+    assert not most._is_synced
 
 
 def test_after_an_error_within_sync_context_the_states_are_those_of_this_process() -> None:
