@@ -1,0 +1,237 @@
+"""Random lives of a metric and of a collection on two gloo processes, held against plain lists of batches."""
+
+import os
+import pickle
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torchmetrics.utilities.exceptions import TorchMetricsUserError
+
+import processes
+import tailmetrics as tm
+from cases import BUCKETS, NUM_LABELS, data
+from exactness.bits import bits_of
+
+LIVES = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "24"))
+"""Each takes a quarter of a second on two processes."""
+STEPS = 14
+BATCHES = [data(seed=seed, num_rows=1 + seed % 4, graded=True) for seed in range(7)]
+NAN = torch.full((2, NUM_LABELS), torch.nan), torch.tensor([0, 1])
+
+
+def made(is_metric: bool) -> Any:
+    """A metric; or a collection of each kind of state, two members of which share theirs."""
+    by_label: dict[str, Any] = {"k": 3, "average": "macro", "num_labels": NUM_LABELS}
+    if is_metric:
+        return tm.NDCGAtK(k=[1, 5], buckets=BUCKETS)
+    coverage = tm.CatalogCoverageAtK(3, num_labels=NUM_LABELS)
+    return tm.TopKCollection([tm.NDCGAtK(k=[1, 5]), tm.F1AtK(**by_label), tm.RecallAtK(**by_label), coverage])
+
+
+def parts_of(one: Any) -> list[Any]:
+    """The metric, or the members of a collection."""
+    return [one] if isinstance(one, tm.NDCGAtK) else list(one._modules.values())
+
+
+def fed(one: Any, numbers: Any) -> Any:
+    """The metric or collection after the batches of these numbers."""
+    for number in numbers:
+        one.update(BATCHES[number].scores, BATCHES[number].target)
+    return one
+
+
+def bits(value: Any) -> Any:
+    """The bits of a value, or of each of a dict."""
+    return {key: bits_of(one) for key, one in value.items()} if isinstance(value, dict) else bits_of(value)
+
+
+class Life:
+    """A metric or collection of this process, and the batches that each process has added to its own."""
+
+    def __init__(self, seed: int, rank: int) -> None:
+        self.chance, self.rank = random.Random(seed), rank
+        self.is_metric = bool(seed % 2)
+        self.one = made(self.is_metric)
+        self.one.persistent(True)
+        self.lists: list[list[int]] = [[], []]
+        self.saved: list[tuple[Any, list[list[int]]]] = []
+        self.synced: set[int] = set()
+        self.known: dict[Any, Any] = {}
+        self.done: list[str] = []
+
+    def plain(self, numbers: Any) -> Any:
+        """A new one after these batches."""
+        key = tuple(sorted(numbers))
+        if key not in self.known:
+            self.known[key] = fed(made(self.is_metric), key)
+            for part in parts_of(self.known[key]):
+                part.sync_on_compute = False  # a value of these batches alone
+        return self.known[key]
+
+    def of(self, part: int) -> list[int]:
+        """The batches that a part holds here."""
+        return self.lists[0] + self.lists[1] if part in self.synced else self.lists[self.rank]
+
+    def check(self) -> None:
+        """Each part has the states of its batches, and says whether they are of all processes."""
+        for number, part in enumerate(parts_of(self.one)):
+            wanted = parts_of(self.plain(self.of(number)))[number]
+            assert bits(part.metric_state) == bits(wanted.metric_state), (number, self.done)
+            assert part._is_synced == (number in self.synced), (number, self.done)
+
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """What needs the states of this process is refused while others are there."""
+        if not self.synced:
+            yield
+            return
+        with pytest.raises(ValueError, match=r"are those of all processes; call unsync\(\) first"):
+            yield
+
+    def step(self) -> None:
+        """One call, the same on both processes; of its own batches each."""
+        steps = {name: getattr(self, name) for name in vars(Life) if name.startswith("do_")}
+        name = self.chance.choice([*steps, "do_update", "do_update", "do_sync", "do_unsync"])
+        self.done.append(name)
+        first = self.chance.randrange(len(BATCHES))
+        numbers = [first, (first + 3) % len(BATCHES)]
+        steps[name](numbers, numbers[self.rank])
+        self.check()
+
+    def add(self, numbers: list[int]) -> None:
+        """Each process has one batch more, unless that was refused."""
+        for some, number in zip(self.lists, numbers, strict=True):
+            some += [] if self.synced else [number]
+
+    def do_update(self, numbers: list[int], own: int) -> None:
+        with self.refused():
+            fed(self.one, [own])
+        self.add(numbers)
+
+    def do_forward(self, numbers: list[int], own: int) -> None:
+        with self.refused():
+            value = self.one(BATCHES[own].scores, BATCHES[own].target)
+            assert bits(value) == bits(self.plain([own]).compute())
+        self.add(numbers)
+
+    def do_wrong(self, numbers: list[int], own: int) -> None:
+        for call in (self.one.update, self.one):
+            with pytest.raises(ValueError, match="NaN|call unsync"):
+                call(*NAN)
+
+    def do_compute(self, numbers: list[int], own: int) -> None:
+        found, every = self.one.compute(), self.plain(self.lists[0] + self.lists[1]).compute()
+        assert bits(found) == bits(every), self.done
+
+    def do_sync(self, numbers: list[int], own: int) -> None:
+        chosen = [number for number, _ in enumerate(parts_of(self.one)) if self.chance.random() < 0.5]
+        for number in chosen:
+            if number in self.synced:
+                with pytest.raises(TorchMetricsUserError):
+                    parts_of(self.one)[number].sync()
+            else:
+                parts_of(self.one)[number].sync()
+                self.synced.add(number)
+
+    def do_unsync(self, numbers: list[int], own: int) -> None:
+        for number in sorted(self.synced):
+            parts_of(self.one)[number].unsync()
+        self.synced.clear()
+
+    def do_save(self, numbers: list[int], own: int) -> None:
+        if not self.synced:  # a state_dict of all processes is another thing than that of one
+            self.saved.append((self.one.state_dict(), [list(some) for some in self.lists]))
+        with self.refused():
+            self.saved.append((self.one.state_bytes(), [list(some) for some in self.lists]))
+
+    def do_load(self, numbers: list[int], own: int) -> None:
+        if self.saved:
+            data, lists = self.chance.choice(self.saved)
+            with self.refused():
+                if isinstance(data, bytes):
+                    self.one.load_state_bytes(data)
+                else:
+                    self.one.load_state_dict(dict(data))
+            if not self.synced:
+                self.lists = [list(some) for some in lists]
+
+    def do_load_wrong(self, numbers: list[int], own: int) -> None:
+        with pytest.raises(ValueError, match="is damaged|data is not|call unsync"):
+            self.one.load_state_bytes(made(self.is_metric).state_bytes()[:-1])
+        cut = self.one.state_dict()
+        cut[list(cut)[-1]] = torch.zeros(1)
+        with pytest.raises((ValueError, RuntimeError), match="is needed|call unsync"):
+            self.one.load_state_dict(cut)
+
+    def do_merge(self, numbers: list[int], own: int) -> None:
+        with self.refused():
+            self.one.merge_state(fed(made(self.is_metric), [own]))
+        self.add(numbers)
+
+    def do_merge_into_another(self, numbers: list[int], own: int) -> None:
+        other = fed(made(self.is_metric), [own])
+        with self.refused():
+            other.merge_state(self.one)
+            assert other.update_count if self.is_metric else True
+        wanted = [own] if self.synced else [own, *self.lists[self.rank]]
+        for part, plain in zip(parts_of(other), parts_of(self.plain(wanted)), strict=True):
+            assert bits(part.metric_state) == bits(plain.metric_state)
+
+    def do_reset(self, numbers: list[int], own: int) -> None:
+        self.one.reset()
+        self.lists, self.synced = [[], []], set()
+
+    def do_copy(self, numbers: list[int], own: int) -> None:
+        self.one = self.chance.choice([self.one.clone, lambda: pickle.loads(pickle.dumps(self.one))])()
+
+    def do_error_in_compute(self, numbers: list[int], own: int) -> None:
+        part = self.chance.choice(parts_of(self.one))
+        vars(part).update(_values=lambda states: 1 // 0, _computed=None)
+        with pytest.raises(ZeroDivisionError):
+            self.one.compute()
+        with pytest.raises((ZeroDivisionError, ValueError)):
+            self.one(BATCHES[own].scores, BATCHES[own].target)
+        del vars(part)["_values"]
+
+    def do_error_while_added(self, numbers: list[int], own: int) -> None:
+        part = self.chance.choice(parts_of(self.one))
+        vars(part)["_prepare"] = lambda ranking: 1 // 0
+        is_leader = self.is_metric or part is not self.one.members()["macro_recall_3"]
+        for call in (self.one.update, self.one) if is_leader else ():
+            with pytest.raises((ZeroDivisionError, ValueError)):
+                call(BATCHES[own].scores, BATCHES[own].target)
+        del vars(part)["_prepare"]
+
+    def do_error_in_sync_context(self, numbers: list[int], own: int) -> None:
+        def read(part: Any) -> None:
+            with part.sync_context():
+                raise ArithmeticError
+
+        for part in parts_of(self.one):
+            with pytest.raises(ArithmeticError):
+                read(part)
+
+
+def lives(rank: int, world: int) -> int:
+    """Live many lives, and return how many."""
+    for seed in range(LIVES):
+        life = Life(seed, rank)
+        try:
+            for _ in range(STEPS):
+                life.step()
+        except BaseException as error:
+            raise AssertionError(
+                f"life {seed} of process {rank}: {life.done}: {type(error).__name__}: {error}"
+            ) from error
+    return LIVES
+
+
+@pytest.mark.slow
+def test_what_is_accepted_counts_once_and_all_else_changes_nothing(tmp_path: Path) -> None:
+    """Update, forward, compute, sync, unsync, save, load, merge, reset, copy and errors in any order."""
+    assert processes.of_each_rank(lives, 2, tmp_path) == [LIVES, LIVES]
