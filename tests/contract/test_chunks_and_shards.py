@@ -228,6 +228,24 @@ def test_lists_of_index_shards_are_the_list_of_the_whole() -> None:
     assert bits_of(fed(MRR(), everything).compute()) == bits_of(fed(MRR(), scores, gains).compute())
 
 
+def test_what_ties_beyond_the_cut_of_a_shard_is_not_told() -> None:
+    """Three labels of one shard have the same score, and two of them were sent: whether rank 2 ties, nobody knows."""
+    cut = torch.tensor([[0.5, 0.5]]), torch.tensor([[0, 1]])
+    other = torch.tensor([[0.2, 0.1]]), torch.tensor([[3, 4]])
+    ranking = Ranking.from_shards([cut, other], num_labels=5, target_ids=torch.tensor([0]))
+    assert ranking.tied_at(1).tolist() == [True]
+    for k in (2, 3):
+        with pytest.raises(ValueError, match=rf"k={k} asks for the place .* cut at 2; rank with depth={k + 1}"):
+            ranking.tied_at(k)
+    metric = tailmetrics.TieRateAtK(k=[1, 2])
+    for refused in (metric, tailmetrics.TopKCollection([metric])):
+        with pytest.raises(ValueError, match="k=2 asks for the place behind the top 2"):
+            fed(refused, ranking)
+    assert metric.update_count == 0
+    whole = Ranking.from_shards([cut, other], num_labels=5, target_ids=torch.tensor([0]), complete=True)
+    assert [whole.tied_at(k).tolist() for k in (1, 2, 3, 4, 5)] == [[True], [False], [False], [False], [False]]
+
+
 @pytest.mark.parametrize(
     ("scores", "ids"), [([0.9, 0.1, 0.0], [0, -1, -1]), ([0.9, -torch.inf, -torch.inf], [0, 1, 2])]
 )

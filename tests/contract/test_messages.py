@@ -118,7 +118,7 @@ rank(sp.csr_matrix((2, 2 ** 62)), TARGET) -> is sparse of shape \[2, 46116860184
 CalibrationErrorAtK().update(torch.tensor([[torch.inf, 0.0]]), torch.tensor([0]))
     -> CalibrationErrorAtK: preds holds inf, for which softmax is undefined; pass finite scores
 TieRateAtK(k=2).update(rank((SCORES[:, :2], IDS), TARGET, depth=2, num_labels=4, complete=False))
-    -> TieRateAtK: .*rank with depth=3
+    -> Ranking.tied_at: k=2 asks for .*rank with depth=3
 rank(with_too_few_values(), TARGET) -> preds stores 8 columns but 7 values; rebuild it
 rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET) -> the CSR preds store .*; pass floating scores as preds
 rank((SCORES, META.long()), TARGET) -> preds is a pair on cpu and meta; move both to one device

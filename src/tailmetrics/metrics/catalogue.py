@@ -623,15 +623,6 @@ class TieRateAtK(ShownMetric):
     higher_is_better = False
     withheld = ("min_gain", "buckets")
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        deepest = max(self.ks)
-        if ranking.values is not None and not ranking.complete and ranking.values.shape[1] <= deepest:
-            raise ValueError(
-                f"{self._caller}: k={deepest} asks for the place behind the top {deepest}, but the ranking was cut at "
-                f"{ranking.values.shape[1]}; rank with depth={deepest + 1}."
-            )
-
     def _states(self) -> dict[str, State]:
         return {"tied": State((len(self.cutoffs),)), "rows": State((1,))}
 

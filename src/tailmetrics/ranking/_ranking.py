@@ -219,7 +219,11 @@ class Ranking(TargetRanks):
         scores, ids, shortest = side_by_side(caller, shards, first_labels, row_mask)
         context = Context(caller, num_labels, validate_args, duplicates, scored=True)
         amount = Depth(None, None if complete else shortest, complete=complete)
-        return rank_batch(context, Batch((scores, ids), target, row_mask), amount)
+        ranking = rank_batch(context, Batch((scores, ids), target, row_mask), amount)
+        if complete or ranking.values is None:
+            return ranking
+        # a shard may have left out labels that come before the next one here
+        return replace(ranking, values=ranking.values[:, : ranking.depth])
 
     def __post_init__(self) -> None:
         """Set the attributes that follow from the fields."""
@@ -397,8 +401,16 @@ class Ranking(TargetRanks):
 
         Then only the ids decide which of the two labels is in the top ``k``. Ties in many rows mean that the model
         tells labels apart badly, whatever its metrics are.
+
+        Raises:
+            ValueError: If the list was cut above the label behind rank ``k``.
         """
         if self.values is None or self.values.shape[1] <= k:
+            if self.values is not None and not self.complete:
+                raise ValueError(
+                    f"Ranking.tied_at: k={k} asks for the place behind the top {k}, but the ranking was cut at "
+                    f"{self.values.shape[1]}; rank with depth={k + 1}, or lists of this length."
+                )
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
         return tied if self.row_mask is None else tied & self.row_mask
