@@ -6,7 +6,7 @@ A message names the caller, the argument with its value or shape, what is needed
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
@@ -180,7 +180,9 @@ def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int 
         hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:
-        remedy = "check num_labels or the ids" + ("; ids that start at 1 need - 1" if high == num_labels else "")
+        one = "; 0 and 1 of one label are target[:, None], and documents of queries need indexes="
+        first = one if num_labels == 1 else "; ids that start at 1 need - 1"
+        remedy = "check num_labels or the ids" + (first if high == num_labels else "")
         remedy += ", and pass integer scores as floats, preds.float()" if argument == "preds" else ""
         raise ValueError(
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
@@ -217,14 +219,14 @@ PRESENTATION = ("name", "validate_args")
 """Arguments that change no value of a metric."""
 
 SYNONYMS = {
-    "top_k": "k",
-    "num_classes": "num_labels",
-    "num_items": "num_labels",
-    "label_frequency": "buckets",
-    "sample_weight": "weighted",
-    "groups": "row_groups",
+    "top_k": ("k",),
+    "num_classes": ("num_labels",),
+    "num_items": ("num_labels",),
+    "label_frequency": ("buckets",),
+    "sample_weight": ("weighted", "row_weights"),
+    "groups": ("row_groups",),
 }
-"""Names of arguments in other libraries, and the name of the same argument here."""
+"""Names of arguments in other libraries, and the names of the same argument here: of a class, of ``update``."""
 
 
 @cache
@@ -327,7 +329,21 @@ def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueErro
     problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
     if "task" in unknown:
         return ValueError(f"{problem}; leave it out, because the form of target tells the task.")
-    meant = [SYNONYMS.get(name) or next(iter(get_close_matches(name, known)), None) for name in unknown]
-    hint = ", ".join(f"{name}=" for name in meant if name in known)
     takes = f"it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}"
-    return ValueError(f"{problem}; {takes}{f'; did you mean {hint}?' if hint else '.'}")
+    return ValueError(f"{problem}; {takes}{_meant(unknown, known)}")
+
+
+def check_keywords(caller: str, called: Signature, passed: Iterable[str]) -> None:
+    """Raise if a call passes an argument that a method does not take; the message says what may have been meant."""
+    unknown = [name for name in passed if name not in called.parameters]
+    if unknown:
+        known = [name for name in called.parameters if name != "self"]
+        problem = f"{caller}: {' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not taken"
+        raise TypeError(f"{problem}; it takes {', '.join(known)}{_meant(unknown, known)}") from None
+
+
+def _meant(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """Return the end of the message: the known argument that may be meant by each unknown one."""
+    near = ([*SYNONYMS.get(name, ()), *get_close_matches(name, known)] for name in unknown)
+    hint = ", ".join(f"{one}=" for some in near for one in [one for one in some if one in known][:1])
+    return f"; did you mean {hint}?" if hint else "."

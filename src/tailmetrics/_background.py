@@ -19,6 +19,19 @@ WAITING: Final = 2
 """Batches that may wait while one is added: this evens out a slow batch, and bounds the memory to three batches."""
 
 
+try:
+    from torch.compiler import is_compiling as is_compiling
+except ImportError:  # before torch 2.3
+    from torch._dynamo import is_compiling as is_compiling
+
+
+def eagerly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call an update outside of the graph of ``torch.compile``, which cannot trace it, and would say so at length."""
+    from torch._dynamo import disable  # which is loaded where something is compiled, and takes a second elsewhere
+
+    return disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+
 class StateLock:
     """The lock of the states of a metric, or of all metrics of a collection: who touches them waits, then holds it.
 

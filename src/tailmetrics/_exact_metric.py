@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import wraps
-from inspect import get_annotations
-from typing import Any, ClassVar, Final
+from inspect import get_annotations, signature
+from typing import Any, ClassVar, Final, TypeVar, cast
 from warnings import warn
 
 import torch
@@ -23,13 +23,14 @@ from tailmetrics._arguments import (
     ClassSignature,
     TorchMetricsArguments,
     arguments,
+    check_keywords,
     described,
     given,
     settled_arguments,
     shape_of,
     unknown_arguments,
 )
-from tailmetrics._background import StateLock
+from tailmetrics._background import StateLock, eagerly, is_compiling
 from tailmetrics._transfer import (
     LARGEST,
     REDUCTIONS,
@@ -49,6 +50,8 @@ from tailmetrics._transfer import (
 SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 TOUCHES_STATES = {name: name for name in ("forward", "state_bytes", "load_state_bytes")}
 TOUCHES_STATES |= {"_bind": "bind", "_load_from_state_dict": "load_state_dict"}
@@ -79,6 +82,23 @@ def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
 
     vars(alone)["touches_states"] = True
     return alone
+
+
+def with_keywords(method: Method) -> Method:
+    """Return a method of a collection that names an unknown argument; compiled code calls it outside of its graph."""
+    called = signature(method)
+
+    @wraps(method)
+    def named(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return eagerly(named, self, *args, **kwargs)
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError:
+            check_keywords(f"{type(self).__name__}.{method.__name__}", called, kwargs)
+            raise
+
+    return cast("Method", named)
 
 
 class Mergeable(ABC):
@@ -279,7 +299,9 @@ class ExactMetric(Mergeable, Metric):
         """
 
         @wraps(update)
-        def guarded(*args: Any, **kwargs: Any) -> None:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return eagerly(guarded, *args, **kwargs)
             attributes = vars(self)
             lock = attributes["_state_lock"]
             if lock.waits:
@@ -292,9 +314,12 @@ class ExactMetric(Mergeable, Metric):
                 try:
                     with torch.set_grad_enabled(self._enable_grad):
                         update(*args, **kwargs)
-                except BaseException:
+                except BaseException as error:
                     attributes["_update_count"] = count
+                    if isinstance(error, TypeError):
+                        check_keywords(f"{type(self).__name__}.update", self._update_signature, kwargs)
                     raise
+            return None
 
         return guarded
 

@@ -19,7 +19,7 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._arguments import check_choice
 from tailmetrics._background import Background, StateLock
-from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
+from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together, with_keywords
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
@@ -241,6 +241,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Whether all metrics have all that they need, so that :meth:`bind` need not be called."""
         return all(metric.is_bound for metric in self.members().values())
 
+    @with_keywords
     def rank(
         self,
         preds: Any,
@@ -283,6 +284,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 warn_outside(f"TopKCollection: {said}")
         return ranking
 
+    @with_keywords
     def update(
         self,
         preds: Any,
@@ -310,9 +312,8 @@ class TopKCollection(Mergeable, LoggedCollection):
                 return
         with one_thread():
             ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
-            members = self.members()
             with self._state_lock.held:
-                self._add(ranking, members)
+                self._add(ranking, cast("dict[str, TopKMetric]", self._modules))
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""

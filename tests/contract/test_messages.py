@@ -119,6 +119,16 @@ CalibrationErrorAtK().update(torch.tensor([[torch.inf, 0.0]]), torch.tensor([0])
     -> CalibrationErrorAtK: preds holds inf, for which softmax is undefined; pass finite scores
 TieRateAtK(k=2).update(rank((SCORES[:, :2], IDS), TARGET, depth=2, num_labels=4, complete=False))
     -> Ranking.tied_at: k=2 asks for .*rank with depth=3
+rank(SCORES[:, :1], TARGET // 2)
+    -> there are 1 labels \(ids 0 to 0\); check .*; 0 and 1 of one label are target\[:, None\], .* need indexes=
+RecallAtK(k=1).update(SCORES, TARGET, sample_weight=TARGET)
+    -> RecallAtK.update: sample_weight is not taken; it takes preds, .*; did you mean row_weights=\?
+RecallAtK(k=1)(SCORES, TARGET, row_group=TARGET) -> RecallAtK.update: row_group is not taken; .*; did you mean row_groups=
+collection().update(SCORES, TARGET, sample_weight=TARGET)
+    -> TopKCollection.update: sample_weight is not taken; .*; did you mean row_weights=\?
+collection()(SCORES, TARGET, mask=TARGET, x=1)
+    -> TopKCollection.rank: mask and x are not taken; it takes preds, .*indexes; did you mean row_mask=\?
+LabelFrequency(4).update(TARGET, weights=TARGET) -> LabelFrequency.update: weights is not taken; it takes target, row_mask,
 rank(with_too_few_values(), TARGET) -> preds stores 8 columns but 7 values; rebuild it
 rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET) -> the CSR preds store .*; pass floating scores as preds
 rank((SCORES, META.long()), TARGET) -> preds is a pair on cpu and meta; move both to one device

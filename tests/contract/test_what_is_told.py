@@ -212,6 +212,20 @@ def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_pa
     assert [note.partition(" that.")[0] for note in told] == ["b: MRR, k=None, all 20 labels: most lists end before"]
 
 
+def test_weights_that_are_all_zero_are_told() -> None:
+    """The value is NaN, of one metric and of a collection; one row that weighs is enough."""
+    metric = tm.RecallAtK(k=1, weighted=True)
+    scores, target = torch.tensor([[0.9, 0.1], [0.8, 0.3]]), torch.tensor([0, 1])
+    for one in (metric, tm.TopKCollection([tm.MRR(weighted=True)])):
+        one.update(scores, target, row_weights=torch.zeros(2))
+        with pytest.warns(
+            UserWarning, match=r"(RecallAtK|MRR): no row with a weight above 0 counts, so the value is NaN"
+        ):
+            one.compute()
+    metric.update(scores, target, row_weights=torch.tensor([0.0, 2.0]))
+    assert float(metric.compute()) == 0.0
+
+
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP", "RowAUC"])
 @pytest.mark.filterwarnings("always:.*rows list")
 def test_an_area_of_the_best_labels_alone(name: str) -> None:

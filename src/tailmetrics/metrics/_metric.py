@@ -446,7 +446,10 @@ class TopKMetric(ConfiguredMetric):
             for bucket in self._buckets_without_labels(of_group)
             for key in self.row_keys(group)[bucket :: self._num_buckets]
         )
-        return self._shaped([self._values(of_group) for of_group in of_groups])
+        value = self._shaped([self._values(of_group) for of_group in of_groups])
+        if self.weighted and self._update_count and bool(value.isnan().all()):
+            warn_outside(f"{self._caller}: no row with a weight above 0 counts, so the value is NaN; see row_weights.")
+        return value
 
     def _states_of_groups(self) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""

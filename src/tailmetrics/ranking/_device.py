@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
+from tailmetrics._background import is_compiling as is_compiling
+
 Value = TypeVar("Value")
 
 
@@ -41,11 +43,6 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
         object.__setattr__(instance, self._name, value)
         return value
 
-
-try:
-    from torch.compiler import is_compiling as is_compiling
-except ImportError:  # before torch 2.3
-    from torch._dynamo import is_compiling as is_compiling
 
 FORCED = [False]
 _before = local()
