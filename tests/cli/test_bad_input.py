@@ -96,6 +96,19 @@ def test_configs(made, tailmetrics, tmp_path, text):
     failed(tailmetrics("evaluate", "--config", path, *made.evaluated), CONFIGS[text])
 
 
+def test_a_config_that_would_never_be_read_is_refused_at_once(made, config, tailmetrics, tmp_path):
+    """A list 3,000 deep, and aliases of 340 bytes for 43 million values; also in a file of columns. Some aliases are fine."""
+    doubled = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)]
+    for text in ("metrics: " + "[" * 3000 + "]" * 3000, "\n".join([*doubled, "metrics: *a8"])):
+        path = write(tmp_path / "odd.yaml", text)
+        for option in (["--config", path], [f"--config={path}"], ["--columns", path]):
+            failed(tailmetrics("evaluate", *made.evaluated, *option), "odd.yaml: is nested too deep, or too large")
+    aliased = write(tmp_path / "a.yaml", "metrics:\n  - class_path: RecallAtK\n    init_args: &k {k: 2}\n"
+                    "  - {class_path: PrecisionAtK, init_args: *k}\n")  # fmt: skip
+    status, out, _ = tailmetrics("evaluate", "--config", aliased, *made.evaluated)
+    assert status == 0 and "precision@2" in out and "recall@2" in out
+
+
 OPTIONS = {
     ("--num-train", "many"): "--num-train: expected int. Given value: many",
     ("--missing", "drop"): "Got value: drop",

@@ -6,6 +6,7 @@ import sys
 from argparse import SUPPRESS, Action, ArgumentError, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import torch
+import yaml
 from docstring_parser import parse as parse_docstring
 from jsonargparse import (  # type: ignore[attr-defined] # exported without saying so
     ActionConfigFile,
@@ -53,6 +55,9 @@ METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
 )
+
+DEEPEST, MOST_NODES = 50, 10**5
+"""Bounds of a config: how deep it is nested, and how many values it holds."""
 
 HELPS_OF_JSONARGPARSE = {
     "print_config": "Print all options as a config, and exit. --print_config=skip_default prints those that are given.",
@@ -97,6 +102,7 @@ def parse(argv: Sequence[str] | None) -> Request:
         known = did_you_mean(words[:1], [*options_of, "--help", "--version"])
         raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate or compare. {HELP}")
     _check_repeated(words)
+    _check_yaml(words)
     try:
         parsed = parser.parse_args(argv)
         _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
@@ -112,7 +118,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
     options.ignore_index = next(ignored, None)  # also from a config
     for metric in options.metrics or [] if options.ignore_index is not None else []:  # also metrics beside a preset
-        metric._complete("--ignore-index", {"ignore_index": options.ignore_index})
+        metric.complete(ignore_index=options.ignore_index)
     return Request(objects.command, options)
 
 
@@ -146,6 +152,29 @@ def _check_repeated(words: Sequence[str]) -> None:
         if number > 1 and name[2:].partition(".")[0].replace("-", "_") in single:
             problem = f"{name} is given {number} times, and takes one value"
             raise CommandError(problem, "give it once; for several files, give a pattern in quotes: 'part_*.csv'.")
+
+
+def _check_yaml(words: Sequence[str]) -> None:
+    """Raise if a file of YAML is nested too deep, or large once its aliases are written out: reading it has no end."""
+    for word, next_word in zip(words, [*words[1:], ""], strict=False):
+        name, _, value = word.partition("=")
+        path = Path(value or next_word)
+        if name not in ("--config", "--columns", "--preds-columns") or not path.is_file():
+            continue
+        sizes, anchors, counts = dict[str | None, int](), list[str | None](), [0]
+        with suppress(yaml.YAMLError, UnicodeDecodeError):  # jsonargparse says what is wrong
+            for event in yaml.parse(path.read_text(encoding="utf-8")):
+                if isinstance(event, yaml.CollectionStartEvent):
+                    anchors.append(event.anchor)
+                    counts.append(0)
+                elif isinstance(event, yaml.CollectionEndEvent):
+                    sizes[anchors.pop()] = size = counts.pop()
+                    counts[-1] += size
+                else:
+                    counts[-1] += sizes.get(event.anchor, 1) if isinstance(event, yaml.AliasEvent) else 1
+                if len(anchors) > DEEPEST or counts[-1] > MOST_NODES:
+                    problem = f"{name} {path}: is nested too deep, or too large once its aliases are written out"
+                    raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
 
 
 def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
