@@ -1,5 +1,6 @@
 """``tailmetrics.evaluate``: the same values as the metrics, from any form of input, in batches of any size."""
 
+import json
 import warnings
 from inspect import signature
 from math import e, inf, log, nan
@@ -188,6 +189,24 @@ def test_what_metrics_warn_of_is_in_every_report():
     for evaluation in (first, second, third):
         (told,) = evaluation.report("").notes
         assert told.startswith("CrossEntropy: preds, float32 [4, 5], lie between 0 and 1 and add up to 1 in each row")
+
+
+def test_bytes_that_are_no_evaluation_are_refused_and_change_nothing():
+    """Cut, deep, of other metrics in the last part, and of facts that no evaluation has; the report is as before."""
+    scores, mask = data()
+    one, other = (
+        Evaluation([tm.RecallAtK(k=3), tm.RecallAtK(k=k, average="macro", num_labels=NUM_LABELS)]) for k in (1, 2)
+    )
+    for evaluation in (one, other):
+        evaluation.update(scores, mask)
+    mine, before = one.state_bytes(), one.report("").scalars
+    warnings, columns, ignored, *parts = json.loads(mine)
+    odd = [json.loads(other.state_bytes()), [warnings, -inf, ignored, *parts], [1, columns, ignored, *parts]]
+    odd += [[warnings, columns, nan, *parts], [*parts], [warnings, columns, ignored, *parts[:-1], "AAAA"], {}, 5, None]
+    for wrong in (b"", mine[:-9], b"[" * 10**5, *(json.dumps(each).encode() for each in odd)):
+        with pytest.raises(ValueError, match=r"^Evaluation.load_state_bytes: data is of other metrics, or damaged \("):
+            one.load_state_bytes(wrong)
+        assert (one.state_bytes(), one.report("").scalars) == (mine, before)
 
 
 @pytest.mark.parametrize(

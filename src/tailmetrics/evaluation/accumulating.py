@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
+from operator import index
 from typing import Any
 
 import torch
@@ -248,19 +249,23 @@ class Evaluation:
         """Replace the accumulated states by states from :meth:`state_bytes`.
 
         Raises:
-            ValueError: If ``data`` is damaged, or comes from other metrics, buckets or counts.
+            ValueError: If ``data`` is damaged, or comes from other metrics, buckets or counts. Nothing is changed.
         """
+        counted = self._counted()
+        before = [one.state_bytes() for one in counted]
         try:
             warnings, columns, ignored, *parts = json.loads(bytes(data))
-            pairs = list(zip(self._counted(), map(b64decode, parts), strict=True))
-        except (TypeError, ValueError) as error:
+            facts = [*map(str, warnings)], index(columns), index(ignored)
+            for one, part in zip(counted, map(b64decode, parts), strict=True):
+                one.load_state_bytes(part)
+        except Exception as error:  # whatever a part makes of bytes that are not its own
+            for one, part in zip(counted, before, strict=True):
+                one.load_state_bytes(part)
             raise ValueError(
-                "Evaluation.load_state_bytes: data is of other metrics, or damaged; pass what state_bytes() of an "
-                "evaluation of the same metrics returned, whole."
+                f"Evaluation.load_state_bytes: data is of other metrics, or damaged ({error}); pass what state_bytes() "
+                "of an evaluation of the same metrics returned, whole."
             ) from error
-        for one, part in pairs:
-            one.load_state_bytes(part)
-        self.warnings, self.columns, self.ignored = warnings, columns, ignored
+        self.warnings, self.columns, self.ignored = facts
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the values of the metrics by key, over all ranks."""
