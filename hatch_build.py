@@ -11,9 +11,9 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from zlib import crc32
 
 SOURCE = Path(__file__).parent / "src/tailmetrics/ranking/_native.c"
 
@@ -40,22 +40,25 @@ def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Pa
     Returns:
         The library; None, after a line that says why, where it could not be made.
     """
-    library.unlink(missing_ok=True)
+    digest = library.with_suffix(".sha256")
+    for old in (library, digest):
+        old.unlink(missing_ok=True)
     if os.environ.get("TAILMETRICS_NATIVE") == "0":
         return _without("TAILMETRICS_NATIVE=0")
-    source = f"-DSOURCE={crc32(SOURCE.read_bytes()) & 0x7FFFFFFF}"  # native.py asks whether it is of this text
     here = ("-mmacosx-version-min=11.0",) if sys.platform == "darwin" else ()
     given = shlex.split(os.environ.get("CFLAGS", ""))  # first, so that they change no number either
     compiler = shlex.split(os.environ.get("CC", "gcc" if WINDOWS else "cc"))
     with TemporaryDirectory(dir=library.parent) as folder:
         part = Path(folder) / library.name  # a library of Windows holds its name
-        command = [*compiler, *given, *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
+        command = [*compiler, *given, *FLAGS, *here, *options, "-o", str(part), str(SOURCE)]
         try:
             ran = subprocess.run(command, text=True, capture_output=True)
         except OSError as error:
             return _without(f"{command[0]}: {error.strerror}")
         if ran.returncode:
             return _without((ran.stderr.strip() or f"{command[0]} failed").splitlines()[0])
+        # native.py loads only what is whole, and of this text: the system ends a process that loads half a library
+        digest.write_text(sha256(part.read_bytes() + SOURCE.read_bytes()).hexdigest())
         part.replace(library)  # as a whole: another process may load it
     return library
 
@@ -87,7 +90,8 @@ else:
             if compile_native() is not None:
                 build_data["pure_python"] = False
                 build_data["tag"] = wheel_tag()
-                build_data["artifacts"] = [LIBRARY.relative_to(Path(__file__).parent).as_posix()]
+                files = LIBRARY, LIBRARY.with_suffix(".sha256")
+                build_data["artifacts"] = [file.relative_to(Path(__file__).parent).as_posix() for file in files]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 And what the C file refuses, and whether it is used.
 """
 
+import os
 import re
 import sys
 import warnings
@@ -14,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import processes
 import tailmetrics
 from hatch_build import compile_native
 from tailmetrics import HitRateAtK, LabelBuckets, Ranking
@@ -23,8 +25,8 @@ from tailmetrics.ranking import (
     NOT_RANKED,
     _device,
     _hits,
-    _kernels,
     _kernels_cpu,
+    _kernels_of_scores,
     _matrices,
     native,
 )
@@ -116,7 +118,7 @@ def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.Mon
     monkeypatch.setattr(_matrices, "SORTED", 64)
     base = _random(2000, 6, seed=2).round(decimals=1)
     for together in (1, 2**28):
-        monkeypatch.setattr(_kernels, "ROUND_SCORES", together)
+        monkeypatch.setattr(_kernels_of_scores, "ROUND_SCORES", together)
         for scores in (base.t(), base.t()[::2], base.t()[:, 3:-5], base[:, :1].t().expand(4, -1), base.t()[:1]):
             _same_choice(kernels, scores, 7)
     for shape in ((0, 100), (0, 0), (3, 0)):
@@ -292,7 +294,7 @@ def test_cells_above_a_limit_are_those_of_torch(
 ) -> None:
     """Scores that equal a limit are not above it, in their own type; rows transposed, sliced, a few at a time."""
     monkeypatch.setattr(_device, "LEAST", 1)
-    monkeypatch.setattr(_kernels, "BLOCK_SCORES", 200)
+    monkeypatch.setattr(_kernels_of_scores, "BLOCK_SCORES", 200)
     scores = _random(6, 90).mul(10).round().div(10).to(dtype)
     by_label = _random(90, seed=1).mul(10).round().div(10)
     for given in (scores, scores[:, :33], scores[::2], scores.t(), scores[:0]):
@@ -430,13 +432,42 @@ def test_versions_say_which_form_reads_batches(capsys: pytest.CaptureFixture[str
 
 
 def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor one that is not there, nor what is no library: the forms of torch run, and the description says why."""
+    """Nor one that is not there: the forms of torch run, and the description says why."""
     assert native.load(library)[1] == f"C ({library})"
-    (tmp_path / "_native.so").write_bytes(b"no library")
-    assert native.load(tmp_path / "_native.so")[0] is None
     assert native.load(tmp_path / "nothing.so") == (None, "torch (installed without a C compiler)")
-    monkeypatch.setattr(native, "crc32", lambda text: 1)
-    assert native.load(library) == (None, "torch (_native.c has changed since it was compiled: make native)")
+    (tmp_path / "_native.c").write_text((native.FOLDER / "_native.c").read_text() + " ")
+    monkeypatch.setattr(native, "FOLDER", tmp_path)
+    said = "torch (_native.so is damaged, or of another _native.c: install again, or make native)"
+    assert native.load(library) == (None, said)
+
+
+DAMAGED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "20"))
+"""Files that are cut, and as many in which a bit is wrong."""
+LOADED = """
+import os, random, signal
+from pathlib import Path
+from tailmetrics.ranking import native
+
+library, folder, number = Path(LIBRARY), Path(FOLDER), NUMBER
+data, digest, chance, found = library.read_bytes(), library.with_suffix(".sha256").read_text(), random.Random(0), []
+for case in range(2 * number + 2):
+    place = chance.randrange(len(data))
+    wrong = data[:place] if case < number else data[:place] + bytes([data[place] ^ 1 << case % 8]) + data[place + 1 :]
+    (folder / "_native.so").write_bytes(data if case >= 2 * number else wrong)
+    (folder / "_native.sha256").write_text(digest if case < 2 * number else digest[: case - 2 * number])
+    child = os.fork()
+    if not child:
+        loaded = native.load(folder / "_native.so")[0]
+        os._exit(loaded is not None)
+    found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_damaged_library_is_never_loaded(library: Path, tmp_path: Path) -> None:
+    """Cut anywhere, with any bit changed, or with a digest that is cut: the plain form, and no signal."""
+    code = LOADED.replace("LIBRARY", repr(str(library))).replace("FOLDER", repr(str(tmp_path)))
+    assert set(processes.found_by(code.replace("NUMBER", str(DAMAGED)))) == {0}
 
 
 @pytest.mark.parametrize(("path", "asked", "times"), [("none", "1", 1), ("none", "0", 0), ("library", "1", 0)])
@@ -461,11 +492,12 @@ def test_a_user_is_told_once_that_the_library_is_missing(
 def test_without_a_compiler_one_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whether there is none or it fails; a library that stood there does not stay behind."""
+    """Whether there is none or it fails; what stood there does not stay behind."""
     monkeypatch.delenv("TAILMETRICS_NATIVE", raising=False)
     failing = f"'{Path(sys.executable).as_posix()}' -c 'raise SystemExit(1)'"
     for compiler, reason in (("no-such-compiler", "no-such-compiler: "), (failing, "failed")):
-        (tmp_path / "_native.so").write_bytes(b"old")
+        for kind in ("so", "sha256"):
+            (tmp_path / f"_native.{kind}").write_bytes(b"old")
         monkeypatch.setenv("CC", compiler)
         assert compile_native(tmp_path / "_native.so") is None
         said = capsys.readouterr().err

@@ -191,8 +191,6 @@ typedef uint64_t key_double;
 #define REAL double
 #include "_native.c"
 
-int tailmetrics_source(void) { return SOURCE; } /* which text the library was compiled of */
-
 /* Ask the memory for a row that is read soon: where lists are cut, no processor guesses where the next one begins. */
 #define FETCH(row, length) (__builtin_prefetch(row), __builtin_prefetch((row) + (length)))
 

@@ -13,9 +13,9 @@ import sys
 from array import array
 from ctypes import CDLL, c_int64, c_void_p
 from functools import cache
+from hashlib import sha256
 from math import prod
 from pathlib import Path
-from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -45,17 +45,20 @@ def _loaded() -> tuple[CDLL | None, str]:
 
 
 def load(path: Path) -> tuple[CDLL | None, str]:
-    """Return the library at ``path``, or None if it cannot be used, and a description of the code that runs."""
+    """Return the library at ``path``, or None if it cannot be used, and a description of the code that runs.
+
+    The build has left a digest of the library and its source beside it: half a library would end the process.
+    """
     if not path.exists():
         return None, "torch (installed without a C compiler)"
+    digest = path.with_suffix(".sha256")
     try:
+        found = sha256(path.read_bytes() + (FOLDER / "_native.c").read_bytes()).hexdigest().encode()
+        if not digest.exists() or digest.read_bytes() != found:
+            return None, f"torch ({path.name} is damaged, or of another _native.c: install again, or make native)"
         library = CDLL(str(path))
-        # do not use a library that was compiled from another version of the C file
-        current = library.tailmetrics_source() == crc32((FOLDER / "_native.c").read_bytes()) & 0x7FFFFFFF
-    except (OSError, AttributeError) as error:
+    except OSError as error:
         return None, f"torch ({error})"
-    if not current:
-        return None, "torch (_native.c has changed since it was compiled: make native)"
     of_scores = (f"{name}_{real}" for name in ("top_k", "rank_counts") for real in ("float", "double"))
     for name in (*of_scores, "hits", "check_lists", "within_buckets", "add_up"):
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
