@@ -3,12 +3,17 @@
 import os
 import shutil
 import signal
+import socket
+import stat
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import processes
+from tailmetrics import RecallAtK, evaluate
+from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.outputs import Outputs
 from tailmetrics.report import Report
 
@@ -118,6 +123,102 @@ def test_a_file_that_is_there_already(words, tailmetrics, workers, tmp_path, ran
         assert contents(folder).get(name) != b"theirs"
 
 
+def node(path, kind):
+    """Make what is no regular file: a device of our own, with the numbers of /dev/null, a pipe, a socket or a link."""
+    if kind == "device":
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        except OSError:
+            pytest.skip("only root makes devices")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(os.path.relpath(path))  # an address has 100 letters
+    else:
+        path.symlink_to(path.parent / kind.removeprefix("link to "))
+
+
+def facts(path):
+    """Return which node a path is."""
+    found = os.lstat(path)
+    return found.st_mode, found.st_ino, found.st_rdev
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "socket", "link to nothing", "link to file"])
+@pytest.mark.parametrize("name", ["rows.parquet", "report.csv"])
+def test_what_is_no_regular_file_is_never_replaced(words, tailmetrics, tmp_path, monkeypatch, kind, name):
+    """Nor removed, with --overwrite or without, before anything is evaluated; a report in Python refuses it, too."""
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    (out / "file").write_bytes(b"theirs")
+    node(out / name, kind)
+    before = facts(out / name)
+    written = ["--out", out, "--per-row", out / "rows.parquet"]
+    with monkeypatch.context() as patched:
+        patched.setattr("tailmetrics.cli.evaluate.open_inputs", None)
+        for more in ([], ["--overwrite"]):
+            status, _, err = tailmetrics(*words, *written, *more)
+            assert status == 2
+            assert f"{name}: is a link, device, pipe or socket, where a file is to be written" in err.splitlines()[0]
+    if name == "report.csv":
+        report = evaluate(torch.eye(3), torch.arange(3), metrics=[RecallAtK(k=1)])
+        with pytest.raises(FileExistsError, match="is a link, device, pipe or socket"):
+            report.write(out)
+    assert facts(out / name) == before
+    assert {path.name for path in out.iterdir()} == {"file", name}
+    assert (out / "file").read_bytes() == b"theirs"
+
+
+def test_a_goal_that_changes_meanwhile_is_not_replaced(tmp_path):
+    """A pipe in the place of what had been a file, a file where there had been none: nothing is placed."""
+    (tmp_path / "report.csv").write_text("old")
+    for goal, overwrite in (("report.csv", True), ("report.png", False)):
+        with Outputs(overwrite=overwrite) as outputs:
+            folder = tmp_path if overwrite else tmp_path / "new"
+            stage(outputs, folder, json="{}", csv="new")
+            folder.mkdir(exist_ok=True)
+            (folder / goal).unlink(missing_ok=True)
+            os.mkfifo(folder / goal)
+            with pytest.raises(CommandError, match="is a link, device, pipe or socket"):
+                outputs.place()
+        assert (folder / goal).is_fifo()
+        assert {path.name for path in folder.iterdir()} - {"new"} == {goal}
+
+
+@pytest.mark.parametrize("pattern", ["parts", "parts/*", "./parts/r*.[cp]*", "parts/**/*"])
+def test_outputs_are_no_parts_of_what_is_read(made, config, tailmetrics, tmp_path, monkeypatch, pattern):
+    """The next run would read them: a folder of parts, or a pattern that an output matches, is refused before the work."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    shutil.copy(made.preds, tmp_path / "parts" / "run.parquet")
+    words = ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), "--preds", pattern, "--target", made.target]
+    for output in (
+        ["--out", "parts"],
+        ["--per-row", "parts/rows.parquet"],
+        ["--out", "parts/report"][: 2 * ("*" not in pattern)],
+    ):
+        before = contents(tmp_path)
+        status, _, err = tailmetrics(*words, *output, "--overwrite") if output else (2, "", "one of the parts")
+        assert (status, contents(tmp_path)) == (2, before)
+        assert "one of the parts" in err
+    if "**" not in pattern:
+        assert tailmetrics(*words, "--out", "elsewhere", "--quiet")[0] == 0
+
+
+def test_a_folder_that_is_a_link_to_nothing(words, tailmetrics, tmp_path, monkeypatch):
+    """It is refused before the work; a link to a folder is written through."""
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    with monkeypatch.context() as patched:
+        patched.setattr("tailmetrics.cli.evaluate.open_inputs", None)
+        status, _, err = tailmetrics(*words, "--out", tmp_path / "out" / "below")
+    assert (status, err.splitlines()[0]) == (2, f"error: {tmp_path / 'out'}: is not a folder")
+    (tmp_path / "nowhere").mkdir()
+    assert tailmetrics(*words, "--out", tmp_path / "out")[0] == 0
+    assert (tmp_path / "nowhere" / "report.json").is_file()
+
+
 IN_THE_MIDDLE = """
 import os, signal, sys
 from pathlib import Path
@@ -164,15 +265,98 @@ def by_decile(made, config, tmp_path):
 
 @pytest.mark.slow
 def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
-    """A process that gets SIGINT or SIGTERM ends with 130 and one line or with 143, and nothing is left."""
+    """A process that gets SIGINT, SIGTERM or SIGHUP ends with 130 and one line, 143 or 129, and nothing is left."""
     ends = {
         "os.kill(os.getpid(), signal.SIGINT)": (130, "", SAID),
         "Removed()": (130, "", SAID),  # where Python drops errors
         "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),  # as torchrun ends the other ranks
+        "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }
     given = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
     assert processes.found_by(given + IN_THE_MIDDLE) == [*ends.values()]
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+ENDED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "4"))
+"""Runs that are ended by a signal; each takes a second."""
+AT_RANDOM = """
+import os, random, shutil, signal, sys
+from pathlib import Path
+from tailmetrics.cli import compare, evaluate, main
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+def run(words, at, number):
+    "Run the command line in a process that gets a signal at a call of a function; return its status and its calls."
+    reads, writes = os.pipe()
+    if not os.fork():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        calls = 0
+
+        def counted(frame, event, _):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                os.kill(os.getpid(), number)
+
+        sys.argv = ["tailmetrics", *words]
+        sys.setprofile(counted)
+        status = main()
+        sys.setprofile(None)
+        os.write(writes, str(calls).encode())
+        os._exit(status)
+    os.close(writes)
+    status = os.waitstatus_to_exitcode(os.wait()[1])
+    with os.fdopen(reads, "rb") as read:
+        return status, int(read.read() or 0)
+
+chance, found, folder = random.Random(0), [], Path(folder)
+for words in lines:
+    out, kept = folder / "out", folder / "kept"
+    run(words, 0, 0)
+    old = contents(out)
+    out.rename(kept)
+    more = [*words, "--overwrite", "--title", "another", *(["--metrics+=MRR"] if words[0] == "evaluate" else ["--confidence", "0.9"])]
+    shutil.copytree(kept, out)
+    status, calls = run(more, 0, 0)
+    new = contents(out)
+    same = [name for name in new if new[name] == old.get(name)]
+    assert (status, set(new), same) == (0, set(old), []), (status, same)
+    for _ in range(cases):
+        shutil.rmtree(out)
+        shutil.copytree(kept, out)
+        number = chance.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+        # often among the last calls, in which files are placed
+        at = chance.choice([chance.randrange(calls), calls - chance.randrange(min(calls, 3000))])
+        status, _ = run(more, at, number)
+        now = contents(folder)
+        left = [name for name in now if not name.startswith(("out/", "kept/")) or "/.tailmetrics" in name]
+        files = {name[4:]: data for name, data in now.items() if name.startswith("out/") and name not in left}
+        killed = number == signal.SIGKILL
+        whole = files in (old, new) or (killed and all(data in (old[name], new[name]) for name, data in files.items()))
+        lost = set(old) - set(files)
+        expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}[number]
+        if not whole or lost or (left and not killed) or status not in (0, expected):
+            found.append((words[0], at, calls, number.name, status, whole, lost, left))
+    shutil.rmtree(out), shutil.rmtree(kept)
+"""
+
+
+@pytest.mark.slow
+def test_runs_that_are_ended_at_random_moments(made, by_decile, tmp_path_factory, tailmetrics):
+    """All files that existed are as before, or all are new, after SIGINT, SIGTERM and SIGHUP; SIGKILL leaves each file whole."""
+    folder = tmp_path_factory.mktemp("ended")
+    tables = [str(folder / f"{name}.parquet") for name in "ab"]
+    for table in tables:
+        assert tailmetrics(*by_decile[:-4], "--per-row", table, "--quiet")[0] == 0
+    lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
+    lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
+    (folder / "in").mkdir()
+    given = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {(ENDED + 1) // 2}\n"
+    assert processes.found_by(given + AT_RANDOM) == []
 
 
 def test_ctrl_c_between_the_files_of_a_report(by_decile, tailmetrics, tmp_path, monkeypatch):

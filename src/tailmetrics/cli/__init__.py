@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: The arguments after the program's name. None reads them from ``sys.argv``; SIGINT and SIGTERM then end the
-            process at once, with status 130 or 143.
+        argv: The arguments after the program's name. None reads them from ``sys.argv``; SIGINT, SIGTERM and SIGHUP
+            then end the process at once, with status 130, 143 or 129.
 
     Returns:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if lookup(locale.getpreferredencoding(False)).name != "utf-8":
             with suppress(locale.Error):  # jsonargparse reads configs, which are UTF-8, in the encoding of the locale
                 locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # not on Windows
             # a shell makes processes in the background ignore SIGINT
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
                 signal.signal(number, _leave)

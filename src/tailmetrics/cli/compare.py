@@ -49,7 +49,8 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         _check_told_nothing_else(request)
     read = [one for some in models for one in some]
     read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
-    read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
+    paths = paths_of(preds, data)
+    read += [*map(Path, paths), *local_files(paths), *map(Path, request.configs)]
     with Outputs(read, options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
         models = models or [[path] for path in _tables(request, preds, names, outputs.scratch())]

@@ -74,7 +74,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
     paths = paths_of([options.preds], data)
-    input_files: list[str | Path] = [*local_files(paths), *request.configs]
+    input_files: list[str | Path] = [*paths, *local_files(paths), *request.configs]
     with (
         joined_processes(options.device) as ranks,
         Outputs(input_files, options.overwrite) as outputs,

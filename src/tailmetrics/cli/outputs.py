@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Container, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from errno import EBADF
+from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import current_thread, main_thread
 from typing import Any
 
 from rich.console import Console
 
 from tailmetrics.cli.messages import CommandError
-from tailmetrics.io.files import SCRATCH
+from tailmetrics.io.files import GLOB, SCRATCH
 from tailmetrics.report import print_report
 from tailmetrics.report.formatting import printable
+from tailmetrics.report.pages import check_replaceable
+
+ENDING = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+"""Signals that end the program; Windows has no SIGHUP."""
 
 
 class Outputs(ExitStack):
@@ -53,7 +60,7 @@ class Outputs(ExitStack):
         folder, names = Path(folder).absolute(), list(names)
         for name in names:
             self._check(folder / name)
-        above = next(one for one in (folder, *folder.parents) if one.exists())
+        above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
         if not above.is_dir():
             raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
         scratch = self.scratch(above)
@@ -64,8 +71,12 @@ class Outputs(ExitStack):
         hint = "name another place to write to."
         if any(_is_same(goal, path) for path in self._inputs):
             raise CommandError(f"{goal}: is one of the files that are read, and would be replaced", hint)
-        if goal.is_dir():
-            raise CommandError(f"{goal}: is a folder, where a file is to be written", hint)
+        if any(_would_be_read(goal, path) for path in self._inputs):
+            raise CommandError(f"{goal}: would be read as one of the parts of what is read now", hint)
+        try:
+            check_replaceable(goal)
+        except FileExistsError as error:
+            raise CommandError(f"{goal}: {error.strerror}", hint) from None
         if os.path.lexists(goal) and not self._overwrite:
             raise CommandError(f"{goal}: is there already", "add --overwrite to replace it, or name another place.")
 
@@ -76,16 +87,45 @@ class Outputs(ExitStack):
             CommandError: If a file must not be replaced, which may have appeared meanwhile.
         """
         found = []
-        for waiting, folder, names in self._claimed:
+        for _, folder, names in self._claimed:
             folder.mkdir(parents=True, exist_ok=True)
-            written = sorted(path.name for path in waiting.iterdir())
-            for name in written:
+            for name in names:
                 self._check(folder / name)
-                os.replace(waiting / name, folder / name)
-                found.append(folder / name)
-            for name in set(names) - set(written):
-                (folder / name).unlink(missing_ok=True)
+        with _later_signals():
+            for waiting, folder, names in self._claimed:
+                written = sorted(path.name for path in waiting.iterdir())
+                for name in written:
+                    os.replace(waiting / name, folder / name)
+                    found.append(folder / name)
+                for name in set(names) - set(written):
+                    (folder / name).unlink(missing_ok=True)
         return found
+
+
+@contextmanager
+def _later_signals() -> Iterator[None]:
+    """Let signals that end the program wait, so that all files are placed, or none."""
+    came: list[int] = []
+    handled = ENDING if current_thread() is main_thread() else []
+    handled = [one for one in handled if callable(signal.getsignal(one))]
+    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in handled}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _would_be_read(goal: Path, path: Path) -> bool:
+    """Whether a new file is one of those that a folder or a pattern of the inputs names."""
+    if path.is_dir():
+        return path.resolve() in goal.resolve().parents
+    above, recursive, _ = str(path.absolute()).partition("**")
+    if recursive:
+        return Path(above) in goal.parents and fnmatch(goal.name, path.name)
+    return bool(GLOB.search(str(path))) and goal.match(str(path.absolute()))
 
 
 def _is_same(goal: Path, path: Path) -> bool:

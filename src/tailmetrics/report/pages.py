@@ -7,9 +7,11 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from errno import EEXIST
 from functools import cache
 from io import StringIO
 from pathlib import Path
+from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -92,6 +94,13 @@ def _visible(value: Any) -> Any:
     return printable(value) if type(value) is str and not value.isprintable() else value
 
 
+def check_replaceable(goal: Path) -> None:
+    """Raise unless a path holds nothing, or a regular file: a folder, link, device, pipe or socket is not replaced."""
+    if os.path.lexists(goal) and not S_ISREG(os.lstat(goal).st_mode):
+        kind = "a folder" if goal.is_dir() else "a link, device, pipe or socket"
+        raise FileExistsError(EEXIST, f"is {kind}, where a file is to be written", str(goal))
+
+
 class Shown(ABC):
     """A report or a comparison, which can be rendered, written to files, printed, and shown in a notebook."""
 
@@ -141,6 +150,8 @@ class Shown(ABC):
             for name, content in texts.items():
                 Path(unfinished, name).write_text(content, encoding="utf-8", newline="")
             names = [*texts, *([f"{stem}.png"] if has_picture else [])]
+            for name in names:
+                check_replaceable(folder / name)
             for name in names:
                 os.replace(Path(unfinished, name), folder / name)
         return [folder / name for name in names]
