@@ -31,6 +31,7 @@ from tailmetrics._arguments import (
     unknown_arguments,
 )
 from tailmetrics._background import StateLock, eagerly, is_compiling
+from tailmetrics._logged import asked_by_lightning
 from tailmetrics._transfer import (
     LARGEST,
     REDUCTIONS,
@@ -242,6 +243,8 @@ class ExactMetric(Mergeable, Metric):
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
     _known_fingerprint: Fingerprint | None = None
+    _was_logged = False
+    """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
     _over_processes: Mapping[str, Tensor] | None = None
     """The states over all processes, while a collection computes that has sent them for all of its members."""
     withheld: ClassVar[tuple[str, ...]] = ()
@@ -309,13 +312,16 @@ class ExactMetric(Mergeable, Metric):
             with lock.held:
                 if attributes["_is_synced"]:
                     raise self._not_own("update")
-                count = attributes["_update_count"]
-                attributes.update(_computed=None, _update_count=count + 1)
+                before = {"_update_count": attributes["_update_count"]}
+                if self._was_logged:
+                    before = dict(attributes)
+                    self.reset()
+                attributes.update(_computed=None, _update_count=attributes["_update_count"] + 1)
                 try:
                     with torch.set_grad_enabled(self._enable_grad):
                         update(*args, **kwargs)
                 except BaseException as error:
-                    attributes["_update_count"] = count
+                    attributes.update(before)
                     if isinstance(error, TypeError):
                         check_keywords(f"{type(self).__name__}.update", self._update_signature, kwargs)
                     raise
@@ -338,6 +344,8 @@ class ExactMetric(Mergeable, Metric):
                 if self._to_sync and not self._is_synced and self.distributed_available_fn():
                     self._computed = None
                 value = wrapped(*args, **kwargs)
+            if asked_by_lightning():
+                vars(self)["_was_logged"] = True
             return value.clone() if isinstance(value, Tensor) else value
 
         return guarded
@@ -369,10 +377,39 @@ class ExactMetric(Mergeable, Metric):
         """Add a batch and return its own value; after an error the metric is as before."""
         before = dict(self.__dict__)
         try:
+            if self._was_logged:
+                self.reset()
             return super().forward(*args, **kwargs)
         except BaseException:
             self.__dict__.update(before)
             raise
+
+    # what Lightning logs
+
+    @property
+    def _forward_cache(self) -> Any:
+        """The value of the last batch; Lightning reads it in ``self.log``, which takes a metric of one value.
+
+        Raises:
+            ValueError: If the metric has several values, or one for each label.
+        """
+        keys: Any = getattr(self, "keys", None)
+        if keys is not None and asked_by_lightning() and len(keys()) != 1:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name}: self.log takes one value, and this metric has {len(keys()) or 'one for each label'}; use "
+                f"self.log_dict(metrics) with metrics = TopKCollection([{name}(…)])."
+            )
+        return vars(self).get("_forward_cache")
+
+    @_forward_cache.setter
+    def _forward_cache(self, value: Any) -> None:
+        vars(self)["_forward_cache"] = value
+
+    def reset(self) -> None:
+        """Set all states to 0, and forget that Lightning has read the value."""
+        super().reset()
+        vars(self)["_was_logged"] = False
 
     # what is sent
 

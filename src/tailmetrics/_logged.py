@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -13,6 +14,11 @@ from typing_extensions import Self
 
 Place: TypeAlias = tuple[str, int]
 """Name of a member, and place among its keys."""
+
+
+def asked_by_lightning() -> bool:
+    """Whether the caller's caller is what Lightning keeps of a metric that ``self.log`` was given."""
+    return str(sys._getframe(2).f_globals.get("__name__")).endswith("logger_connector.result")
 
 
 class LoggedScalar(Metric):

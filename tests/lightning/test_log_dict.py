@@ -172,20 +172,64 @@ def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> 
     same(run.validate(First(), loader(), verbose=False)[0], wanted | {"val/alone": wanted["val/mrr"]})
 
 
-def test_a_metric_of_several_values_is_no_single_one(tmp_path: Path) -> None:
-    """self.log takes one value: Lightning refuses another, so that no wrong number is logged."""
+class Logging(Trained):
+    """Logs one metric as every page of TorchMetrics shows it, by update or by forward."""
 
-    class Logging(Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.several = tailmetrics.PrecisionAtK(k=[1, 5])
+    def __init__(self, metric: Any, forward: bool = False, **log: Any) -> None:
+        super().__init__()
+        self.metric, self.forward_it, self.log_more = metric, forward, log
 
-        def validation_step(self, batch: Any) -> None:
-            self.several.update(*batch)
-            self.log("val/several", self.several)
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
+        (self.metric if self.forward_it else self.metric.update)(*batch)
+        self.log("r", self.metric, **self.log_more)
 
-    with pytest.raises(ValueError, match="does not contain a single element"):
-        trainer(tmp_path).validate(Logging(), loader(), verbose=False)
+
+@pytest.mark.parametrize("forward", [False, True])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_metric_that_is_logged_has_a_value_of_each_loader(number: int, forward: bool, tmp_path: Path) -> None:
+    """And of each epoch; who calls compute() by hand goes on with what there is."""
+    metric, run = tailmetrics.RecallAtK(k=3), trainer(tmp_path)
+    for first in (0, 5):
+        loaders = [loader(seed) for seed in range(first, first + number)]
+        returned = run.validate(Logging(metric, forward), loaders, verbose=False)
+        for seed, values in zip(range(first, first + number), returned, strict=True):
+            alone = tailmetrics.RecallAtK(k=3)
+            alone.update(*rows(seed).tensors)
+            same(values, {f"r/dataloader_idx_{seed - first}" if number > 1 else "r": float(alone.compute())})
+    both = tailmetrics.RecallAtK(k=3)
+    for seed in (0, 1):
+        metric.update(*rows(seed).tensors)
+        both.update(*rows(seed).tensors)
+        assert float(metric.compute()) == float(both.compute())
+    assert metric.update_count == 2
+
+
+def test_a_batch_that_is_refused_leaves_what_was_logged(tmp_path: Path) -> None:
+    """The rows of the loader before are there until the next batch is added."""
+    metric = tailmetrics.RecallAtK(k=3)
+    trainer(tmp_path).validate(Logging(metric), loader(0), verbose=False)
+    metric.update(*rows(0).tensors)
+    vars(metric)["_was_logged"] = True
+    before = float(metric.compute()), metric.update_count
+    for call in (metric.update, metric):
+        with pytest.raises(ValueError, match="NaN"):
+            call(torch.full((1, LABELS), torch.nan), torch.tensor([0]))
+        assert (float(metric.compute()), metric.update_count) == before
+    metric.update(*rows(1).tensors)
+    assert metric.update_count == 1
+
+
+@pytest.mark.parametrize(
+    "log", [{}, {"on_step": True}, {"on_step": True, "on_epoch": False, "prog_bar": True}], ids=str
+)
+@pytest.mark.parametrize("forward", [False, True])
+def test_a_metric_of_several_values_is_no_single_one(log: dict[str, Any], forward: bool, tmp_path: Path) -> None:
+    """self.log takes one value: the error of the first step names what takes several, and of what kind of metric."""
+    several = tailmetrics.PrecisionAtK(k=[1, 5]), tailmetrics.RecallAtK(k=1, average="none", num_labels=LABELS)
+    for metric, number in zip(several, ("2", "one for each label"), strict=True):
+        words = rf"{type(metric).__name__}: self.log takes one value, and this metric has {number}; .*TopKCollection"
+        with pytest.raises(ValueError, match=words):
+            trainer(tmp_path).validate(Logging(metric, forward, **log), loader(), verbose=False)
 
 
 def test_copies_have_scalars_of_their_own() -> None:

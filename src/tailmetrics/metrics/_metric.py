@@ -267,7 +267,8 @@ class TopKMetric(ConfiguredMetric):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its value."""
-        seen = self._queries_seen  # TorchMetrics resets the metric to compute the value of a batch
+        # TorchMetrics resets the metric to compute the value of a batch; Lightning has read a value between loaders
+        seen = QueriesSeen() if self._was_logged else self._queries_seen
         tells, self._tells_ties = self._tells_ties, False  # the share of tied rows in one batch says little
         try:
             value = super().forward(*args, **kwargs)
