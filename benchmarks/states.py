@@ -33,7 +33,7 @@ def lines() -> Iterable[tuple[str, str, int, int]]:
     ids = torch.randint(LABELS, (1000, 20), generator=generator)
     for metric in metrics(buckets):
         metric.update(ids, ids[:, ::7])
-        held = sum(state.numel() * state.element_size() for state in metric._tensors().values())
+        held = sum(state.numel() * state.element_size() for state in metric.metric_state.values())
         by = "11 buckets" if metric.buckets is not None else "overall"
         yield type(metric).__name__, by, held, len(metric.state_bytes())
 

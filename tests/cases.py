@@ -10,8 +10,8 @@ from torch import Tensor
 
 from oracle import Row, Setting, rank_scores
 from tailmetrics import LabelBuckets
+from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
-from tailmetrics.metrics._rows import RelevanceMetric
 
 NUM_LABELS = 40
 NUM_TRAIN = 200
@@ -53,7 +53,7 @@ class Case:
         facts: dict[str, Any] = {"num_labels": NUM_LABELS}
         if self.by is not None:
             facts["buckets"] = BUCKETS
-            facts |= {"scope": self.by} if issubclass(REGISTRY[self.name], RelevanceMetric) else {}
+            facts |= {"scope": self.by} if "scope" in arguments(REGISTRY[self.name]) else {}
         counted = self.name.startswith("Propensity") and "weights" not in more
         if counted or self.name in ("PopularityAtK", "PopularityLiftAtK", "NoveltyAtK"):
             facts["label_counts"] = training_counts()
@@ -83,8 +83,8 @@ def registered(name: str, **more: Any) -> TopKMetric:
     return Case(name, arguments).metric(**more)
 
 
-OF_EACH_BASE = [*{metric.__mro__[1]: name for name, metric in REGISTRY.items()}.values()]
-"""A metric of each base class: those of one base differ in their formulas."""
+OF_EACH_BASE = [*{type(registered(name).aggregation): name for name in REGISTRY}.values()]
+"""A metric of each kind of aggregation: those of one kind differ in what they read, and in their formulas."""
 
 KS = [1, 3, 10]
 EMPTY = [{}, {"empty_target_action": "neg"}, {"empty_target_action": "pos"}, {"empty_target_action": "skip"}]

@@ -15,6 +15,7 @@ import torch
 from tailmetrics import CrossEntropy, LabelAUC, LabelFrequency, PopularityAtK, functional, rank
 from tailmetrics.ranking import LabelWeights
 from tailmetrics.ranking._device import force_plain
+from tailmetrics.ranking._target_ranks import weights_at_targets
 
 
 def test_a_row_that_weighs_nothing_counts_nothing() -> None:
@@ -33,7 +34,7 @@ def test_label_areas_of_as_many_cells_as_there_are(average: str, rows: int) -> N
     seen = relevant + torch.tensor([[rows, rows // 2, rows // 3, 1]])
     metric = LabelAUC(average=average, bins=4, num_labels=3)
     for name, state in (("scores", seen), ("relevant", relevant)):
-        metric._state(name)[0] = state
+        metric.states_of_groups()[0][name].copy_(state)
     metric._update_count = 1
     ours, others = relevant.tolist(), (seen - relevant).tolist()
     if average == "micro":
@@ -59,7 +60,7 @@ def test_products_of_large_counts_do_not_overflow() -> None:
     assert functional.popularity(shown, counts) == 10**8
     metric = PopularityAtK(k=1, label_counts=counts)
     metric.update(torch.tensor([[0]]), torch.tensor([0]))
-    metric._state("shown_at_1").mul_(10**11)
+    metric.states_of_groups()[0]["shown_at_1"].mul_(10**11)
     assert float(metric.compute()) == 10**8
 
 
@@ -96,4 +97,4 @@ def test_weights_in_a_vector_are_not_taken_for_those_of_an_earlier_one(form: Any
             for vector in (torch.full((4,), weight), kept):
                 weights = LabelWeights.of(vector)
                 assert ranking.best(1, weights).tolist() == [[weight], [weight]]
-                assert ranking.weights_at_targets(weights)[:, 0].tolist() == [weight, weight]
+                assert weights_at_targets(ranking, weights)[:, 0].tolist() == [weight, weight]

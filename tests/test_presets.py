@@ -77,7 +77,7 @@ def test_opens_with_its_command(name: str) -> None:
     first = (CONFIGS / f"{name}.yaml").read_text().splitlines()[0]
     files = "--preds … --target …" + (" --train-target …" if name in COUNTED else "")
     assert first == f"# tailmetrics evaluate --config configs/{name}.yaml {files}"
-    counts_open = [bool({"buckets", "label_counts"} & set(metric._missing())) for metric in load(name)]
+    counts_open = [bool({"buckets", "label_counts"} & set(metric.missing())) for metric in load(name)]
     assert any(counts_open) == (name in COUNTED)
 
 

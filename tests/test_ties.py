@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 import tailmetrics
-from cases import fed
+from cases import fed, registered
 from tailmetrics import Ranking
-from tailmetrics.metrics import _rows, _ties
+from tailmetrics.metrics import _readings, _ties
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import force_plain
 
@@ -81,7 +81,7 @@ UNBOUNDED: list[tuple[str, dict[str, Any]]] = [
 
 def test_every_metric_that_knows_its_mean_is_tried() -> None:
     """A metric of the registry that takes ``ties="expected"`` is among those held to all orders."""
-    knowing = {name for name, metric in tailmetrics.REGISTRY.items() if "expected" in getattr(metric, "tie_rules", ())}
+    knowing = {name for name in tailmetrics.REGISTRY if "expected" in registered(name).reading.tie_rules}
     assert knowing == {name for name, _ in METRICS + UNBOUNDED}
 
 
@@ -260,7 +260,7 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
                 metric = getattr(tailmetrics, name)(k=4, ties=ties, **rule)
                 if everything:
                     with monkeypatch.context() as whole:
-                        whole.setattr(_rows, "spans", lambda *given: spans(*given[:4], True))
+                        whole.setattr(_readings, "spans", lambda *given: spans(*given[:4], True))
                         metric.update(scores, target)
                 else:
                     metric.update(scores, target)
@@ -303,7 +303,7 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
     assert str(in_parts.orders()) == str(collection.orders())
     for order, values in collection.orders().items():
         wanted: dict[str, float] = {}
-        for metric in (metric for metric in metrics if order in metric.tie_rules):
+        for metric in (metric for metric in metrics if order in metric.reading.tie_rules):
             alone = type(metric)(**{**metric.settings(), "ties": order})
             for batch in batches:
                 alone.update(*batch)
@@ -311,7 +311,7 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
         assert {key: float(value) for key, value in values.items()} == pytest.approx(wanted, nan_ok=True, abs=0, rel=0)
     shallow = tailmetrics.TopKCollection([metric for metric in metrics if metric.k is not None]).with_orders()
     for name in ("spans", "in_order"):
-        monkeypatch.setattr(_rows, name, None)
+        monkeypatch.setattr(_readings, name, None)
     for batch in batches[1:]:
         shallow.update(*batch)
 

@@ -14,7 +14,7 @@ import torch
 
 import oracle
 from oracle import Row, Setting, deciles, rank_scores
-from tailmetrics import LabelBuckets, Ranking
+from tailmetrics import LabelBuckets, NormalizedRecallAtK, Ranking
 from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY
 
@@ -107,6 +107,16 @@ def test_normalized_recall_is_not_precision() -> None:
     assert curve("PrecisionAtK", by_rank([1, 1, 0, 0, 0]), 5)[-1] == 2 / 5
     assert curve("NormalizedRecallAtK", by_rank([1, 1, 0, 0, 0]), 5) == [1, 1, 1, 1, 1]
     assert curve("NormalizedRecallAtK", BINARY, 8) == [1, 1 / 2, 2 / 3, 3 / 4, 3 / 4, 1, 1, 1]
+
+
+def test_pooled_normalized_recall_adds_up_before_it_divides() -> None:
+    """Hits 1 of min(2, 3), 1 of min(2, 1) and 0 of min(2, 2): (1 + 1 + 0) / (2 + 1 + 2), not the mean of 1/2, 1 and 0."""
+    metric = NormalizedRecallAtK(k=2, average="micro")
+    metric.update(torch.tensor([[0, 1], [0, 1], [0, 1]]), torch.tensor([[1, 2, 3], [0, -1, -1], [4, 5, -1]]))
+    assert metric.scalars() == {"micro_normalized_recall@2": 2 / 5}
+    values = NormalizedRecallAtK(k=2)
+    values.update(torch.tensor([[0, 1], [0, 1], [0, 1]]), torch.tensor([[1, 2, 3], [0, -1, -1], [4, 5, -1]]))
+    assert float(values.compute()) == (1 / 2 + 1 + 0) / 3
 
 
 def test_a_row_that_never_reaches_the_recall_counts() -> None:

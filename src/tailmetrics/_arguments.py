@@ -13,12 +13,12 @@ from functools import cache
 from inspect import Parameter, Signature, signature
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_type_hints
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, get_original_bases
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -215,6 +215,10 @@ KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annot
 }
 """The arguments that every ``torchmetrics.Metric`` takes by name, with their defaults."""
 
+SHARED: tuple[str, ...] = ("buckets", "scope", "average", "depth", "labels", "empty_target_action", "ties", "min_gain")
+SHARED += ("num_labels", "row_groups", "weighted", "duplicates", "ignore_index", "name", "validate_args")
+"""The order of arguments that many metrics take, the most important first."""
+
 PRESENTATION = ("name", "validate_args")
 """Arguments that change no value of a metric."""
 
@@ -229,16 +233,51 @@ SYNONYMS = {
 """Names of arguments in other libraries, and the names of the same argument here: of a class, of ``update``."""
 
 
+def _typed_dicts(constructor: Callable[..., None]) -> list[type]:
+    """Return the typed dict of ``**kwargs: Unpack[...]``, behind the typed dicts that it extends; or nothing."""
+    found = list(get_args(get_type_hints(constructor).get("kwargs")))[:1]
+    for one in found:
+        found += [base for base in get_original_bases(one) if hasattr(base, "__total__")]
+    return found[::-1]
+
+
+def keyword_types(metric: type[Metric]) -> list[type]:
+    """Return the typed dicts of the arguments that the constructor of a class, or of its bases, passes on."""
+    made = (
+        vars(base)["__init__"] for base in metric.__mro__[: metric.__mro__.index(Metric)] if "__init__" in vars(base)
+    )
+    return next(filter(None, map(_typed_dicts, made)), [])
+
+
 @cache
 def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
-    """Return the arguments that a class takes by name: its own, and those that it passes on to its bases."""
+    """Return the arguments that a class takes by name: its own, and those that its constructor passes on.
+
+    ``**kwargs: Unpack[T]`` passes on the keys of a typed dict T; other ``**kwargs`` the arguments of the next base.
+    Defaults of these keys are in ``metric.keyword_defaults``.
+    """
     found: dict[str, Parameter] = {}
-    withheld, by_name = getattr(metric, "withheld", ()), False
+    by_name = False
     for base in metric.__mro__[: metric.__mro__.index(Metric)]:
         own = list(signature(vars(base)["__init__"]).parameters.values())[1:] if "__init__" in vars(base) else []
         for one in own:
-            if one.kind in NAMED and one.name not in (*found, *withheld):
+            if one.kind in NAMED and one.name not in found:
                 found[one.name] = one.replace(kind=Parameter.KEYWORD_ONLY) if by_name else one
+        typed = _typed_dicts(vars(base)["__init__"]) if own else []
+        if typed:
+            keys = [name for one in typed for name in one.__annotations__ if name not in found]
+            keys = [name for name in dict.fromkeys(keys) if name not in KEYWORDS]
+            shapes = (
+                signature(vars(one)["__init__"]) for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)
+            )
+            defaults = {one.name: one.default for shape in shapes for one in shape.parameters.values()}
+            defaults |= getattr(metric, "keyword_defaults", {})
+            shared = {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in keys}
+            found |= {
+                name: shared[name]
+                for name in sorted(shared, key=lambda name: SHARED.index(name) if name in SHARED else -1)
+            }
+            break
         kinds = {one.kind for one in own}
         if own and Parameter.VAR_KEYWORD not in kinds:
             break
@@ -259,21 +298,21 @@ class ClassSignature:
         return Signature(sorted({**arguments(owner), **keywords}.values(), key=lambda one: one.kind))
 
 
-def described(metric: type[Metric]) -> tuple[str | None, dict[str, str]]:
-    """Return the docstring of a class with all its arguments, and the descriptions of its own arguments by name.
+def described(metric: type[Metric]) -> str | None:
+    """Return the docstring of a class with a line for each argument that its constructor passes on.
 
-    The section ``Args:`` of a docstring ends in ``kwargs: See ...``. Here the arguments of the bases replace this line.
+    They replace the line ``kwargs: ...`` in ``Args:``. Their descriptions are in the docstrings of the typed
+    dicts of ``**kwargs``, and of the base classes.
     """
-    text = vars(metric).get("__doc__")
+    text: str | None = vars(metric).get("__doc__")
     own = dict(ARGUMENT.findall(text or ""))
     if text is None or "kwargs" not in own:
-        return text, own
-    see, known = own.pop("kwargs"), dict[str, str]()
-    for base in reversed(metric.__mro__):
-        known |= vars(base).get("_described", {})
+        return text
+    sources = [*reversed(metric.__mro__[1:]), *keyword_types(metric)]
+    known = {name: said for source in sources for name, said in ARGUMENT.findall(vars(source).get("__doc__") or "")}
     more = "".join(f"        {name}: {known[name]}" for name in arguments(metric) if name in known and name not in own)
     keywords = "        kwargs: Those of :class:`torchmetrics.Metric`.\n"
-    return text.replace(f"        kwargs: {see}", more + keywords), own
+    return text.replace(f"        kwargs: {own['kwargs']}", more + keywords)
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,10 +324,8 @@ def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) 
     """
     if not args and not kwargs:
         return {}  # copies are made without arguments; Python itself reports arguments that are missing
-    shape, withheld = signature(metric.__init__), {*getattr(metric, "withheld", ())}
-    # a config passes every argument of the bases; those that a class withholds are None there
-    passed = {name for name, value in kwargs.items() if value is not None or name not in withheld}
-    unknown = [name for name in kwargs if name in passed and name not in arguments(metric) and name not in KEYWORDS]
+    shape = signature(metric.__init__)
+    unknown = [name for name in kwargs if name not in arguments(metric) and name not in KEYWORDS]
     try:
         shape.bind(None, *args, **kwargs)
     except TypeError as error:
@@ -296,7 +333,7 @@ def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) 
             raise unknown_arguments(metric, unknown) from None
         takes = ", ".join(arguments(metric))
         raise TypeError(f"{metric.__name__}: {error}; it takes {takes}, most of them by name only.") from None
-    if not withheld.isdisjoint(unknown):
+    if unknown and _typed_dicts(metric.__init__):
         raise unknown_arguments(metric, unknown)
     parameters = list(shape.parameters.values())[1:]
     names = [one.name for one in parameters if one.kind == Parameter.POSITIONAL_OR_KEYWORD]
@@ -312,8 +349,7 @@ def settled_arguments(metric: type[Metric]) -> frozenset[str]:
     They are the arguments of this library's classes. A derived class decides whether its own arguments can be set.
     """
     of_library = next(base for base in metric.__mro__ if base.__module__.startswith("tailmetrics."))
-    withheld = getattr(metric, "withheld", ())
-    return frozenset({*arguments(of_library), *withheld, "k", "cutoffs", "ks"} - {"validate_args"})
+    return frozenset({*arguments(of_library), "k", "cutoffs"} - {"validate_args"})
 
 
 def number_text(value: float) -> str:

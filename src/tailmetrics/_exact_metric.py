@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -31,7 +30,7 @@ from tailmetrics._arguments import (
     unknown_arguments,
 )
 from tailmetrics._background import StateLock, eagerly, is_compiling
-from tailmetrics._logged import asked_by_lightning
+from tailmetrics._logged import LAST_VALUE, asked_by_lightning
 from tailmetrics._transfer import (
     LARGEST,
     REDUCTIONS,
@@ -55,8 +54,9 @@ SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cac
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 TOUCHES_STATES = {name: name for name in ("forward", "state_bytes", "load_state_bytes")}
-TOUCHES_STATES |= {"_bind": "bind", "_load_from_state_dict": "load_state_dict"}
-TOUCHES_STATES |= dict.fromkeys(("compute", "per_label", "_reference_values", "metric_state"), "")
+TOUCHES_STATES |= {"bind": "bind", "_load_from_state_dict": "load_state_dict"}
+TOUCHES_STATES |= dict.fromkeys(("compute", "result", "tied_shares", "not_measured", "per_label", "metric_state"), "")
+TOUCHES_STATES |= dict.fromkeys(("references", "orders", "results", "summaries"), "")
 TOUCHES_STATES |= dict.fromkeys(("reset", "sync", "unsync", "_apply", "_compute_groups_create_state_ref"), "")
 TOUCHES_STATES |= dict.fromkeys(("state_dict", "load_state_dict", "__getstate__", "__deepcopy__"), "")
 """Methods that read or change states. Those with a name, the one in errors, need the states of this process alone.
@@ -102,7 +102,7 @@ def with_keywords(method: Method) -> Method:
     return cast("Method", named)
 
 
-class Mergeable(ABC):
+class Mergeable:
     """States that can be added to those of another object, and sent as bytes: of one metric, or of a collection."""
 
     _state_lock: StateLock
@@ -128,13 +128,13 @@ class Mergeable(ABC):
     __jit_unused_properties__: ClassVar[list[str]] = []
     __jit_ignored_attributes__: ClassVar[list[str]] = []
 
-    @abstractmethod
     def _parts(self) -> Mapping[str, ExactMetric]:
-        """Return the metrics that hold the states, by name."""
+        """Return the metrics that hold the states, by name: this one."""
+        return {"": cast("ExactMetric", self)}
 
     def _held(self) -> list[MetricStates]:
         """Return the states of each part; parts that share a state return the same tensor."""
-        return [part._states_held() for part in self._parts().values()]
+        return [states_held(part) for part in self._parts().values()]
 
     def merge_state(self, incoming_state: Any) -> None:
         """Add the states of another object with the same arguments, which may come from another process.
@@ -149,8 +149,8 @@ class Mergeable(ABC):
                 changed.
         """
         theirs = incoming_state if isinstance(incoming_state, Mergeable) else self
-        for one in (self, theirs):
-            one._state_lock.wait()
+        self._state_lock.wait()
+        theirs._state_lock.wait()
         first, second = sorted((self._state_lock.held, theirs._state_lock.held), key=id)  # in one order everywhere
         with first, second:
             if self._is_synced or theirs._is_synced:
@@ -164,7 +164,7 @@ class Mergeable(ABC):
             differs = self._problem_with(incoming_state)
         elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
             theirs = incoming_state._parts().values()
-            others = [(part._tensors(), part._update_count) for part in theirs]
+            others = [(tensors_of(part), part._update_count) for part in theirs]
             here, there = ([part.fingerprint() for part in some] for some in (parts.values(), theirs))
             differs = difference(here, there, "here", "there", list(parts) if len(parts) > 1 else ())
         else:
@@ -177,8 +177,7 @@ class Mergeable(ABC):
                 "with the same arguments, buckets and counts."
             )
         sums = [
-            merged(caller, part._states_held(), states)
-            for part, (states, _) in zip(parts.values(), others, strict=True)
+            merged(caller, states_held(part), states) for part, (states, _) in zip(parts.values(), others, strict=True)
         ]
         for part, states, (_, updates) in zip(parts.values(), sums, others, strict=True):
             vars(part).update(states, _computed=None, _update_count=part._update_count + updates)
@@ -215,7 +214,7 @@ class Mergeable(ABC):
             vars(part).update(states, _computed=None, _forward_cache=None, _update_count=updates)
         self._share_again()
 
-    def _share_again(self) -> None:  # noqa: B027 - most objects have one part
+    def _share_again(self) -> None:
         """Restore the sharing of state tensors between parts, after their states were replaced."""
 
     def _not_own(self, method: str) -> ValueError:
@@ -235,25 +234,24 @@ class ExactMetric(Mergeable, Metric):
     """A metric that keeps what TorchMetrics would lose or change; each method says what. States start at integer 0."""
 
     __signature__ = ClassSignature()
-    _described: ClassVar[dict[str, str]] = {}
-    """The description of each argument in the docstring of the class."""
     _is_made = False
     full_state_update = False
     is_differentiable = False
+    metric_state: dict[str, Any]
+    """The states by name."""
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
     _known_fingerprint: Fingerprint | None = None
     _was_logged = False
     """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
+    _forward_cache: Any = LAST_VALUE
     _over_processes: Mapping[str, Tensor] | None = None
     """The states over all processes, while a collection computes that has sent them for all of its members."""
-    withheld: ClassVar[tuple[str, ...]] = ()
-    """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the descriptions of arguments of the base classes to the docstring."""
         super().__init_subclass__(**kwargs)
-        cls.__doc__, cls._described = described(cls)
+        cls.__doc__ = described(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
@@ -370,7 +368,8 @@ class ExactMetric(Mergeable, Metric):
     def unsync(self, should_unsync: bool = True) -> None:
         """Put the states of this process back; a value of those of all processes is not theirs."""
         super().unsync(should_unsync)
-        self._computed = None
+        if should_unsync:
+            self._computed = None
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -383,28 +382,6 @@ class ExactMetric(Mergeable, Metric):
         except BaseException:
             self.__dict__.update(before)
             raise
-
-    # what Lightning logs
-
-    @property
-    def _forward_cache(self) -> Any:
-        """The value of the last batch; Lightning reads it in ``self.log``, which takes a metric of one value.
-
-        Raises:
-            ValueError: If the metric has several values, or one for each label.
-        """
-        keys: Any = getattr(self, "keys", None)
-        if keys is not None and asked_by_lightning() and len(keys()) != 1:
-            name = type(self).__name__
-            raise ValueError(
-                f"{name}: self.log takes one value, and this metric has {len(keys()) or 'one for each label'}; use "
-                f"self.log_dict(metrics) with metrics = TopKCollection([{name}(…)])."
-            )
-        return vars(self).get("_forward_cache")
-
-    @_forward_cache.setter
-    def _forward_cache(self, value: Any) -> None:
-        vars(self)["_forward_cache"] = value
 
     def reset(self) -> None:
         """Set all states to 0, and forget that Lightning has read the value."""
@@ -419,18 +396,9 @@ class ExactMetric(Mergeable, Metric):
         values |= {name: vars(self)[name] for name in values if name in vars(self)}
         return {name: value for name, value in values.items() if name not in PRESENTATION}
 
-    def _tensors(self) -> dict[str, Tensor]:
-        """Return the states by name, themselves and not copies."""
-        return {name: getattr(self, name) for name in self._defaults}
-
-    @property
-    def metric_state(self) -> dict[str, Any]:
-        """The states by name."""
-        return self._tensors()
-
     def fingerprint(self) -> Fingerprint:
         """Return what the numbers depend on; once there are states, all arguments are settled."""
-        tensors, known = self._tensors(), self._known_fingerprint
+        tensors, known = tensors_of(self), self._known_fingerprint
         if known is None or known.states.keys() != tensors.keys():
             states = {
                 name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
@@ -440,24 +408,16 @@ class ExactMetric(Mergeable, Metric):
             self._known_fingerprint = known = Fingerprint(type(self).__qualname__, settings, states)
         return known
 
-    def _parts(self) -> Mapping[str, ExactMetric]:
-        return {"": self}
-
-    def _states_held(self) -> MetricStates:
-        """Return the states, their reductions and the fingerprint of the metric."""
-        reductions = {name: REDUCTIONS[reduction] for name, reduction in self._reductions.items()}
-        return MetricStates(self.fingerprint(), self._tensors(), reductions)
-
     # over processes
 
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
         """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
-        own = self._tensors()
+        own = tensors_of(self)
         self._cache, self._computed = {**own}, None  # no copies: states are replaced
         try:
             states, group = self._over_processes, process_group or self.process_group
             if dist_sync_fn is not gather_all_tensors:
-                states = gathered(type(self).__name__, self._states_held(), dist_sync_fn, group)
+                states = gathered(type(self).__name__, states_held(self), dist_sync_fn, group)
             elif states is None:
                 whole = group or distributed.group.WORLD
                 (states,) = over_processes(type(self).__name__, self._held(), whole, self.device)
@@ -468,21 +428,24 @@ class ExactMetric(Mergeable, Metric):
             raise
 
     @property
-    def _will_send(self) -> bool:
+    def will_send(self) -> bool:
         """Whether states that are asked for are to be put together over processes, in the way of this library."""
         asked = self._to_sync and not self._is_synced and self.dist_sync_fn is None
         return asked and bool(self.distributed_available_fn())
 
     @contextmanager
-    def _over_all_processes(self) -> Iterator[None]:
+    def over_all_processes(self) -> Iterator[None]:
         """Hold the states of all processes for a while, if ``compute`` would."""
         self._state_lock.wait()
-        with self._state_lock.held, self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
-            yield
+        with self._state_lock.held:
+            if self._to_sync and not self._is_synced and self.distributed_available_fn():
+                self._computed = None  # another process may have been given a batch since
+            with self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
+                yield
 
     def _problem_with(self, states: Mapping[str, Any]) -> str | None:
         """Say what keeps ``states`` from being those of this metric; None if nothing does."""
-        for name, own in self._tensors().items():
+        for name, own in tensors_of(self).items():
             if name not in states:
                 return f"{name} is missing"
             if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):
@@ -523,7 +486,7 @@ class ExactMetric(Mergeable, Metric):
         What ``torch.multiprocessing`` sends shares memory with the sender: several processes would add to one state.
         """
         super().__setstate__(state)
-        shared = {name: own for name, own in self._tensors().items() if own.untyped_storage().is_shared()}
+        shared = {name: own for name, own in tensors_of(self).items() if own.untyped_storage().is_shared()}
         vars(self).update({name: own.clone() for name, own in shared.items()})
 
     # what is loaded and moved
@@ -564,17 +527,27 @@ class ExactMetric(Mergeable, Metric):
         self._forward_cache = None
         if self._cache is not None:  # the states of this process, while those of all are here
             self._cache = {name: fn(state) for name, state in self._cache.items()}
-        without_memory = [name for name, state in self._tensors().items() if state.is_meta]
+        without_memory = [name for name, state in tensors_of(self).items() if state.is_meta]
         super()._apply(fn, exclude_state)
         for name in without_memory:
             default: Any = self._defaults[name]
-            for state in (default, self._tensors()[name]):
+            for state in (default, tensors_of(self)[name]):
                 state.zero_()
         return self
 
-    def __hash__(self) -> int:
-        """Return the identity of the object: TorchMetrics' hash changes whenever a state does."""
-        return id(self)
+    __hash__ = torch.nn.Module.__hash__
+    """The identity of the object: TorchMetrics' hash changes whenever a state does."""
+
+
+def tensors_of(metric: ExactMetric) -> dict[str, Tensor]:
+    """Return the states of a metric by name, themselves and not copies."""
+    return {name: getattr(metric, name) for name in metric._defaults}
+
+
+def states_held(metric: ExactMetric) -> MetricStates:
+    """Return the states, their reductions and the fingerprint of a metric."""
+    reductions = {name: REDUCTIONS[reduction] for name, reduction in metric._reductions.items()}
+    return MetricStates(metric.fingerprint(), tensors_of(metric), reductions)
 
 
 def writable(state: Tensor) -> Tensor:
@@ -597,7 +570,7 @@ def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]
     try:
         for group, device in in_order:
             sent = groups[group, device]
-            found = over_processes(caller, [metric._states_held() for metric in sent], group, device)
+            found = over_processes(caller, [states_held(metric) for metric in sent], group, device)
             for metric, states in zip(sent, found, strict=True):
                 vars(metric)["_over_processes"] = states  # setting an attribute of a module costs twenty times as much
         yield

@@ -21,6 +21,26 @@ def asked_by_lightning() -> bool:
     return str(sys._getframe(2).f_globals.get("__name__")).endswith("logger_connector.result")
 
 
+def _last_value(metric: Any) -> Any:
+    """Return the value of the last batch; Lightning reads it in ``self.log``, which takes a metric of one value."""
+    keys: Any = getattr(metric, "keys", None)
+    if keys is not None and asked_by_lightning() and len(keys()) != 1:
+        name = type(metric).__name__
+        raise ValueError(
+            f"{name}: self.log takes one value, and this metric has {len(keys()) or 'one for each label'}; use "
+            f"self.log_dict(metrics) with metrics = TopKCollection([{name}(…)])."
+        )
+    return vars(metric).get("_forward_cache")
+
+
+def _keep(metric: Any, value: Any) -> None:
+    vars(metric)["_forward_cache"] = value
+
+
+LAST_VALUE = property(_last_value, _keep)
+"""The value of a metric's last batch; an error where Lightning would log one of several values."""
+
+
 class LoggedScalar(Metric):
     """One scalar of a collection.
 
@@ -51,7 +71,7 @@ class LoggedScalar(Metric):
 
     def reset(self) -> None:
         """Reset the collection, unless that was done through another of its scalars."""
-        if any(metric._update_count for metric in self._collection.members().values()):
+        if any(metric.update_count for metric in self._collection.members().values()):
             self._collection.reset()
 
     @property
@@ -108,7 +128,7 @@ class LoggedCollection(MetricCollection):
 
     def _versions(self: Any) -> list[tuple[int, Any]]:
         """Return the number of updates and the computed value of each member: they change with update and reset."""
-        return [(metric._update_count, metric._computed) for metric in self.members().values()]
+        return [(metric.update_count, metric._computed) for metric in self.members().values()]
 
     def _keys_logged(self: Any) -> dict[Place, str]:
         """Return the key of each scalar, prefix and postfix included."""

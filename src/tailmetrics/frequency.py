@@ -125,7 +125,7 @@ class LabelFrequency(ExactMetric):
     @property
     def num_rows(self) -> int:
         """Number of rows counted over all ranks; reading it synchronises, so read it on every rank."""
-        with self._over_all_processes():
+        with self.over_all_processes():
             return int(self.rows)
 
     def deciles(self) -> LabelBuckets:

@@ -17,11 +17,11 @@ import torchmetrics
 from torch import Tensor
 
 import tailmetrics
+from tailmetrics._arguments import arguments as taken
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RecallAtK
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking import native
 
 __all__ = ["check_metric", "show_versions"]
@@ -58,14 +58,14 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
         raise TypeError(f"check_metric: {metric!r} is no class of metrics; pass a class such as RecallAtK.")
     counts = (60 / torch.arange(1, NUM_LABELS + 1)).long()
     counts[-4:] = 0
-    scopes = ("bucket", "global") if issubclass(metric, RelevanceMetric) and "scope" not in arguments else ()
+    scopes = ("bucket", "global") if "scope" in taken(metric) and "scope" not in arguments else ()
     by_bucket = [{"buckets": "deciles", "scope": scope} for scope in scopes] or [{"buckets": "deciles"}]
     settings: list[dict[str, Any]] = [{}, *(by_bucket if "buckets" not in arguments else [])]
     for more in settings:
 
         def make(more: Mapping[str, Any] = more) -> TopKMetric:
             made = metric(**{**arguments, **more})
-            vars(made)["_tells_ties"] = False  # the scores tie on purpose
+            vars(made)["_warns_of_ties"] = False  # the scores tie on purpose
             return made.bind(LabelFrequency.from_counts(counts, NUM_TRAIN))
 
         try:

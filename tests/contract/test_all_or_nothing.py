@@ -8,7 +8,10 @@ import torch
 
 from cases import NUM_LABELS, data, registered
 from tailmetrics import LabelAUC, NDCGAtK, RecallAtK, TopKCollection
+from tailmetrics.functional import recall_at_k
 from tailmetrics.metrics import REGISTRY, TopKMetric
+from tailmetrics.metrics._aggregations import MeanOfRows
+from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._states import AtCells, InBlocks, PerRow
 
 BATCH = data(seed=3, num_rows=9)
@@ -26,7 +29,8 @@ def states(collection: TopKCollection) -> dict[str, Any]:
 
 def fails_while_adding(metric: TopKMetric) -> None:
     """Let what a metric prepares fail when it is added: at the end, and block by block behind the first one."""
-    prepare = metric._prepare
+    aggregation = metric.aggregation
+    prepare = aggregation.increments
 
     def broken(ranking: Any) -> dict[str, Any]:
         increments = dict(prepare(ranking))
@@ -40,7 +44,7 @@ def fails_while_adding(metric: TopKMetric) -> None:
                 increments[name] = InBlocks(lambda one=one: first_and_no_more(one))
         return increments
 
-    vars(metric)["_prepare"] = broken
+    vars(aggregation)["increments"] = broken
 
 
 def first_and_no_more(increment: InBlocks) -> Iterator[AtCells]:
@@ -71,7 +75,7 @@ def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> Non
     with pytest.raises((RuntimeError, ArithmeticError, TypeError)):
         collection(BATCH.scores, BATCH.target)
     assert states(collection) == before
-    del vars(member)["_prepare"]
+    del vars(member.aggregation)["increments"]
     collection.update(BATCH.scores, BATCH.target)
     assert states(collection) == {key: doubled(value) for key, value in before.items()} or "max" in reductions(member)
 
@@ -89,14 +93,14 @@ def reductions(metric: TopKMetric) -> set[str]:
 def test_cells_of_an_own_metric_lie_in_its_state() -> None:
     """A metric of one's own that names a cell beyond its state is refused before anything is added."""
 
-    class Beyond(RecallAtK):  # type: ignore[misc]
-        stem = "beyond"
-
-        def _prepare(self, ranking: Any) -> Any:
+    class Mistaken(MeanOfRows):
+        def increments(self, ranking: Any) -> Any:
             rows = torch.arange(ranking.num_rows)
             return {"sum": AtCells(rows + 10**6, torch.ones_like(rows), rows)}
 
-    metric = Beyond(k=1)
-    with pytest.raises(ValueError, match=r"Beyond: _prepare returned the cells 1000000 to .* 'sum', which has cells 0"):
+    metric = TopKMetric(1, Formula(recall_at_k), aggregation=Mistaken)
+    with pytest.raises(
+        ValueError, match=r"TopKMetric: a batch adds to the cells 1000000 to .* 'sum', which has cells 0"
+    ):
         metric.update(BATCH.scores, BATCH.target)
     assert metric.update_count == 0

@@ -15,7 +15,6 @@ from tailmetrics import LabelBuckets, PopularityAtK, Ranking, rank, rank_chunks
 from tailmetrics._arguments import PRESENTATION, arguments
 from tailmetrics._transfer import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
-from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.ranking._device import force_plain
 
 COUNTS = training_counts()
@@ -81,17 +80,16 @@ def pairs() -> Iterator[Any]:
     """Every class with every argument that it takes and that a number depends on."""
     for name, metric in REGISTRY.items():
         for argument in arguments(metric):
-            if argument in PRESENTATION or (argument, metric.can_be_weighted) == ("weighted", False):
+            if argument in PRESENTATION or (argument, registered(name).aggregation.can_be_weighted) == (
+                "weighted",
+                False,
+            ):
                 continue
             if argument == "buckets" and name in ("TieRateAtK", "PersonalizationAtK"):
                 continue  # refused
-            if argument == "ties" and getattr(metric, "tie_rules", ()) == ("id",):
+            if argument == "ties" and registered(name).reading.tie_rules == ("id",):
                 continue  # scores are read themselves
-            if (
-                argument == "average"
-                and name not in ("LabelAUC", "LabelAP")
-                and not issubclass(metric, LabelAveragedMetric)
-            ):
+            if argument == "average" and not {"labels", "bins"} & arguments(metric).keys():
                 continue  # only "samples" means something
             yield pytest.param(name, argument, id=f"{name}-{argument}")
 

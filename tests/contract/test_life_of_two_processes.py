@@ -191,21 +191,21 @@ class Life:
 
     def do_error_in_compute(self, numbers: list[int], own: int) -> None:
         part = self.chance.choice(parts_of(self.one))
-        vars(part).update(_values=lambda states: 1 // 0, _computed=None)
+        vars(part).update(shaped=lambda values: 1 // 0, _computed=None)
         with pytest.raises(ZeroDivisionError):
             self.one.compute()
         with pytest.raises((ZeroDivisionError, ValueError)):
             self.one(BATCHES[own].scores, BATCHES[own].target)
-        del vars(part)["_values"]
+        del vars(part)["shaped"]
 
     def do_error_while_added(self, numbers: list[int], own: int) -> None:
         part = self.chance.choice(parts_of(self.one))
-        vars(part)["_prepare"] = lambda ranking: 1 // 0
+        vars(part)["prepared"] = lambda ranking: 1 // 0
         is_leader = self.is_metric or part is not self.one.members()["macro_recall_3"]
         for call in (self.one.update, self.one) if is_leader else ():
             with pytest.raises((ZeroDivisionError, ValueError)):
                 call(BATCHES[own].scores, BATCHES[own].target)
-        del vars(part)["_prepare"]
+        del vars(part)["prepared"]
 
     def do_error_in_sync_context(self, numbers: list[int], own: int) -> None:
         def read(part: Any) -> None:

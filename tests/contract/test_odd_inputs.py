@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import Case, data
+from cases import Case, data, registered
 from tailmetrics import TopKCollection
 from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
@@ -131,7 +131,7 @@ def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
         if not more.keys() <= arguments(REGISTRY[name]).keys() or ("average" in more and name.startswith("Label")):
             continue
         if not odd.with_labels:
-            if REGISTRY[name].needs or name in ("FallOutAtK", "PersonalizationAtK", "LabelAUC"):
+            if registered(name).needs or name in ("FallOutAtK", "PersonalizationAtK", "LabelAUC"):
                 continue
             more = {**more, "num_labels": None}
             options |= {"miss_value": 9} if name == "KForRecall" else {}

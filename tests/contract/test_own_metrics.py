@@ -151,7 +151,7 @@ def test_what_cannot_be_added_up_without_loss_is_refused(
     metric = returning(values, point)
     with pytest.raises(error, match=message):
         metric.update(SCORES, TARGET)
-    assert (metric.update_count, int(metric._state("rows").sum())) == (0, 0)
+    assert (metric.update_count, int(metric.states_of_groups()[0]["rows"].sum())) == (0, 0)
     with pytest.raises(error, match=message):
         TopKCollection([metric]).update(SCORES, TARGET)
     with pytest.raises(error, match=message):

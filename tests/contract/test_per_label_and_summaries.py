@@ -170,7 +170,9 @@ THREE = (("hits", "predicted", "support"), ("hits", "support"), ("hits", "predic
 def kept(metric: TopKMetric) -> tuple[str, ...]:
     """The counts per label among the states, by the first word of their names."""
     return tuple(
-        word for word in THREE[0] if any(f"_{word}_" in name for name, one in metric._tensors().items() if one.ndim > 1)
+        word
+        for word in THREE[0]
+        if any(f"_{word}_" in name for name, one in metric.metric_state.items() if one.ndim > 1)
     )
 
 
@@ -206,7 +208,7 @@ def members() -> list[TopKMetric]:
 def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> None:
     """Whichever comes first; values are those of the members alone."""
     shared = fed(tm.TopKCollection(members()), BATCH.scores, BATCH.target)
-    held = {id(state): state for metric in shared.members().values() for state in metric._tensors().values()}
+    held = {id(state): state for metric in shared.members().values() for state in metric.metric_state.values()}
     assert sum(state.numel() == NUM_LABELS for state in held.values()) == 3
     values = shared.compute()
     for alone in members():

@@ -159,9 +159,9 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
 def test_what_is_known_of_single_labels(name: str, cut: Any, ks: tuple[int, ...]) -> None:
     """Columns are named by cut-offs, or by thresholds, which formulas know by their number."""
     metric, of_means = (REGISTRY[name](cut, average=average, num_labels=NUM_LABELS) for average in ("none", "macro"))
-    assert (metric.keeps_labels, of_means.keeps_labels, metric.ks) == (True, True, ks)
+    assert (metric.aggregation.keeps_labels, of_means.aggregation.keeps_labels, metric.reading.ks) == (True, True, ks)
     found = fed(TopKCollection([metric]), BATCH.scores, BATCH.target).per_label()
-    assert {f"{metric.stem}@{text}" for text in metric.cut_names()} <= found.keys()
+    assert {f"{metric.stem}@{metric.aggregation.cut_name(k)}" for k in metric.cutoffs} <= found.keys()
 
 
 def test_references_and_orders_may_be_asked_for_later() -> None:
@@ -169,14 +169,13 @@ def test_references_and_orders_may_be_asked_for_later() -> None:
     names: Any = ["chance", "attainable"]
     members = [tailmetrics.RecallAtK(3, buckets=BUCKETS), tailmetrics.NDCGAtK([1, 3])]
     early, later = TopKCollection([one.clone() for one in members], references=names), TopKCollection(members)
-    later.check_update("here")
     for one in (early, later.with_references(names).with_orders()):
         fed(one, BATCH.scores, BATCH.target)
     values, found = later.compute(), later.references()
     assert str(found) == str(early.references())
-    assert later.adjusted
-    for name in later.adjusted:
-        for key, (own, most) in later.above_chance(name, later.rank(BATCH.scores, BATCH.target)).items():
+    assert later.alternatives.adjusted
+    for name in later.alternatives.adjusted:
+        for key, (own, most) in later.alternatives.above_chance(name, later.rank(BATCH.scores, BATCH.target)).items():
             wanted = (values[key] - found["chance"][key]) / (found["attainable"][key] - found["chance"][key])
             assert float(own.nansum() / most.nansum()) == pytest.approx(float(wanted), nan_ok=True)
     orders = later.orders()

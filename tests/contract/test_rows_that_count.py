@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import tailmetrics as tm
-from cases import ALL_CASES, BUCKETS, NUM_LABELS, Case, data, fed, floats, rows_of, training_counts
+from cases import ALL_CASES, BUCKETS, NUM_LABELS, Case, data, fed, floats, registered, rows_of, training_counts
 from exactness.bits import bits_of
 from oracle import NAN, ROW_METRICS, evaluate
 from tailmetrics._arguments import arguments
@@ -58,7 +58,7 @@ def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, told
     """All at once with two leading axes, in both forms; and each alone by turns in two batches."""
     metric = REGISTRY[case.name]
     said = {*TOLD} if told == "all" else {told}
-    said -= set() if metric.can_be_weighted else {"row_weights"}
+    said -= set() if registered(case.name).aggregation.can_be_weighted else {"row_weights"}
     said -= set() if "min_gain" in arguments(metric) else {"min_gain"}
     given = {"row_groups": GROUPS, "row_weights": TIMES, "row_mask": MASK}
     rows = {name: value for name, value in given.items() if name in said}
@@ -143,7 +143,7 @@ def weighted_mean(values: tuple[float, ...], weights: list[float]) -> float:
 def test_all_ones_give_the_bits_of_none() -> None:
     """Of every metric that can be weighted, by numbers of three types in turns."""
     for number, case in enumerate(KINDS):
-        if REGISTRY[case.name].can_be_weighted:
+        if registered(case.name).aggregation.can_be_weighted:
             dtype = (torch.float64, torch.int64, torch.bfloat16)[number % 3]
             weighted = fed(case.metric(weighted=True), SCORES, GAINS, row_weights=torch.ones(36, dtype=dtype))
             assert bits_of(weighted.compute()) == bits_of(fed(case.metric(), SCORES, GAINS).compute()), str(case)

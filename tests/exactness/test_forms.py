@@ -105,7 +105,7 @@ def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
     assert 0 < len(left_out.n_relevant) == len(left_out.length) < 20
     found = []
     for least in (1, 2**62):
-        monkeypatch.setattr("tailmetrics.metrics._rows.MANY_ROWS", least)
+        monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", least)
         ranking = tailmetrics.rank(*rows, num_labels=40)
         found.append(compute_all([METRICS[str(case)] for case in cases], [ranking]))
     assert [str(case) for case, one, other in zip(cases, *found, strict=True) if one != other] == []

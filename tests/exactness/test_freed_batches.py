@@ -76,7 +76,7 @@ def test_a_collection_leaves_no_circle() -> None:
 @pytest.mark.parametrize("found", [2, 9], ids=["few lists", "most lists"])
 def test_rows_without_a_hit_leave_no_circle(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether they are left out or not: what stands for the others, or for all of them, does not hold the batch."""
-    monkeypatch.setattr("tailmetrics.metrics._rows.MANY_ROWS", 1)
+    monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", 1)
     lists, target = torch.arange(5).expand(10, 5).clone(), torch.tensor([[3]] * found + [[7]] * (10 - found))
     metrics = TopKCollection([RecallAtK(4), NDCGAtK(4), MRR()])
     metrics.update(lists, target)

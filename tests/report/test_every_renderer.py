@@ -264,7 +264,7 @@ def test_captions_say_what_a_metric_reads():
     assert "k places for each bucket" in report.captions["recall@1"]
     more = {"buckets": buckets, "scope": "global", "empty_target_action": "neg"}
     parts = evaluate(scores, target, metrics=[PrecisionAtK(2, denominator="k", **more), PrecisionAtK(2, **more)])
-    (key,) = (key for key, text in parts.captions.items() if text.endswith("add up to precision over all labels"))
+    (key,) = (key for key, text in parts.captions.items() if text.endswith("add up to the value over all labels"))
     known = [value for value in parts.by_bucket[key].values() if not math.isnan(value)]
     assert sum(known) == pytest.approx(parts.scalars["precision_k@2"])
 

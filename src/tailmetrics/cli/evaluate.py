@@ -46,7 +46,7 @@ from tailmetrics.io.database import Names
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.metrics.decisions import ThresholdMetric
+from tailmetrics.metrics._batches import check_batch
 from tailmetrics.ranking import Ranking, rank
 from tailmetrics.ranking._warnings import read_from
 from tailmetrics.report import Report
@@ -261,7 +261,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         try:
             with warnings.catch_warnings():  # a metric may warn of its first batch, which is artificial here
                 warnings.simplefilter("ignore")
-                deepcopy(metric)._check(ranking)
+                check_batch(deepcopy(metric), ranking)
             kept.append(metric)
         except ValueError as error:
             name = type(metric).__name__
@@ -318,7 +318,7 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
             warnings.warn(said, CommandWarning, stacklevel=2)
         num_rows = num_train if counted is None else counted.num_rows
         order = order_of_names(inputs.files.names or (), len(counts))
-        collection._bind(Training(len(counts), counts, num_rows, order=order))
+        collection.bind(Training(len(counts), counts, num_rows, order=order))
     elif num_labels is not None:
         # no counts: metrics only need the number of labels, so bind a single bucket
         collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
@@ -405,7 +405,7 @@ def stream(
     collection = evaluation.collection
     if options.probabilities and not dataset.preds.dense:
         raise CommandError("--probabilities needs dense scores [N, L]", "leave it out: lists are in order already.")
-    if options.probabilities and any(isinstance(metric, ThresholdMetric) for metric in evaluation.members):
+    if options.probabilities and any(metric.reading.reads.decisions for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
     path = dataset.preds.path
     with read_from(str(path)), progress(f"evaluating {path.name}", dataset.stop - dataset.start, ranks) as advance:

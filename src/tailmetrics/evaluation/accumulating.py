@@ -18,11 +18,10 @@ from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import (
     bucket_rows,
-    captions_of,
     listed,
-    mean_over,
     settings_of,
     versions,
     with_label_values,
@@ -32,40 +31,21 @@ from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import (
-    AccuracyAtK,
-    CalibrationErrorAtK,
-    CoverageError,
-    CrossEntropy,
-    KForRecall,
-    LabelAP,
-    LabelAUC,
-    PredictionProportionAtK,
-    TopKMetric,
-)
-from tailmetrics.metrics._labels import LabelAveragedMetric
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._batches import whole_buckets
 from tailmetrics.metrics._references import REFERENCES
-from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
-from tailmetrics.metrics._states import UNIT
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
-from tailmetrics.report.formatting import number as report_number
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
 """Number of labels of a list that an example shows, as many as users commonly see."""
-SHOWN_DIGIT = 1e-4
-"""The last digit that reports show of a value."""
-MANY_EMPTY = 0.01
-"""Share of rows without a relevant label above which a report mentions them; a smaller share changes means by < 1 %."""
 IGNORED = "rows left out by ignore_index"
 """Where a ranking keeps this number until it is accumulated."""
-SHOWN_SHARE = 5e-4
-"""The smallest share that a percentage with one decimal place shows as more than 0.0%."""
 
 
 class Evaluation:
@@ -99,13 +79,10 @@ class Evaluation:
     ) -> None:
         given: Any = listed(metrics)
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
-        given.check_update("Evaluation")
-        self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
+        check_update(given, "Evaluation")
+        self.labels = labels or any(one.aggregation.has_value_per_label for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
-        self.collection._tells_ties = False  # the report warns of ties, and shows values for other orders of ties
-        self.collection._tells_cutoffs = False  # the report warns of buckets that hold no more than k labels
-        for one in self.members:
-            vars(one)["_tells_bins"] = False  # the report warns of bins
+        self.collection.leave_warnings()  # to the report
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.confidence = intervals
@@ -149,7 +126,7 @@ class Evaluation:
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
-        of_relevance = (one for one in self.members if isinstance(one, RelevanceMetric) and not one.reads_gains)
+        of_relevance = (one for one in self.members if one.reading.reads_targets and not one.formula.reads_gains)
         least = {metric.min_gain for metric in of_relevance}
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
@@ -157,7 +134,7 @@ class Evaluation:
         self.started, self.ignored = True, 0
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
-            adjusted = [name for name in self.collection.adjusted if name in having]
+            adjusted = [name for name in self.collection.alternatives.adjusted if name in having]
             kinds = [*((name, False) for name in having), *((name, True) for name in adjusted)]
             self.moments = [RowMoments(self.collection, *kind).to(device) for kind in kinds]
             rows = RowValues(self.collection, labels_alone=True)
@@ -275,25 +252,24 @@ class Evaluation:
         """Return the report on all batches of all ranks; call it on every rank."""
         if not self.started:
             self.start()
-        computed, named = self.scalars(), self.collection._set_name
+        computed, named = self.scalars(), self.collection.named
+        results = list(zip(self.members, self.collection.results().values(), strict=True))
         scalars = _read(computed)
         # averages over labels are 0 by convention where nothing is relevant: a reader would take it for a result
-        scalars |= {named(key): math.nan for metric in self.members for key in metric._not_measured}
+        scalars |= {named(key): math.nan for _, result in results for key in result.not_measured}
         summaries = _read(self.collection.summaries(computed))
-        shares = [pair for metric in self.members for pair in metric._tied_shares.items()]
+        shares = [pair for _, result in results for pair in result.tied_shares.items()]
         ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
         orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
         num_rows, positives, group_rows, of_buckets = self.counts.by_bucket()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
-        rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
-        by_bucket = [metric for metric in self.members if metric.buckets is not None]
+        rows, differing = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         buckets = next(iter(self.bucketings), None)
         of_processes, sizes, left_out = zip(*from_all((self.warnings, self.columns, int(self.ignored))), strict=True)
         warnings, width = dict.fromkeys(text for of_process in of_processes for text in of_process), max(sizes)
         labels = examples = None
-        with_rows = self._labels_with_rows()
-        at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
+        with_rows = [(m, result.facts.labels_with_rows) for m, result in results if result.facts.labels_with_rows]
         of_bucket = {(m.bound_buckets.names, tuple(some)) for m, some in with_rows if m.bound_buckets is not None}
         if self.labels:
             columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
@@ -318,25 +294,29 @@ class Evaluation:
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
             notes=(
-                *notes,
+                *differing,
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
-                *self._notes_on_bins(),
-                *self._notes_on_misses(),
-                *self._notes_on_classes(num_rows, positives),
-                *self._notes_on_empty_rows(),
-                *self._notes_on_buckets(),
-                *self._notes_on_chance(scalars, width, references.get("chance", {}), intervals),
-                *self._notes_on_ignored(num_rows, sum(left_out)),
+                *notes.on_bins(results, named),
+                *notes.on_misses(results, named),
+                *notes.on_classes(results, named, num_rows, positives),
+                *notes.on_empty_rows(results, named),
+                *notes.on_buckets(self.bucketings),
+                *notes.on_chance(results, named, scalars, width, references.get("chance", {}), intervals),
+                *notes.on_ignored(num_rows, sum(left_out), self.members[0].ignore_index),
                 *warnings,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
-            captions={named(stem): said for m in by_bucket for stem, said in _captions(m)},
-            means={named(key): said for m in self.members if m.buckets is None for key, said in _means(m, at_most)},
+            captions={
+                named(stem): said for m, result in results if m.buckets for stem, said in notes.captions(m, result)
+            },
+            means={
+                named(key): said for m, result in results if not m.buckets for key, said in notes.on_means(m, result)
+            },
             labels_with_rows=dict(zip(*of_bucket.pop(), strict=True)) if len(of_bucket) == 1 else {},
-            places=self._stems(KForRecall, CoverageError),
-            shares=self._stems(PredictionProportionAtK),
+            places=tuple(dict.fromkeys(named(key) for m in self.members if m.formula.unit for key in m.cutoff_keys())),
+            shares=tuple(dict.fromkeys(named(key) for m in self.members if _is_share(m) for key in m.cutoff_keys())),
             summaries=summaries,
             references=references or None,
             tie_bounds=bounds,
@@ -346,20 +326,13 @@ class Evaluation:
         )
         return with_intervals(report)
 
-    def _stems(self, *kinds: type[TopKMetric]) -> tuple[str, ...]:
-        """Return the keys, without bucket, of the metrics that are instances of ``kinds``."""
-        of_kind = (metric for metric in self.members if isinstance(metric, kinds))
-        return tuple(
-            dict.fromkeys(self.collection._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs)
-        )
-
     def _intervals(self, scalars: Mapping[str, float]) -> dict[str, Interval]:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
-        with sent_together("Evaluation", [one for one in self.moments if one._will_send]):
+        with sent_together("Evaluation", [one for one in self.moments if one.will_send]):
             for one in self.moments:
-                found |= one.intervals(scalars, self.collection._set_name, self.confidence)
+                found |= one.intervals(scalars, self.collection.named, self.confidence)
         rows = {} if self.over_labels is None else self.over_labels.by_content()
         if self.over_labels is not None and rows:
             from tailmetrics.significance import intervals  # needs SciPy
@@ -376,171 +349,19 @@ class Evaluation:
             )
         return names
 
-    def _labels_with_rows(self) -> list[tuple[LabelAveragedMetric, list[int]]]:
-        """Return each macro-averaged metric with the number of labels per bucket that are relevant in some row."""
-        found: list[tuple[LabelAveragedMetric, list[int]]] = []
-        known: dict[str, Tensor] = {}
-        for metric in self.members:
-            if isinstance(metric, LabelAveragedMetric) and mean_over(metric) and "support" in metric._counts_kept:
-                name, buckets = metric._names["support"], metric.bound_buckets
-                known[name] = known[name] if name in known else metric.per_label()["support"].cpu() > 0
-                inside = torch.zeros_like(known[name], dtype=torch.int64) if buckets is None else buckets.assignment
-                size = 1 if buckets is None else len(buckets)
-                found.append((metric, torch.bincount(inside[known[name]], minlength=size).tolist()))
-        return found
 
-    def _notes_on_bins(self) -> Iterator[str]:
-        """Yield a note on the largest error of values from bins of scores, if the error shows in four digits."""
-        furthest: dict[int, list[str]] = {}
-        for metric in self.members:
-            if isinstance(metric, (LabelAUC, LabelAP)) and metric.average != "none":
-                value, (low, high) = metric.compute(), metric.error_bounds()
-                off = torch.maximum(high - value, value - low).nan_to_num().flatten().tolist()
-                most, key = max(zip(off, map(self.collection._set_name, metric.keys()), strict=True))
-                of = f"{key}, of its buckets the furthest," if metric.buckets is not None else key
-                if most >= SHOWN_DIGIT:
-                    furthest.setdefault(metric.bins, []).append(f"{of} by up to {most:.2g}")
-        for bins, said in furthest.items():
-            yield (
-                f"Scores of a label in one of {bins:,} bins count as equal. Where they differ, values may be off: "
-                f"{'; '.join(said)}. error_bounds() of a metric has the ends; more bins, or logits in place of "
-                "probabilities, bring them together."
-            )
-
-    def _notes_on_misses(self) -> Iterator[str]:
-        """Yield a note on rows whose list does not reach the recall of a metric: their share, and their value."""
-        found: dict[str, tuple[int, list[str]]] = {}  # a metric by bucket and one over all labels may share a key
-        for metric in self.members:
-            if isinstance(metric, KForRecall):
-                miss, shares = metric._missed
-                names = ("",) if metric.bound_buckets is None else metric.bound_buckets.names
-                most, name = max(zip(shares, names, strict=True))
-                if most >= SHOWN_SHARE:
-                    said = found.setdefault(self.collection._set_name(metric._key(None)), (miss, []))[1]
-                    said.append(f"up to {most:.1%} of the rows in {name}" if name else f"{most:.1%} of the rows")
-        keys: dict[str, list[str]] = {}
-        for key, (miss, said) in found.items():
-            rows = ", ".join(sorted(said))  # sorted: a share of all rows, then shares "up to"
-            keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
-        for rows, of in keys.items():
-            yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
-
-    def _notes_on_classes(self, num_rows: int, positives: int) -> Iterator[str]:
-        """Yield a note on accuracies, if rows have more than one relevant label on average."""
-        accuracies = (one for one in self.members if isinstance(one, AccuracyAtK) and one.buckets is None)
-        keys = [self.collection._set_name(key) for metric in accuracies for key in metric.row_keys()]
-        if keys and positives > num_rows:
-            yield (
-                f"{', '.join(keys)}: rows have {positives / num_rows:.2f} relevant labels on average, any of which "
-                "counts as right. Accuracy is of one class per row: where several cases were merged, such as the "
-                "visits of a user, make each case a row."
-            )
-
-    def _notes_on_empty_rows(self) -> Iterator[str]:
-        """Yield a note on rows without a relevant label, if they change means: their number, and how they count."""
-        keys: dict[str, list[str]] = {}
-        for metric in self.members:
-            if not isinstance(metric, RowMeanMetric) or metric.buckets is not None or metric.weighted:
-                continue
-            if "rows" in metric._names:  # ratios of sums have no rows
-                with metric._over_all_processes():
-                    totals = metric._counts.totals(metric._state("rows")[0])
-                rows, answered = (int(total) // metric._counts.unit for total in totals)
-                level = "" if metric.min_gain is None or metric.reads_gains else f" at min_gain={metric.min_gain:g}"
-                said = f"{rows - answered:,} of {rows:,} rows have {metric.lacking}{level}"
-                counted = {"skip": "are left out of", "pos": "count as 1 in"}
-                said += f", and {counted.get(metric.empty_target_action, 'count as 0 in')} "
-                if rows - answered > (0 if level else MANY_EMPTY * rows):
-                    keys.setdefault(said, []).extend(map(self.collection._set_name, metric.row_keys()))
-        by_bucket = {one.empty_target_action for one in self.members if isinstance(one, RowMeanMetric) and one.buckets}
-        for said, of in keys.items():
-            hint = "; empty_target_action='skip' leaves them out." if "count as" in said else "."
-            if "count as 0" in said and "skip" in by_bucket:
-                hint += " Buckets leave them out, so that the value over all labels may be below that of each bucket."
-            yield f"{said}{', '.join(of)}{hint}"
-
-    def _notes_on_buckets(self) -> Iterator[str]:
-        """Yield a note on the labels that are in their bucket because of their id, not of their frequency."""
-        for one in self.bucketings:
-            number = one.labels_by_id()
-            if number >= SHOWN_SHARE * one.num_labels:
-                yield (
-                    f"{number:,} of {one.num_labels:,} labels are in their bucket only by their id: a border between "
-                    f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
-                    "ties='together', or thresholds, keep such labels in one bucket."
-                )
-
-    def _notes_on_ignored(self, num_rows: int, left_out: int) -> Iterator[str]:
-        """Yield a note on the number of rows that ``ignore_index`` leaves out."""
-        if left_out:
-            ignored = self.members[0].ignore_index
-            yield f"{left_out:,} of {num_rows + left_out:,} rows are left out by ignore_index={ignored}."
-
-    def _notes_on_chance(
-        self,
-        scalars: Mapping[str, float],
-        columns: int,
-        chance: Mapping[str, float],
-        intervals: Mapping[str, Interval],
-    ) -> Iterator[str]:
-        """Yield a note on values over all labels that are worse than with equal scores: label ids may not match."""
-        worse = []
-        for metric in (one for one in self.members if one.buckets is None):
-            for key in map(self.collection._set_name, metric.row_keys()):
-                if isinstance(metric, CrossEntropy) and columns:
-                    worse += [key] if math.log(columns) + SHOWN_DIGIT < scalars[key] < math.inf else []
-                elif metric.cutoffs != (None,) and metric.higher_is_better and key in chance and key in intervals:
-                    worse += [key] if intervals[key].high < chance[key] else []
-        if worse:
-            yield (
-                f"Worse than with equal scores for all labels: {', '.join(worse)}. Look whether the targets number "
-                "labels as the columns of preds do, from 0, whether the last axis of preds is that of labels, and "
-                "whether the largest score is the best."
-            )
+def check_update(collection: TopKCollection, caller: str) -> None:
+    """Raise if the class of a collection overrides ``update``, which ``caller`` would never call: it adds rankings."""
+    if type(collection).update is not TopKCollection.update:
+        raise TypeError(
+            f"{caller}: {type(collection).__name__} overrides update(), which would not be called here; "
+            "pass a TopKCollection, and change the batches instead."
+        )
 
 
-def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
-    """Yield each key, without bucket, of a metric by bucket with its caption; calibration errors add numbers."""
-    for place, (stem, said) in enumerate(captions_of(metric).items()):
-        if isinstance(metric, CalibrationErrorAtK):
-            found = zip(metric._bucket_names, *_calibration(metric)[place], strict=True)
-            each = ", ".join(
-                f"{name} {shown:,} ({report_number(mean)}, {report_number(right)})"
-                for name, shown, mean, right in found
-            )
-            said += f"; predictions (their mean probability, the share that is right): {each}"
-        yield stem, said
-
-
-def _calibration(metric: CalibrationErrorAtK) -> list[list[list[Any]]]:
-    """Return for each cut-off three lists by bucket: number of predictions, their mean confidence, their accuracy."""
-    with metric._over_all_processes():
-        shown, right = (metric._state(name)[0].sum(dim=-1) for name in ("shown", "right"))
-        confidence = UNIT.floats(metric._state("confidence")[0]).sum(dim=-1)
-    return [[side.tolist() for side in of_k] for of_k in zip(shown, confidence / shown, right / shown, strict=True)]
-
-
-def _means(metric: TopKMetric, at_most: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield keys over all labels with a text: the labels of a macro average, or the bias of predicted probabilities."""
-    if isinstance(metric, CalibrationErrorAtK):
-        for key, ((shown,), (confidence,), (accuracy,)) in zip(metric.row_keys(), _calibration(metric), strict=True):
-            bias = (
-                "over-" if confidence > accuracy else "under-" if confidence < accuracy else "neither over- nor under-"
-            )
-            mean = f"predictions have a mean probability of {confidence:.4f}"
-            if shown:
-                yield key, f"{bias}confident on average: {mean}, and {accuracy:.4f} of them are right"
-    elif mean_over(metric):
-        yield from ((key, mean_over(metric) + at_most.get(key, "")) for key in metric.row_keys())
-
-
-def _at_most(metric: LabelAveragedMetric, with_rows: int) -> str:
-    """Return in words the largest possible mean over all labels, which is below 1 if a label has no relevant row."""
-    number = metric.num_labels or 0
-    if metric.labels != "all" or with_rows == number:
-        return ""
-    reach = f"so that it can reach {with_rows / number:.4f}"
-    return f", of which {number - with_rows:,} of {number:,} have no relevant row and count 0, {reach}"
+def _is_share(metric: TopKMetric) -> bool:
+    """Whether the values of all buckets add up to 1."""
+    return metric.aggregation.is_additive and not metric.aggregation.has_value_over_all
 
 
 def _ranks(metric: TopKMetric) -> Iterator[int]:

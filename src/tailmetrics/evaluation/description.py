@@ -14,15 +14,9 @@ from torch import Tensor
 import tailmetrics
 from tailmetrics._arguments import arguments
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection import TopKCollection, keeps_labels
-from tailmetrics.metrics import F1AtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
+from tailmetrics.collection import TopKCollection
+from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FACTS
-from tailmetrics.metrics._labels import LabelAveragedMetric
-from tailmetrics.metrics._metric import ShownMetric
-from tailmetrics.metrics._rows import RelevanceMetric
-from tailmetrics.metrics.areas import LabelAP, LabelAUC, RowAUC
-from tailmetrics.metrics.decisions import ThresholdMetric
-from tailmetrics.metrics.probabilities import CalibrationErrorAtK, CrossEntropy
 from tailmetrics.report.report import BucketRow, summary_of_counts
 
 
@@ -34,60 +28,10 @@ def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
-    """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out.
-
-    >>> from tailmetrics import LabelBuckets, RecallAtK
-    >>> captions_of(RecallAtK(k=10, buckets="deciles", scope="global"))
-    {'global_recall@10': 'in the one list that a row shows (scope global); rows with a relevant label there'}
-    """
-    left_out = isinstance(metric, RelevanceMetric) and metric.empty_target_action == "skip"
-    rows = "; rows with a relevant label there" if left_out else ""
-    mean = f"; {mean_over(metric)} of the bucket" if mean_over(metric) else ""
-    mean += ", those without a relevant row with 0" if mean and getattr(metric, "labels", "") == "all" else ""
-    said = [getattr(metric, name, "") for name in ("scope", "average", "denominator", "empty_target_action")]
-    is_part = isinstance(metric, PrecisionAtK) and said == ["global", "samples", "k", "neg"]
-    sums = "; over all buckets the values add up to precision over all labels" if is_part else ""
-    return {metric._key(k): f"{_caption(metric, k)}{rows}{mean}{sums}" for k in metric.cutoffs}
-
-
-OVER = {
-    "present": "the mean over the labels that are relevant in some row",
-    "union": "the mean over the labels that are relevant or predicted in some row",
-    "all": "the mean over all labels",
-}
-
-
-def mean_over(metric: TopKMetric) -> str:
-    """Return in words the labels of which a macro average is the mean; an empty text for other metrics."""
-    if not isinstance(metric, LabelAveragedMetric) or metric.average != "macro":
-        return ""
-    said = OVER[metric.labels]
-    return said if getattr(metric, "macro", None) is None else f"the F-score of precision and recall, each {said}"
-
-
-def _caption(metric: TopKMetric, k: object) -> str:
-    scope = getattr(metric, "scope", None)
-    if isinstance(metric, ThresholdMetric):
-        return (
-            f"labels with a score above {k:g}" if isinstance(k, float) else "labels with a score above their threshold"
-        )
-    if isinstance(metric, RowAUC):
-        pairs = "all irrelevant labels" if scope == "global" else "the irrelevant labels of the bucket"
-        return f"relevant labels of the bucket against {pairs} (scope {scope})"
-    if isinstance(metric, (LabelAUC, LabelAP)):
-        return (
-            "for each label of the bucket, its rows against all others; labels without a relevant row are left out; "
-            f"from {metric.bins} bins of its scores"
-        )
-    if isinstance(metric, CalibrationErrorAtK):
-        return "of the predicted labels that are in the bucket, whatever label is right"
-    if isinstance(metric, CrossEntropy):
-        return "relevant labels of the bucket, under the softmax of the scores of all labels"
-    if isinstance(metric, RelevanceMetric) and scope == "global":
-        return "in the one list that a row shows (scope global)"
-    if isinstance(metric, RelevanceMetric):
-        return "the labels of a bucket ranked among themselves, k places for each bucket (scope bucket)"
-    return "of the list that a row shows" if isinstance(metric, ShownMetric) else ""
+    """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out."""
+    sums = "; over all buckets the values add up to the value over all labels" if metric.aggregation.is_additive else ""
+    pairs = zip(metric.cutoff_keys(), metric.cutoffs, strict=True)
+    return {key: f"{metric.aggregation.caption(k)}{sums}" for key, k in pairs}
 
 
 WITHIN = ("buckets", "scope", "depth")
@@ -108,47 +52,35 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
         twin = None if metric.buckets is None else _over_all(metric)
         if twin is None:
             continue
-        found |= {metric._key(k): key for k, key in zip(metric.cutoffs, twin.row_keys(), strict=True)}
+        found |= dict(zip(metric.cutoff_keys(), twin.row_keys(), strict=True))
         missing = [k for k, key in zip(metric.cutoffs, twin.row_keys(), strict=True) if key not in overall]
         if missing:
             twin = twin if len(missing) == len(metric.cutoffs) else _over_all(metric, missing)
             assert twin is not None
             added.append(twin)
             overall |= {*twin.row_keys()}
-    named = {collection._set_name(stem): collection._set_name(key) for stem, key in found.items()}
+    named = {collection.named(stem): collection.named(key) for stem, key in found.items()}
     if not added:
         return collection, named
-    return collection._with_members([*members, *added]), named
+    return collection.with_members([*members, *added]), named
 
 
 def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetric | None:
     """Return a metric by bucket as a metric over all labels, at some of its cut-offs; None if it has no use there."""
-    if isinstance(metric, PredictionProportionAtK) or not metric.row_keys():
-        return None  # over all labels the proportion is 1; values of single labels have no bucket
+    if not metric.aggregation.has_value_over_all or not metric.row_keys():
+        return None  # values of single labels have no bucket
     own = {} if metric.name is None else {"name": metric.name}
-    chosen = {} if cutoffs is None else {"threshold" if "threshold" in metric._given else "k": cutoffs}
+    chosen = {} if cutoffs is None else {"threshold" if "threshold" in arguments(type(metric)) else "k": cutoffs}
     try:
-        return again(metric, without=WITHIN, **own, **chosen)
+        return metric.again(without=WITHIN, **own, **chosen)
     except (TypeError, ValueError):
         return None  # a metric that needs buckets
 
 
-def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> TopKMetric:
-    """Return an empty copy of a metric with some arguments ``changed``, and some left out (``without``).
-
-    The other arguments of the copy are the arguments that the user, the training data or a collection has set.
-    """
-    settled = {name: vars(metric)[name] for name in (*FACTS, *OF_COLLECTION) if vars(metric).get(name) not in UNSAID}
-    given = {name: value for name, value in {**metric._given, **settled}.items() if name not in without}
-    return type(metric)(**{**given, **changed})
-
-
-OF_COLLECTION, UNSAID = ("row_groups", "duplicates", "ignore_index"), (None, "error")
-"""Arguments that a collection gives to its members, and the values of these arguments if nobody sets them."""
+UNSAID = (None, "error")
+"""The values of ``row_groups``, ``duplicates`` and ``ignore_index`` if nobody sets them."""
 LABELS_K = 10
 """Default cut-off of values of single labels: a common length of the lists that users see."""
-WHOLE = {"support", "predicted"}
-"""Counts per label that a report needs, beside the number of hits."""
 SHARED = ("num_labels", "duplicates", "ignore_index", "min_gain")
 """Arguments that added metrics take from the other metrics, so that all metrics read a batch alike."""
 
@@ -161,8 +93,8 @@ def with_label_values(collection: TopKCollection, num_labels: int | None = None)
     added metrics need ``num_labels`` if no member tells it.
     """
     members = list(collection.members().values())
-    known = [metric for metric in members if keeps_labels(metric)]
-    parts = [metric for metric in known if not {part for name in metric._defaults for part in name.split("_")} >= WHOLE]
+    known = [metric for metric in members if metric.aggregation.keeps_labels]
+    parts = [metric for metric in known if not metric.aggregation.keeps_all_counts]
     if known and not parts:
         return collection
     cutoffs = sorted({k for metric in parts for k in metric.cutoffs if isinstance(k, int)}) or [LABELS_K]
@@ -170,9 +102,9 @@ def with_label_values(collection: TopKCollection, num_labels: int | None = None)
     for name in SHARED:
         alike[name] = next((one for one in map(attrgetter(name), members) if one is not None), None)
     alike["num_labels"] = alike["num_labels"] or num_labels
-    kinds: tuple[type[LabelAveragedMetric], ...] = (PrecisionAtK, RecallAtK, F1AtK)
+    kinds = (PrecisionAtK, RecallAtK, F1AtK)
     more: list[TopKMetric] = [kind(cutoffs, average="none", **alike) for kind in kinds]
-    return collection._with_members([*members, *more])
+    return collection.with_members([*members, *more])
 
 
 def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> list[TopKMetric]:
@@ -188,23 +120,19 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
     metrics, found = list(metrics), []
     have = [metric for metric in metrics if metric.buckets is not None]
     # keys over all labels as well: precision@1 needs no copy if metrics hold it by bucket in any scope
-    known = {key for metric in (*have, *filter(None, map(_over_all, have))) for key in _stems(metric)}
+    known = {key for metric in (*have, *filter(None, map(_over_all, have))) for key in metric.cutoff_keys()}
     for metric in metrics:
         if metric.buckets is not None:
             continue
         try:
-            again(metric, without=tuple(FACTS), buckets="deciles")
+            metric.again(without=tuple(FACTS), buckets="deciles")
         except (TypeError, ValueError):
             continue
         own = {"scope": "global"} if "scope" in arguments(type(metric)) else {}
-        one = again(metric, buckets=buckets, **own)
-        if known.isdisjoint({*_stems(metric), *_stems(one)}):
+        one = metric.again(buckets=buckets, **own)
+        if known.isdisjoint({*metric.cutoff_keys(), *one.cutoff_keys()}):
             found.append(one)
     return found
-
-
-def _stems(metric: TopKMetric) -> list[str]:
-    return [metric._key(k) for k in metric.cutoffs]
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:

@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
 
 VERSION: Final = "4"
@@ -87,16 +85,16 @@ class RunDigest:
         cuts = [
             (key, m, k)
             for m in metrics
-            for k in m.cutoffs
+            for k, of_cutoff in zip(m.cutoffs, m.cutoff_keys(), strict=True)
             for key in list(m.keys())
-            if f"{key}/".startswith(f"{m._key(k)}/")
+            if f"{key}/".startswith(f"{of_cutoff}/")
         ]
         self._fixed = {
             "buckets": _of_all(buckets),
             "counts": _of_all(counts),
             "options": dict(options or {}),
             "keys": {key: _of_arguments(m) for key, m, _ in cuts},
-            "cuts": {key: _cut(m, k) for key, m, k in cuts},
+            "cuts": {key: m.reading.cut_text(k) for key, m, k in cuts},
             "version": VERSION,
         }
 
@@ -185,17 +183,6 @@ def _of_all(digests: set[str]) -> str | None:
 def _of_arguments(metric: TopKMetric) -> str:
     others = {name: value for name, value in settings_of(metric).items() if name not in LEFT_OUT}
     return sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
-
-
-def _cut(metric: TopKMetric, k: Any) -> str:
-    """Return the cut-off or threshold of a key as text; for one threshold per label, their range and a digest."""
-    if not isinstance(metric, ThresholdMetric):
-        return f"k={k}"
-    limits = metric.threshold
-    if not isinstance(limits, Tensor):
-        return f"threshold={k}"
-    low, high = limits.aminmax()
-    return f"threshold={float(low):g} to {float(high):g}, one for each label, {digest_of(limits)}"
 
 
 def _codes(names: Sequence[str]) -> Ints:

@@ -13,15 +13,13 @@ from torch import Tensor
 from tailmetrics._arguments import check_count, check_counts, shape_of, writable_array
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.accumulating import Evaluation
+from tailmetrics.evaluation.accumulating import Evaluation, check_update
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
-from tailmetrics.evaluation.description import OVER, by_bucket, listed, mean_over, with_label_values
+from tailmetrics.evaluation.description import by_bucket, listed, with_label_values
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
-    CatalogCoverageAtK,
-    GiniAtK,
     NDCGAtK,
     PrecisionAtK,
     PredictionProportionAtK,
@@ -29,6 +27,7 @@ from tailmetrics.metrics import (
     TopKMetric,
 )
 from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.metrics._labels import OVER
 from tailmetrics.report.report import Report
 
 ALIKE = (
@@ -233,11 +232,11 @@ def _ignored(metrics: Iterable[TopKMetric], ignore_index: int | None) -> int | N
 def _check_known(members: Iterable[TopKMetric]) -> None:
     """Raise if a metric still lacks training counts or another fact about the training data."""
     for metric in members:
-        lacking = metric._missing()
+        lacking = metric.missing()
         other = (
             "label_names= or " if lacking == ["num_labels"] else "" if "num_train" in lacking else "label_counts= or "
         )
-        metric._check_bound("", f"pass {other}train_target=")
+        metric.check_bound("", f"pass {other}train_target=")
 
 
 def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
@@ -306,19 +305,19 @@ def prepared(
             metrics += by_bucket([PrecisionAtK(k=1), *(kind(k=10) for kind in at_10)], "deciles")
     given: Any = deepcopy(listed(metrics))
     collection = given if isinstance(given, TopKCollection) else TopKCollection(given)
-    collection.check_update("evaluate")
+    check_update(collection, "evaluate")
     collection.reset()
     members = list(collection.members().values())
     for metric in members if training is None else ():
-        if metric._missing() == ["num_labels"]:
-            metric._settle({"num_labels": num_labels})
+        if metric.missing() == ["num_labels"] and num_labels is not None:
+            metric.bind(Training(num_labels, None, None))
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         members += by_bucket(members, training.buckets("deciles"))
-    collection = collection._with_members(members, row_groups=groups, ignore_index=ignore_index)
+    collection = collection.with_members(members, row_groups=groups, ignore_index=ignore_index)
     if labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
-        collection._bind(training)
+        collection.bind(training)
     return Evaluation(
         collection,
         labels=labels,
@@ -411,8 +410,8 @@ def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tens
 
 def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
     """Return a note on the size of the catalogue if a metric depends on it; an empty tuple otherwise."""
-    catalogue = any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics)
-    means = any(mean_over(metric).endswith(OVER["all"]) for metric in metrics)
+    catalogue = any(metric.aggregation.depends_on_catalogue for metric in metrics)
+    means = any(metric.aggregation.mean_over().endswith(OVER["all"]) for metric in metrics)
     values = " and ".join([*["coverage and Gini"] * catalogue, *["means over all labels"] * means])
     if not values:
         return ()

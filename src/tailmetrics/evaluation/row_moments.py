@@ -17,11 +17,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import ExactMetric
+from tailmetrics._exact_metric import ExactMetric, tensors_of
 from tailmetrics.collection import UNSEEN, TopKCollection
-from tailmetrics.evaluation.row_values import adjusted_key, gaps_of, has_row_values
-from tailmetrics.metrics import KForRecall, PredictionProportionAtK, TieRateAtK, TopKMetric
-from tailmetrics.metrics._rows import RatioMetric
+from tailmetrics.evaluation.row_values import adjusted_key, gaps_of
+from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
@@ -35,8 +34,7 @@ SMALLEST = torch.iinfo(torch.int64).min
 def has_moments(metric: TopKMetric, device: torch.device | str) -> bool:
     """Whether a metric has quick intervals: it has unweighted float64 values per row, and SciPy is installed."""
     exact = real_dtype(torch.device(device)) == torch.float64
-    has_rows = has_row_values(metric) or isinstance(metric, (PredictionProportionAtK, TieRateAtK))
-    return exact and has_rows and not metric.weighted and has_scipy()
+    return exact and metric.aggregation.row_terms is not None and not metric.weighted and has_scipy()
 
 
 def has_scipy() -> bool:
@@ -116,8 +114,8 @@ class RowMoments(ExactMetric):
         self.name, self.adjusted, metric = name, adjusted, cast("Any", collection.members()[name])
         vars(self).update(_metric=metric, _collection=collection)  # no submodules: they are moved and sent alone
         self._groups = len(metric.group_keys()) - 1
-        self._is_median = isinstance(metric, KForRecall) and metric.statistic == "median"
-        self._is_ratio = adjusted or getattr(metric, "average", "samples") == "micro" or isinstance(metric, RatioMetric)
+        self._is_median = metric.aggregation.row_terms == "median"
+        self._is_ratio = adjusted or metric.aggregation.row_terms == "ratio"
         self._are_shares = metric.bounds == (0.0, 1.0) and not adjusted
         self._fixed_point = UNIT if self._are_shares and not self._is_ratio else REAL
         keys = len(metric.row_keys()) * (1 + self._groups)
@@ -172,7 +170,7 @@ class RowMoments(ExactMetric):
 
     def _of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
         """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
-        above_chance = partial(self._collection.above_chance, self.name)
+        above_chance = partial(self._collection.alternatives.above_chance, self.name)
         found = list((above_chance if self.adjusted else self._metric.row_values)(ranking).values())
         pairs = isinstance(found[0], tuple)
         sides = [torch.stack([one[side] for one in found]) for side in (0, 1)] if pairs else [torch.stack(found)]
@@ -192,7 +190,7 @@ class RowMoments(ExactMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return the states over all processes."""
-        return {name: state.clone() for name, state in self._tensors().items()}
+        return {name: state.clone() for name, state in tensors_of(self).items()}
 
     def intervals(
         self, scalars: Mapping[str, float], named: Callable[[str], str], confidence: float

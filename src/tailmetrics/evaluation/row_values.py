@@ -14,14 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmetrics.collection import UNSEEN, TopKCollection
+from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
-from tailmetrics.metrics import CrossEntropy, KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
-from tailmetrics.metrics._labels import LabelAveragedMetric
-from tailmetrics.metrics._metric import ShownMetric
-from tailmetrics.metrics._rows import dense_blocks, is_listed
-from tailmetrics.metrics._states import AtCells, InBlocks
-from tailmetrics.metrics.catalogue import ExposureMetric
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._batches import is_listed
+from tailmetrics.metrics._states import InBlocks, Increment
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.report import what_buckets_are
@@ -50,9 +47,8 @@ LISTED = "list length"
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether a metric has values per row. Averages over labels and metrics of the shown labels have none."""
-    by_rows = getattr(metric, "average", "samples") in ("samples", "micro")
-    return type(metric)._of_rows is not TopKMetric._of_rows and by_rows and not isinstance(metric, ShownMetric)
+    """Whether runs are compared by values per row of a metric: not if it is neither good nor bad."""
+    return metric.aggregation.row_terms is not None and metric.aggregation.is_quality
 
 
 def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: bool = False) -> dict[str, list[str]]:
@@ -63,13 +59,8 @@ def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: boo
         named: Adds prefix and postfix to a key.
         adjusted: Whether values are adjusted for chance; a report has no keys for adjusted values.
     """
-    found: dict[str, list[str]] = {}
-    for key in (key for group in metric.group_keys() for key in metric.row_keys(group)):
-        stem, _, bucket = key.rpartition("/")
-        if metric.buckets is not None and bucket != UNSEEN:
-            gap, part = ("adjusted_gap", adjusted_key(key)) if adjusted else ("gap", key)
-            found.setdefault(named(f"{stem}/{gap}"), []).append(named(part))
-    return found
+    gap, part = ("adjusted_gap", adjusted_key) if adjusted else ("gap", str)
+    return {named(f"{stem}/{gap}"): [named(part(key)) for key in keys] for stem, keys in buckets_by_stem(metric)}
 
 
 def adjusted_key(key: str) -> str:
@@ -123,37 +114,14 @@ class RowFacts:
 
 def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
     """Whether rows give codes for a metric: averages over labels and, if ``shown``, functions of the shown labels."""
-    if metric.weighted:
-        return False
-    if isinstance(metric, ExposureMetric):  # neither good nor bad: comparisons leave it out
-        return shown and bool(metric.exposure)
-    if isinstance(metric, (LabelAUC, LabelAP)):
-        return metric.average != "none"
-    if isinstance(metric, LabelAveragedMetric):
-        return metric.average in ("macro", "weighted")
-    return isinstance(metric, PositiveCoverageAtK)
+    return metric.aggregation.label_terms() is not None and (shown or metric.aggregation.is_quality)
 
 
-def spec_of(metric: Any) -> dict[str, Any]:
+def spec_of(metric: TopKMetric) -> dict[str, Any]:
     """Return, as plain data, how to compute a value from codes; ``sizes`` is the number of labels in each bucket."""
     buckets = metric.bound_buckets
     sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
-    if getattr(metric, "exposure", ""):
-        counts = getattr(metric, "label_counts", None)
-        weights = np.zeros(metric.num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
-        if isinstance(metric, NoveltyAtK):
-            weights = -np.log2(np.clip(weights, 1, metric.num_train) / metric.num_train)
-        return {"exposure": metric.exposure, "weights": weights, "sizes": sizes}
-    if isinstance(metric, (LabelAUC, LabelAP)):
-        area = "roc" if isinstance(metric, LabelAUC) else "precision"
-        return {"area": area, "average": metric.average, "sizes": sizes}
-    if isinstance(metric, PositiveCoverageAtK):
-        return {"top": 0.0, "over": "present" if metric.denominator == "observed" else "all", "sizes": sizes}
-    one = torch.eye(3, dtype=torch.float64)
-    above, below = metric._label_ratio(*one)  # weighted sums of hits, predictions and support
-    weights = {"top": float(above[0]), "below": [float(below[1]), float(below[2])]}
-    of_averages = {} if metric.macro is None else {"of_averages": True}
-    return {**weights, "over": metric.labels, "weighted": metric.average == "weighted", "sizes": sizes, **of_averages}
+    return {**(metric.aggregation.label_terms() or {}), "sizes": sizes}
 
 
 def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDArray[np.bool_]) -> OverLabels:
@@ -195,36 +163,26 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
     size, num_labels = ranking.num_rows, int(metric.num_labels)
     buckets = metric.bound_buckets
     bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
-    if isinstance(metric, (LabelAUC, LabelAP)):
-        relevant = np.zeros((size, num_labels), bool)
-        entries = metric._relevant(ranking).targets.entries
-        some = (entries.ids >= 0).cpu().numpy()
-        relevant[entries.rows.cpu().numpy()[some], entries.ids.cpu().numpy()[some]] = True
-        blocks = [block for _, block in dense_blocks(ranking, num_labels)]
-        scores = torch.cat([torch.empty(0, num_labels), *(block.cpu() for block in blocks)])
+    cells = metric.aggregation.label_cells(ranking)
+    if not cells:
+        bins, relevant, scores = metric.aggregation.bins_of_rows(ranking)
         marks = mixed((scores.double() + 0.0).view(torch.int64)) & (MARKS - 1)  # + 0.0: -0.0 becomes 0.0
-        bins = metric._cells(torch.tensor(0), scores)
-        cells = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + torch.from_numpy(relevant)
-        return [(np.full(size, num_labels), cells.numpy().ravel())]
-    prepared = metric._prepare(ranking)
-    held = _one_of(prepared, ("support", "observed", "relevant"))
+        coded = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + relevant
+        return [(np.full(size, num_labels), coded.numpy().ravel())]
     found = []
-    for k in metric.ks:
-        hit = _one_of(prepared, (f"hits_at_{k}", f"hit_at_{k}"))
-        predicted = _one_of(prepared, (f"predicted_at_{k}", f"shown_at_{k}"))
-        codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
+    for of_cutoff in cells:
+        codes = [num_labels * rows + labels for rows, labels in map(_changed, of_cutoff)]
         every = np.unique(np.concatenate(codes))
         rows, label = np.divmod(every, num_labels)
         own, made = (np.isin(every, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
-        coded = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
-        found.append((np.bincount(rows, minlength=size), coded))
+        coded_labels = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
+        found.append((np.bincount(rows, minlength=size), coded_labels))
     return found
 
 
-def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
-    """Return rows and labels of the cells that a batch changes in the first of the named states that exists."""
-    increment: Any = next((prepared[name] for name in names if name in prepared), None)
-    blocks: Iterator[AtCells] = increment.blocks() if isinstance(increment, InBlocks) else iter([increment])
+def _changed(increment: Increment | None) -> Lists:
+    """Return rows and labels of the cells that a batch changes in a state; none without an increment."""
+    blocks: Iterator[Any] = increment.blocks() if isinstance(increment, InBlocks) else iter([increment])
     parts = [
         [side[one.amounts != 0].cpu().numpy() for side in (one.rows, one.cells)] for one in blocks if one is not None
     ]
@@ -282,7 +240,7 @@ class RowColumns:
         num_rows: int = 0,
         labels_alone: bool = False,
     ) -> None:
-        self._collection, named = collection, collection._set_name
+        self._collection, named = collection, collection.named
         members = collection.members()
         of_rows = {name: metric for name, metric in members.items() if has_row_values(metric)}
         self._means: dict[str, Any] = {} if labels_alone else of_rows
@@ -292,7 +250,7 @@ class RowColumns:
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
         self._averages: list[Any] = list(fit)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
-        adjusted = [name for name in collection.adjusted if name in self._means]
+        adjusted = [name for name in collection.alternatives.adjusted if name in self._means]
         gaps: dict[str, list[str]] = {}
         unbounded: list[str] = []
         for metric in self.metrics:
@@ -313,7 +271,7 @@ class RowColumns:
         said = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
         means = self._means.values()
         self.facts = RowFacts(
-            medians=self._keys(one for one in means if isinstance(one, KForRecall) and one.statistic == "median"),
+            medians=self._keys(one for one in means if one.aggregation.row_terms == "median"),
             lower_is_better=self._keys(one for one in means if one.higher_is_better is False),
             unbounded=unbounded,
             gaps=gaps,
@@ -321,12 +279,14 @@ class RowColumns:
             of_groups=of_groups,
             labels=dict(one for metric in self._averages for one in self._of_labels(metric)),
             row_groups=list(dict.fromkeys(name for metric in self.metrics for name in metric.row_groups or ())),
-            buckets=list(dict.fromkeys(name for metric in self.metrics for name in metric._bucket_names)),
+            buckets=list(dict.fromkeys(name for metric in self.metrics for name in metric.bucket_names)),
             captions={named(stem): text for metric in by_bucket for stem, text in captions_of(metric).items()},
             over_all=dict(over_all or {}),
             what_buckets_are=said.pop() if len(said) == 1 else "",
-            of_softmax=self._keys(one for one in means if isinstance(one, CrossEntropy)),
-            reaches=dict(one for metric in self.metrics if not metric.needs_scores for one in self._reaches(metric)),
+            of_softmax=self._keys(one for one in means if one.formula.is_of_softmax),
+            reaches=dict(
+                one for metric in self.metrics if not metric.reading.needs_scores for one in self._reaches(metric)
+            ),
         )
 
     def of(self, ranking: Ranking) -> dict[str, Any]:
@@ -341,16 +301,16 @@ class RowColumns:
         with one_thread():
             for name, metric in self._means.items():
                 for key, value in metric.row_values(ranking).items():
-                    found |= _columns(self._collection._set_name(key), value)
-                for key, value in self._collection.above_chance(name, ranking).items():
-                    found |= _columns(self._collection._set_name(adjusted_key(key)), value)
+                    found |= _columns(self._collection.named(key), value)
+                for key, value in self._collection.alternatives.above_chance(name, ranking).items():
+                    found |= _columns(self._collection.named(adjusted_key(key)), value)
         for metric in self._averages:
             for name, (lengths, codes) in zip(self._label_columns(metric), lists_of(metric, ranking), strict=True):
                 found |= {name + LENGTHS: lengths, name: codes}
         return found
 
     def _keys(self, metrics: Iterable[Any]) -> list[str]:
-        return [self._collection._set_name(key) for metric in metrics for key in list(metric.keys())]
+        return [self._collection.named(key) for metric in metrics for key in list(metric.keys())]
 
     def _reaches(self, metric: Any) -> Iterator[tuple[str, int]]:
         """Yield each key with the number of places of a list that it reads, 0 for all."""
@@ -358,12 +318,12 @@ class RowColumns:
             keys = list(metric.row_keys(group))
             for place, key in enumerate(keys):
                 k = metric.cutoffs[place * len(metric.cutoffs) // len(keys)]
-                yield self._collection._set_name(key), (metric.depth if metric._uses_depth else k) or 0
+                yield self._collection.named(key), metric.reading.places(k)
 
     def _label_columns(self, metric: Any) -> list[str]:
         """Return the column name of each cut-off, made of its first key: codes depend on the buckets."""
         keys = list(metric.row_keys(metric.group_keys()[0]))
-        return [LABELS + self._collection._set_name(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
+        return [LABELS + self._collection.named(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
 
     def _of_labels(self, metric: Any) -> Iterator[tuple[str, tuple[str, dict[str, Any], int, int | None]]]:
         spec = spec_of(metric)
@@ -371,7 +331,7 @@ class RowColumns:
             keys = iter(metric.row_keys(group))
             for column in self._label_columns(metric):
                 for bucket in range(len(spec["sizes"])):
-                    yield self._collection._set_name(next(keys)), (column, spec, bucket, number - 1 if number else None)
+                    yield self._collection.named(next(keys)), (column, spec, bucket, number - 1 if number else None)
 
 
 def _columns(key: str, value: Any) -> dict[str, Column]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from tailmetrics._arguments import check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.accumulating import check_update
 from tailmetrics.evaluation.data import group_numbers
 from tailmetrics.evaluation.description import with_label_values
 from tailmetrics.evaluation.evaluating import ALIKE, CONFIDENCE
@@ -117,7 +118,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             raise ValueError(
                 "HeadToTailReport: group_names is given beside a TopKCollection; pass row_groups= to the collection."
             )
-        metrics.check_update("HeadToTailReport")
+        check_update(metrics, "HeadToTailReport")
         self.collection = with_label_values(metrics) if labels else metrics
         self.label_names, self.row_names = label_names, row_names
         self.name, self.files, self.table, self.figures = name, files, table, figures

@@ -1,11 +1,10 @@
 """Layer 2: one file per family of metrics; a new metric is a file and one line here."""
 
-from inspect import isabstract
 from typing import Final
 
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
-from tailmetrics.metrics._rows import RatioMetric as RatioMetric
-from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric
+from tailmetrics.metrics._own import RatioMetric as RatioMetric
+from tailmetrics.metrics._own import RowMeanMetric as RowMeanMetric
 from tailmetrics.metrics._states import COUNT as COUNT
 from tailmetrics.metrics._states import REAL as REAL
 from tailmetrics.metrics._states import UNIT as UNIT
@@ -56,9 +55,8 @@ from tailmetrics.ranking._device import ordered_sum as ordered_sum
 REGISTRY: Final[dict[str, type[TopKMetric]]] = {
     name: value
     for name, value in list(globals().items())
-    if isinstance(value, type) and issubclass(value, TopKMetric) and not isabstract(value)
+    if isinstance(value, type)
+    and issubclass(value, TopKMetric)
+    and not value.__module__.rpartition(".")[2].startswith("_")
 }
 """Every metric by name; its class says ``stem`` (the key without cut-off), ``higher_is_better`` and ``bounds``."""
-
-for _registered in REGISTRY.values():
-    _registered.in_registry = True

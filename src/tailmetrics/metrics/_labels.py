@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._metric import TopKMetric, Values
-from tailmetrics.metrics._rows import Average, RelevanceArguments, TieAwareMetric, with_bucket_axis
+from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values, with_bucket_axis
+from tailmetrics.metrics._arguments_of_metrics import EmptyTargetAction, LabelSet, MacroOf
+from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import (
     COUNT,
     REAL,
@@ -24,239 +23,278 @@ from tailmetrics.metrics._states import (
     Increments,
     PerRow,
     State,
-    at_labels,
     at_targets,
     divide,
 )
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
-Denominator: TypeAlias = Literal["predicted", "k"]
-LabelSet: TypeAlias = Literal["present", "union", "all"]
 LabelRatio: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-MacroOf: TypeAlias = Literal["of_averages"]
 
 BLOCK_LABELS = 2**18
 """Number of labels averaged at once, to bound the memory at millions of labels."""
 
-
-class LabelArguments(RelevanceArguments, total=False):
-    """Keyword arguments of metrics with averages over labels."""
-
-    denominator: Denominator
-    labels: LabelSet
-    macro: MacroOf | None
+OVER = {
+    "present": "the mean over the labels that are relevant in some row",
+    "union": "the mean over the labels that are relevant or predicted in some row",
+    "all": "the mean over all labels",
+}
 
 
-class LabelValues(TopKMetric):
-    """A metric that with ``average="none"`` returns a vector, one value per label; this vector has no key."""
+@dataclass(frozen=True)
+class CountRatio:
+    """A ratio of counts: ``hits`` TP / (``predicted`` P + ``support`` S), of a row, of all rows, or of a label.
 
-    average: Average
-
-    @property
-    def keeps_labels(self) -> bool:
-        """Whether :meth:`per_label` has values of single labels."""
-        return self.average == "none"
-
-    @abstractmethod
-    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
-        """Return counts and values of each label over all rows and processes, by name, shape (L,) each."""
-
-    def cut_names(self) -> list[str]:
-        """Return the cut-offs as they are written in keys."""
-        return [self._cut_name(k) for k in self.cutoffs if k is not None]
-
-    def row_keys(self, group: str = "") -> list[str]:
-        """Return the keys of the values over all rows; none if there is a value per label."""
-        return [] if self.average == "none" else super().row_keys(group)
-
-    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the values as a flat dict of scalars.
-
-        Raises:
-            ValueError: With ``average="none"``, whose values are vectors.
-        """
-        if self.average == "none":
-            raise ValueError(
-                f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
-                "of a TopKCollection names them. Use average='macro' for one number."
-            )
-        return super().scalars(value)
-
-
-class LabelAveragedMetric(LabelValues, TieAwareMetric):
-    """A ratio of counts: of each row (``average="samples"``), of all rows, or of each label.
-
-    Averages over labels count the predictions of every row, also within buckets: the values are those of scikit-learn
-    on the columns of the bucket. With ``empty_target_action="skip"``, a row without a relevant label (of the bucket)
-    adds nothing, not even its wrong predictions; the key then contains ``skip``.
-
-    Args:
-        k: Cut-off, or a sequence of cut-offs.
-        average: ``"samples"``, the mean over rows; ``"micro"``, the ratio of the sums over all labels; ``"macro"``,
-            the mean over labels; ``"weighted"``, that mean weighted by support; ``"none"``, the value of each label.
-        denominator: What precision divides by: ``"predicted"``, the number of labels in the top k; ``"k"``, always k,
-            also if a list is shorter.
-        labels: The labels over which ``average="macro"`` takes the mean: ``"present"``, those in the targets;
-            ``"union"``, those in the targets or the predictions; ``"all"``, all labels.
-        macro: How ``average="macro"`` of an F-score is computed: None, the mean of the labels' F-scores;
-            ``"of_averages"``, the F-score of their mean precision and mean recall, as medical coding reports it.
-        kwargs: See :class:`RelevanceMetric`.
+    Precision is 1, 1, 0; recall is 1, 0, 1; F-beta is 1 + beta^2, 1, beta^2.
+    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
 
-    averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
-    ratio_reads: ClassVar[tuple[str, ...]] = ("predicted", "support")
-    """The counts that the ratio reads besides hits: predictions for precision, support for recall, both for F."""
-    beta: float = 1.0
-    """The weight of recall relative to precision in an F-score."""
+    hits: float
+    predicted: float
+    support: float
 
-    def __init__(
-        self,
-        k: Cutoffs,
-        *,
-        denominator: Denominator = "predicted",
-        labels: LabelSet = "present",
-        macro: MacroOf | None = None,
-        **kwargs: Unpack[RelevanceArguments],
-    ) -> None:
-        caller, average = self._caller, kwargs.get("average", "samples")
-        self.denominator: Denominator = check_choice(caller, "denominator", denominator, Denominator)
-        self.labels: LabelSet = check_choice(caller, "labels", labels, LabelSet)
-        self.macro: MacroOf | None = None if macro is None else check_choice(caller, "macro", macro, MacroOf)
-        if macro is not None and average != "macro":
-            raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
-        if average in ("macro", "weighted", "none"):
-            self.needs = ("num_labels",)
-            if denominator == "k":
-                raise ValueError(
-                    f"{caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
-                )
-        if labels != "present" and average != "macro":
-            raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
-        if average != "samples" and kwargs.get("empty_target_action") == "pos":
-            raise ValueError(
-                f"{caller}: empty_target_action='pos' means nothing for average={average!r}, which adds up counts; "
-                "choose 'neg', 'skip' or 'error'."
-            )
-        super().__init__(k, **kwargs)
-
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        """Return numerator and denominator of the metric in terms of true positives, predictions and support."""
-        if len(self.ratio_reads) == 2:
-            return f_terms(hits, predicted, support, self.beta)
-        return hits, predicted if self.ratio_reads == ("predicted",) else support
-
-    def _state_key(self, of_buckets: bool) -> str:
-        """Return the suffix of a state's name: metrics whose arguments give equal counts have one, and share a state.
-
-        Precision, recall and F1 share their counts. Buckets change the counts of a label only if each bucket has its
-        own list, or rows are skipped by bucket. ``of_buckets`` is true for counts that are kept by bucket.
-        """
-        buckets = self.bound_buckets
-        alike = self.empty_target_action != "skip" and not self._uses_depth and not of_buckets
-        by = "" if buckets is None or alike else f"_{self.scope}{self.depth}_{buckets.digest[:16]}"
-        level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
-        weighted = "_weighted" if self.weighted else ""
-        return f"_{self.empty_target_action}{level}{weighted}{by}"
-
-    def _states(self) -> dict[str, State]:
-        if self.average == "samples":
-            return super()._states()
-        if self.average == "micro":
-            shape = (len(self.cutoffs), self._num_buckets, 3, self._counts.columns)
-            return {"counts": State(shape), "counted": State((self._num_buckets, self._counts.columns))}
-        assert self.num_labels is not None
-        columns = (self._counts.columns,) if self.weighted else ()
-        at_k = ("hits", "predicted") if "predicted" in self._counts_kept else ("hits",)
-        names = [f"{what}_at_{k}" for k in self.ks for what in at_k]
-        names += ["support"] if "support" in self._counts_kept else []
-        counted = State((self._num_buckets, self._counts.columns), shared=True, key=self._state_key(True))
-        return {
-            **dict.fromkeys(names, State((self.num_labels, *columns), shared=True, key=self._state_key(False))),
-            "counted": counted,
-        }
+    def __call__(self, hits: Tensor, predicted: Any, support: Tensor) -> tuple[Tensor, Tensor]:
+        """Return numerator and denominator; whole numbers for precision and recall, else float64."""
+        if not self.predicted:
+            return hits, support
+        if not self.support:
+            return hits, predicted
+        real = real_dtype(hits.device)
+        return self.hits * hits.to(real), predicted + self.support * support.to(real)
 
     @property
-    def _counts_kept(self) -> frozenset[str]:
-        """The counts per label that the average reads, besides true positives."""
-        if self.average == "none":
-            return frozenset({"predicted", "support"})
-        sets: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
-        weights = ("support",) if self.average == "weighted" else sets[self.labels]
-        return frozenset({*self.ratio_reads, *weights})
+    def reads(self) -> frozenset[str]:
+        """The counts that the ratio reads beside hits."""
+        return frozenset({*(["predicted"] if self.predicted else []), *(["support"] if self.support else [])})
 
-    def _prepare(self, ranking: Ranking) -> Increments:
-        if self.average == "samples":
-            return super()._prepare(ranking)
-        ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
-        counted = self._counted(ranking, ranks)
-        if self.average == "micro":
-            increments: dict[str, Increment] = {"counts": PerRow(self._row_counts(ranking, ranks, counted))}
-        else:
-            increments = self._label_increments(ranking, ranks, counted)
-            increments |= {"support": at_targets(ranking)} if "support" in self._counts_kept else {}
-        return {**increments, "counted": PerRow(with_bucket_axis(counted))}
 
-    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
-        """Return the amounts that a batch adds to true positives and predictions of each label."""
-        increments: dict[str, Increment] = {}
-        for k in self.ks:
-            hits = ranks.within(k) & counted.unsqueeze(-1)
-            increments[f"hits_at_{k}"] = at_labels(ranks.target_ids, hits)
-            if "predicted" in self._counts_kept:
-                increments[f"predicted_at_{k}"] = at_labels(*self._shown(ranking, k, counted))
-        return increments
+PRECISION, RECALL = CountRatio(1, 1, 0), CountRatio(1, 0, 1)
 
-    def _counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Whether a row counts, shape (N,) or (N, G), bool."""
+
+def f_beta(beta: float) -> CountRatio:
+    """Return the ratio of counts of F-beta."""
+    return CountRatio(1 + beta**2, 1, beta**2)
+
+
+@dataclass(frozen=True)
+class ByAverage:
+    """Makes the aggregation of a ratio of counts by ``average``: of each row, of all rows, or of each label.
+
+    Attributes:
+        ratio: The ratio.
+        averages: The averages that the metric takes.
+        up_to_k: Whether the support of a row is at most k, the largest possible number of hits.
+    """
+
+    ratio: CountRatio
+    averages: tuple[str, ...] = ("samples", "micro", "macro", "weighted", "none")
+    up_to_k: bool = False
+    takes: tuple[str, ...] = ("average", "empty_target_action", "labels", "macro")
+
+    def __call__(
+        self,
+        caller: str,
+        reading: Reading,
+        weighted: bool,
+        *,
+        average: str = "samples",
+        labels: LabelSet = "present",
+        macro: MacroOf | None = None,
+        empty_target_action: EmptyTargetAction | None = None,
+    ) -> Aggregation:
+        """Return the aggregation; arguments that say something about another average are an error."""
+        check_choice(caller, "average", average, self.averages, " to this metric")
+        check_choice(caller, "labels", labels, LabelSet)
+        of_macro = {"macro": macro, "labels": None if labels == "present" else labels}
+        if macro is not None:
+            check_choice(caller, "macro", macro, MacroOf)
+        for name, value in of_macro.items():
+            if value is not None and average != "macro":
+                over = " over" if name == "labels" else ""
+                raise ValueError(
+                    f"{caller}: {name}={value!r} says what average='macro' is{over}; average is {average!r}."
+                )
+        made: type[Any] = {"samples": MeanOfRows, "micro": RatioOfCounts}.get(average, OverLabels)
+        own: dict[str, Any] = {"average": average, "empty_target_action": empty_target_action}
+        if made is not MeanOfRows:
+            own["ratio"] = self.ratio
+        if made is RatioOfCounts:
+            own["up_to_k"] = self.up_to_k
+        if made is OverLabels:
+            own |= {"labels": labels, "macro": macro}
+        found: Aggregation = made(caller, reading, weighted, **own)
+        return found
+
+
+class _OfCounts(Aggregation):
+    """An aggregation of hits, predictions and support."""
+
+    actions = ("neg", "skip", "error")
+    reading: Any
+
+    tie_rules = ("id",)  # of labels, the counts in another order are not known
+
+    def __init__(self, caller: str, reading: Reading, weighted: bool, *, ratio: CountRatio, **arguments: Any) -> None:
+        super().__init__(caller, reading, weighted, **arguments)
+        self.ratio = ratio
+
+    def _usual_action(self, reading: Reading) -> str:
+        """Return ``"neg"``, also within buckets.
+
+        Averages over labels do not skip rows without a relevant label of a bucket: most false positives of the bucket
+        are in such rows, so that the value of a bucket would look better, the rarer its labels are.
+        """
+        return "neg"
+
+    def counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return whether each row counts, shape (N,) or (N, G), bool."""
         if self.empty_target_action == "skip":
             return ranks.n_relevant > 0
         row_mask = ranking.row_mask
         row_mask = torch.ones_like(ranking.n_relevant, dtype=torch.bool) if row_mask is None else row_mask
         return row_mask if ranks.n_relevant.ndim == 1 else row_mask[:, None].expand_as(ranks.n_relevant)
 
-    def _shown(self, ranking: Ranking, k: int, counted: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the listed ids, and whether each is among the top k of its list in a row that counts."""
-        ranks = ranking.listed_ranks(self.bound_buckets, self.scope, self.depth)
-        ids = ranking.ids[:, : ranks.shape[1]]
-        shown = (ranks <= k) & (ids >= 0)
-        if self.bound_buckets is None:
-            return ids, shown & counted[:, None]
-        bucket = self.bound_buckets.of(ids).clamp(max=self._num_buckets - 1)
-        return ids, shown & counted.gather(1, bucket)
 
-    def _row_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
-        """Return hits, predictions and support of each row, shape (N, K, G, 3), 0 for rows that do not count."""
-        hits, predicted = self._hits_and_predicted(ranking, ranks)
-        support = ranks.n_relevant.view(-1, 1, self._num_buckets).expand_as(hits)
-        return torch.stack([hits, predicted, support], dim=-1) * counted.view(-1, 1, self._num_buckets, 1)
+class RatioOfCounts(_OfCounts):
+    """The ratio of hits, predictions and support of all rows: ``average="micro"``.
 
-    def _hits_and_predicted(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
-        """Return the number of hits and of predictions of each row, cut-off and bucket, shape (N, K, G) each."""
-        shape = ranking.num_rows, len(self.ks), self._num_buckets
-        pairs = zip(*((ranks.hits_at(k), self._predicted(ranking, ranks, k)) for k in self.ks), strict=True)
-        hits, predicted = (torch.stack(side, dim=1).view(shape) for side in pairs)
-        return hits, predicted
+    Args:
+        up_to_k: Whether the support of a row is at most k.
+        other_arguments: See :class:`Aggregation`.
+    """
 
-    def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
-        """Return the number of predictions in the top k of each row, or of each row and bucket."""
-        if self.denominator == "k":
-            return torch.full_like(ranks.n_relevant, k)
-        if self.bound_buckets is not None and self.scope == "global":
-            return self.bound_buckets.totals(ranking.ids[:, :k])
-        return ranks.length.clamp(max=k)
+    averages = ("micro",)
+    row_terms = "ratio"
 
-    def _values(self, states: Mapping[str, Tensor]) -> Values:
-        if self.average == "samples":
-            return super()._values(states)
-        if self.average == "micro":
-            return self._micro(states)
-        if self.average == "none":
-            return torch.stack([divide(*self._label_ratio(*self._label_counts(states, k))) for k in self.ks])
+    def __init__(self, *arguments: Any, up_to_k: bool = False, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self._up_to_k = up_to_k
+
+    def states(self) -> dict[str, State]:
+        """Return the three counts, and the number of rows that count."""
+        size, columns = self.num_buckets, self.counts.columns
+        return {
+            "counts": State((len(self.reading.cutoffs), size, 3, columns)),
+            "counted": State((size, columns)),
+        }
+
+    def _row_counts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return hits, predictions and support of each row, (N, K, G, 3), 0 in rows that do not count; and which do."""
+        reading = self.reading
+        ranks, ranking = reading.of(ranking), reading.relevant(ranking)
+        counted = self.counted(ranking, ranks)
+        hits, predicted = reading.counts(ranking, ranks)
+        support = ranks.n_relevant.view(-1, 1, self.num_buckets).expand_as(hits)
+        if self._up_to_k:
+            support = torch.stack([support[:, at].clamp(max=k) for at, k in enumerate(reading.ks)], dim=1)
+        counts = torch.stack([hits, predicted, support], dim=-1)
+        return counts * counted.view(-1, 1, self.num_buckets, 1), counted
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the counts of the rows of a batch."""
+        counts, counted = self._row_counts(ranking)
+        return {"counts": PerRow(counts), "counted": PerRow(with_bucket_axis(counted))}
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the ratios. If no row has a prediction, precision is 0; if there are no rows, it is NaN."""
+        shape = states["counts"].shape[:-1]
+        counts = torch.tensor(self.counts.totals(states["counts"]), dtype=torch.float64).view(shape)
+        counted = self.counts.totals(states["counted"])
+        top, bottom = self.ratio(*counts.unbind(-1))
+        return [
+            [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
+            for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
+        ]
+
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
+        """Return the buckets without a relevant label in any row."""
+        relevant = states["counts"][0, :, 2].any(dim=-1)
+        found: list[int] = relevant.logical_not().nonzero().squeeze(1).tolist()
+        return found
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
+        counts, _ = self._row_counts(ranking)
+        return torch.stack(self.ratio(*counts.to(torch.float64).unbind(-1))).flatten(2).movedim(1, -1)
+
+
+class OverLabels(_OfCounts):
+    """The mean over labels of the ratio of each label, plain or weighted by support, or the ratios themselves.
+
+    Args:
+        labels: The labels of a macro average.
+        macro: How the macro average of an F-score is computed.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    takes = ("average", "empty_target_action", "labels", "macro")
+    averages = ("macro", "weighted", "none")
+    needs = ("num_labels",)
+
+    def __init__(
+        self, *arguments: Any, labels: LabelSet = "present", macro: MacroOf | None = None, **other_arguments: Any
+    ) -> None:
+        super().__init__(*arguments, **other_arguments)
+        if self.reading.formula.arguments.get("denominator") == "k":
+            raise ValueError(
+                f"{self.caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
+            )
+        self.labels: LabelSet = labels
+        self.macro: MacroOf | None = macro
+        sets: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
+        kept = {"none": ("predicted", "support"), "weighted": ("support",), "macro": sets[labels]}[self.average]
+        self._kept = frozenset({*self.ratio.reads, *kept})
+        """The counts of each label that the average reads, besides hits."""
+
+    # states
+
+    def states(self) -> dict[str, State]:
+        """Return the counts of each label that the average reads, and the number of rows that count."""
+        reading = self.reading
+        assert reading.num_labels is not None
+        columns = (self.counts.columns,) if self.weighted else ()
+        names = [f"{what}_at_{k}" for k in reading.ks for what in ("hits", *(["predicted"] if self._predicts else []))]
+        names += ["support"] if "support" in self._kept else []
+        of_labels = State((reading.num_labels, *columns), shared=True, key=self._state_key(False))
+        of_buckets = State((self.num_buckets, self.counts.columns), shared=True, key=self._state_key(True))
+        return {**dict.fromkeys(names, of_labels), "counted": of_buckets}
+
+    def _state_key(self, of_buckets: bool) -> str:
+        """Return the suffix of a state's name, by which metrics with equal counts share them.
+
+        Buckets change the counts of a label only if each bucket has its own list, or rows are skipped by bucket.
+        ``of_buckets`` is true for counts that are kept by bucket.
+        """
+        action, weighted = self.empty_target_action, "_weighted" if self.weighted else ""
+        return f"_{action}{weighted}{self.reading.key_of_counts(of_buckets or action == 'skip')}"
+
+    @property
+    def _predicts(self) -> bool:
+        return "predicted" in self._kept
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the labels that the rows of a batch hit, predict and hold."""
+        reading = self.reading
+        ranks, ranking = reading.of(ranking), reading.relevant(ranking)
+        counted = self.counted(ranking, ranks)
+        found: dict[str, Increment] = {}
+        for k in reading.ks:
+            found[f"hits_at_{k}"] = reading.hit_labels(ranking, ranks, k, counted)
+            if self._predicts:
+                found[f"predicted_at_{k}"] = reading.predicted_labels(ranking, k, counted)
+        found |= {"support": at_targets(ranking)} if "support" in self._kept else {}
+        return {**found, "counted": PerRow(with_bucket_axis(counted))}
+
+    # values
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the mean over the labels of each bucket, or the value of each label."""
+        ks = self.reading.ks
+        if self.has_value_per_label:
+            return torch.stack([divide(*self.ratio(*self._of_labels(states, k))) for k in ks])
         if self.macro is None:
-            return [self._mean_over_labels(states, k, self._label_ratio) for k in self.ks]
-        ratios: tuple[LabelRatio, LabelRatio] = (lambda hits, made, _: (hits, made), lambda hits, _, own: (hits, own))
-        sides = [[self._mean_over_labels(states, k, side) for side in ratios] for k in self.ks]
+            return [self._mean(states, k, self.ratio) for k in ks]
+        sides = [[self._mean(states, k, side) for side in (PRECISION, RECALL)] for k in ks]
         return [[self._of_averages(*pair) for pair in zip(*of_k, strict=True)] for of_k in sides]
 
     def _of_averages(self, precision: float, recall: float) -> float:
@@ -265,133 +303,131 @@ class LabelAveragedMetric(LabelValues, TieAwareMetric):
         if not (precision and recall):
             return precision * recall  # 0, or NaN without rows
         one, predicted, support = (torch.tensor(part, dtype=torch.float64) for part in (1, 1 / precision, 1 / recall))
-        top, bottom = self._label_ratio(one, predicted, support)
+        top, bottom = self.ratio(one, predicted, support)
         return float(top / bottom)
 
-    def _micro(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        shape = states["counts"].shape[:-1]
-        counts = torch.tensor(self._counts.totals(states["counts"]), dtype=torch.float64).view(shape)
-        counted = self._counts.totals(states["counted"])
-        top, bottom = self._label_ratio(*counts.unbind(-1))
-        # if no row has a prediction, precision is 0; if there are no rows, it is NaN
-        return [
-            [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
-            for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
-        ]
-
-    def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
+    def _of_labels(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
         """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
 
         A count that is not kept is 0, and takes no memory.
         """
         kept = [states.get(name) for name in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
-        counts = [count if count is None or not self.weighted else self._counts.floats(count) for count in kept]
+        counts = [count if count is None or not self.weighted else self.counts.floats(count) for count in kept]
         hits = counts[0]
         assert hits is not None
         return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
 
-    def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
-        buckets = self.bound_buckets
-        if self.average in ("samples", "none"):
-            return []
-        if self.average == "micro":
-            relevant = states["counts"][0, :, 2].any(dim=-1)
-        else:
-            support = states.get("support")
-            some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
-            assignment = torch.zeros(self.num_labels or 0, dtype=torch.int64) if buckets is None else buckets.assignment
-            relevant = torch.bincount(assignment[some], minlength=self._num_buckets) > 0
-        return relevant.logical_not().nonzero().squeeze(1).tolist()
-
-    def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
-        counts = self._label_counts(states, k)
-        real = self.weighted or self.average == "weighted"
+    def _mean(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
+        """Return the mean over the labels of each bucket."""
+        counts, buckets = self._of_labels(states, k), self.reading.buckets
+        real = self.weighted or self.weighs_by_support
         of_values, of_weights = REAL if real else UNIT, REAL if self.weighted else COUNT
         sums, weights = (
-            torch.zeros(self._num_buckets, one.columns, dtype=torch.int64) for one in (of_values, of_weights)
+            torch.zeros(self.num_buckets, one.columns, dtype=torch.int64) for one in (of_values, of_weights)
         )
         for start in range(0, len(counts[0]), BLOCK_LABELS):
             hits, predicted, support = (count[start : start + BLOCK_LABELS].cpu() for count in counts)
-            weight = self._label_weight(predicted, support)
+            weight = self._weights(predicted, support)
             weighed, found = (amount.nonzero().squeeze(1) for amount in (weight, hits))
-            _add_by_bucket(weights, of_weights, self.bound_buckets, weighed + start, weight[weighed])
+            _add_by_bucket(weights, of_weights, buckets, weighed + start, weight[weighed])
             # only labels with hits are read: others have the value 0, as do most of millions of labels
             ratio = ratio_of(*(count[found] for count in (hits, predicted, support)))
             values = divide(*ratio) * weight[found]
-            _add_by_bucket(sums, of_values, self.bound_buckets, found + start, values)
+            _add_by_bucket(sums, of_values, buckets, found + start, values)
         # without a label to average the value is 0; without a counted row it is NaN
-        counted = self._counts.totals(states["counted"])
+        counted = self.counts.totals(states["counted"])
         tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
         return [
             (int(top) * of_weights.unit / (int(bottom) * of_values.unit) if bottom else 0.0) if some else float("nan")
             for top, bottom, some in zip(tops, bottoms, counted, strict=True)
         ]
 
-    def _label_weight(self, predicted: Tensor, support: Tensor) -> Tensor:
-        if self.average == "weighted":
+    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
+        """Return the weight of each label in the average."""
+        if self.weighs_by_support:
             return support
         if self.labels == "all":
             return torch.ones_like(support)
         counts = support if self.labels == "present" else support + predicted
         return (counts > 0).to(torch.int64)
 
-    # values per label
+    def _labels_with_rows(self, states: Mapping[str, Tensor]) -> list[int]:
+        """Return how many labels of each bucket are relevant in some row, as far as the support is kept."""
+        support, buckets = states.get("support"), self.reading.buckets
+        some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
+        of_one = torch.zeros(self.reading.num_labels or 0, dtype=torch.int64)
+        inside = of_one if buckets is None else buckets.assignment
+        counts: list[int] = torch.bincount(inside[some], minlength=self.num_buckets).tolist()
+        return counts
 
-    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
-        """Return support, predictions, true positives and value of each label over all rows, as far as they are kept.
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
+        """Return the buckets without a relevant label in any row."""
+        if self.has_value_per_label:
+            return ()
+        return [number for number, count in enumerate(self._labels_with_rows(states)) if not count]
 
-        With ``average="none"`` all counts are kept, otherwise only those that the average reads. Shape (L,) each.
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return how many labels are relevant in some row, of a macro average that knows it."""
+        known = bool(self.mean_over()) and "support" in self._kept
+        return Facts(labels_with_rows=self._labels_with_rows(states) if known else None)
 
-        Counts are summed over all processes: call ``per_label`` in every process.
-
-        Args:
-            several: Whether the names of counts include the cut-off even if there is only one.
-            zero_division: The value that divides by 0, such as the recall of a label with support 0.
-
-        Raises:
-            ValueError: If the average keeps no counts per label.
-        """
-        if not self.keeps_labels:
-            raise ValueError(f"{self._caller}: average={self.average!r} keeps no counts per label; use average='none'.")
-        with self._over_all_processes():
-            states = {name: state.clone() for name, state in self._states_of_groups()[0].items()}
-        found: dict[str, Tensor] = {}
-        for k, cut, name in zip(self.ks, self.cutoffs, self.cut_names(), strict=True):
-            hits, predicted, support = self._label_counts(states, k)
-            at = f"@{name}" if several or len(self.ks) > 1 else ""
-            known = {"support": support, "predicted": predicted}
-            found |= {what if what == "support" else f"{what}{at}": known[what] for what in sorted(self._counts_kept)}
-            found[f"hits{at}"] = hits
-            top, bottom = self._label_ratio(hits, predicted, support)
-            found[self._label_key(cut)] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
-        return found
+    # what intervals, comparisons and captions ask
 
     @property
     def keeps_labels(self) -> bool:
-        """Whether the metric keeps counts per label."""
-        return self.average in ("macro", "weighted", "none")
+        """Whether the states hold counts of single labels."""
+        return True
 
-    def _label_key(self, k: int | None) -> str:
-        """Return the name of the values per label at a cut-off: the key without average and conventions."""
-        if self.name is not None:
-            return self._key(k)
-        scope = "global_" if self.scope == "global" and self.buckets is not None else ""
-        return f"{scope}{self._key(k).replace(self._key(None), self.stem)}"
+    def per_label(
+        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+    ) -> dict[str, Tensor]:
+        """Return support, predictions, true positives and value of each label, as far as they are kept."""
+        found: dict[str, Tensor] = {}
+        reading = self.reading
+        for k, cut, name in zip(reading.ks, reading.cutoffs, names, strict=True):
+            hits, predicted, support = self._of_labels(states, k)
+            at = f"@{self.cut_name(cut)}" if several or len(reading.ks) > 1 else ""
+            known = {"support": support, "predicted": predicted}
+            found |= {what if what == "support" else f"{what}{at}": known[what] for what in sorted(self._kept)}
+            found[f"hits{at}"] = hits
+            top, bottom = self.ratio(hits, predicted, support)
+            found[name] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
+        return found
 
-    def _of_rows(self, ranking: Ranking) -> Tensor:
-        if self.average == "samples":
-            return super()._of_rows(ranking)
-        if self.average != "micro":
-            raise ValueError(f"{self._caller}: average={self.average!r} is over labels; a row has no value of its own.")
-        ranks = self._ranks_of(ranking)
-        counts = self._row_counts(ranking, ranks, self._counted(ranking, ranks))
-        return torch.stack(self._label_ratio(*counts.to(torch.float64).unbind(-1))).flatten(2).movedim(1, -1)
+    @property
+    def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here
+        """Whether the states hold predictions and support of each label, beside hits."""
+        return self._kept == {"predicted", "support"}
 
+    def label_terms(self) -> dict[str, Any] | None:
+        """Return the weights of the counts in the ratio, and of the labels in the mean."""
+        if self.has_value_per_label or self.weighted:
+            return None
+        ratio = {"top": float(self.ratio.hits), "below": [float(self.ratio.predicted), float(self.ratio.support)]}
+        of_averages = {} if self.macro is None else {"of_averages": True}
+        return {**ratio, "over": self.labels, "weighted": self.weighs_by_support, **of_averages}
 
-def f_terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return numerator and denominator of F-beta, (1 + beta^2) hits and predicted + beta^2 support, as float64."""
-    real = real_dtype(hits.device)
-    return (1 + beta**2) * hits.to(real), predicted + beta**2 * support.to(real)
+    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+        """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
+        found = self.increments(ranking)
+        return [(found[f"hits_at_{k}"], found.get(f"predicted_at_{k}"), found.get("support")) for k in self.reading.ks]
+
+    def mean_over(self) -> str:
+        """Return in words the labels of which a macro average is the mean; empty for other averages."""
+        if self.average != "macro":
+            return ""
+        said = OVER[self.labels]
+        return said if self.macro is None else f"the F-score of precision and recall, each {said}"
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Raise: only labels have values."""
+        raise ValueError(f"{self.caller}: average={self.average!r} is over labels; a row has no value of its own.")
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket is of."""
+        mean = f"; {self.mean_over()} of the bucket" if self.mean_over() else ""
+        mean += ", those without a relevant row with 0" if mean and self.labels == "all" else ""
+        return super().caption(k) + mean
 
 
 def _add_by_bucket(

@@ -1,86 +1,63 @@
-"""The base class of all metrics: its states, an update in two steps, its values and their keys."""
+"""``TopKMetric``: drives a reading, a formula and an aggregation; holds the states, and names the values."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from math import isfinite
 from operator import itemgetter
-from typing import Any, ClassVar, TypeAlias
-from warnings import warn
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics._arguments import check_ids_in_range, shape_of
-from tailmetrics._transfer import digest_of
-from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
-from tailmetrics.metrics._states import (
-    Addition,
-    Alike,
-    AtCells,
-    Increments,
-    PerRow,
-    Prepared,
-    State,
-    check_cells,
-)
+from tailmetrics._arguments import arguments, check_count, check_counts, settled_arguments, shape_of
+from tailmetrics._exact_metric import ExactMetric, tensors_of
+from tailmetrics._transfer import digest_of, identity
+from tailmetrics.buckets import LabelBuckets, names_of
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values
+from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, check_rows_of
+from tailmetrics.metrics._batches import QueriesSeen, check_batch
+from tailmetrics.metrics._formulas import Formula
+from tailmetrics.metrics._keys import Keys, Stem, convention
+from tailmetrics.metrics._labels import OverLabels
+from tailmetrics.metrics._readings import Ranks, Reading, TieCount
+from tailmetrics.metrics._states import Addition, Alike, AtCells, PerRow, Prepared, State, check_cells
+from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
-from tailmetrics.ranking._inputs import Batch, Context
+from tailmetrics.ranking._device import one_thread, real_dtype
+from tailmetrics.ranking._inputs import Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._warnings import warn_outside
-
-Values: TypeAlias = "list[list[float]] | Tensor"
-"""Values by cut-off and bucket, (K, G), or by cut-off and label, (K, L)."""
 
 MANY_TIED = 0.01
 """``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
 
 
-QUERIES_REMEMBERED = 2**16
-"""Number of queries of earlier updates that are kept, to find repeated queries: half a megabyte."""
-
-
 @dataclass(frozen=True, eq=False)
-class QueriesSeen:
-    """The queries of earlier updates. A repeated query was split over two updates, and counts twice.
-
-    Only the first repeated query causes a warning.
+class Result:
+    """The values of a metric over all batches and processes, and what is known of them.
 
     Attributes:
-        known: Shape (Q,), the latest queries; None before the first query.
-        warned: Whether the warning was given.
+        values: What ``compute`` returns.
+        facts: What the states tell beside the values, over all rows.
+        not_measured: Keys without a relevant label in any row; their values are 0 by convention.
+        tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
     """
 
-    known: Tensor | None = None
-    warned: bool = False
-
-    def with_queries(self, caller: str, queries: Tensor | None) -> QueriesSeen:
-        """Return these queries and the queries of a batch; warn if a query is among both.
-
-        Args:
-            caller: Name of the class with which the warning begins.
-            queries: Shape (N,), the number of each query; None if ``indexes`` did not give queries.
-        """
-        if queries is None or self.warned or is_compiling():
-            return self
-        known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
-        back = queries[torch.isin(queries, known)]
-        if len(back):
-            warn_outside(
-                f"{caller}: the query {int(back[0])} of indexes was in an earlier update, too. Its documents there "
-                "count as another query: pass all documents of a query in one update. If it is another query, "
-                "number the queries of all batches differently."
-            )
-        return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
+    values: Tensor
+    facts: Facts
+    not_measured: frozenset[str]
+    tied_shares: Mapping[int | None, float]
 
 
-class TopKMetric(ConfiguredMetric):
-    """A metric of ranked labels, overall or by bucket.
+class TopKMetric(ExactMetric):
+    """A metric of ranked labels, overall or by bucket: a reading, a formula and an aggregation.
 
     ``update`` ranks a batch (once for all metrics of a :class:`tailmetrics.TopKCollection`), computes what the batch
     adds, and changes the states last: after an error, the states are as before. States are whole numbers, so results do
@@ -91,77 +68,277 @@ class TopKMetric(ConfiguredMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        buckets: Label buckets, or a text such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``, from
-            which :meth:`bind` makes the buckets.
-        num_labels: Number of labels L; needed only if neither the buckets nor ``preds`` show it.
-        row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
-            value is computed over all rows and over the rows of each group.
-        weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
-        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
-            counts the first place, and the later places are misses.
-        ignore_index: Rows with this label in ``target`` do not count; language models use -100.
-        min_gain: Smallest gain with which a label is relevant; None: every label with a gain above 0 is relevant.
-        name: Key of the value in :meth:`scalars`, in place of the usual key.
-        validate_args: False skips the checks of values in tensors, for which the CPU waits for the GPU.
+        formula: The formula of a value, with its arguments.
+        reading: Makes the part of a ranking that the formula reads.
+        aggregation: Makes the aggregation that turns rows into a number.
+        needs: Facts of training, beside those that the aggregation needs, that must be known before an update.
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    empty_target_action: str = "neg"
+    stem: ClassVar[str] = Stem()  # type: ignore[assignment] # a text, of each class
+    keyword_defaults: ClassVar[Mapping[str, Any]] = {}
+    """The defaults of arguments that constructors pass on."""
+    usual_settings: Mapping[str, Any] = MappingProxyType({})
+    """The actual defaults of arguments whose default in the signature is None."""
+    reading: Reading
+    aggregation: Aggregation
+    row_groups: tuple[str, ...] | None
+    duplicates: Duplicates
+    ignore_index: int | None
+    label_counts: Tensor | None
+    """Training counts (L,), of metrics that take them."""
     ties: str = "id"
-    needs_scores: ClassVar[bool] = False
-    """Whether ids without scores are refused."""
-    in_registry: ClassVar[bool] = False
-    """Whether the library tests the formula; a user's formula is checked at each update, and shares no state."""
+    empty_target_action: str = "neg"
+    min_gain: float | None = None
     _warns = True
     """Whether the next batch is checked for likely mistakes, with warnings; only the first batch is."""
-    _tells_ties = True
+    _warns_of_ties = True
     """Whether ``compute`` warns of equal scores; it warns once, and a collection warns in place of its members."""
-    _tie_state = ""
-    """Short name of the state that counts rows with equal scores on both sides of a cut-off; empty if none does."""
-    _cuts: tuple[int | None, ...] = ()
-    """The cut-offs at which lists are checked for equal scores; None: each relevant label is checked."""
-    _tied_shares: Mapping[int | None, float] = {}
-    """For each of these cut-offs, the share of rows with such equal scores in the last ``compute``."""
-    _not_measured: frozenset[str] = frozenset()
-    """Keys without a relevant label in the last ``compute``; their values are 0 by convention."""
+    _warns_of_cutoffs = True
+    """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
+    _keep_states = False
+    _tie_count: TieCount | None = None
     _queries_seen = QueriesSeen()
 
+    def __init__(
+        self,
+        k: Any,
+        formula: Formula,
+        *,
+        reading: Any = Ranks,
+        aggregation: Any = MeanOfRows,
+        needs: Sequence[str] = (),
+        buckets: Buckets | None = None,
+        num_labels: int | None = None,
+        row_groups: Sequence[str] | None = None,
+        weighted: bool = False,
+        duplicates: Duplicates = "error",
+        ignore_index: int | None = None,
+        name: str | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        caller = self._caller
+        of_reading, of_aggregation = (
+            {key: kwargs.pop(key) for key in part.takes if key in kwargs}
+            for part in (getattr(one, "func", one) for one in (reading, aggregation))
+        )
+        super().__init__(**kwargs)
+        if not isinstance(name, str | None):
+            raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
+        if isinstance(buckets, str):
+            names_of(buckets)  # raises where no kind has this name
+        elif not isinstance(buckets, LabelBuckets | None):
+            raise TypeError(
+                f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
+                "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
+            )
+        self.formula, self.name, self.validate_args = formula, name, validate_args
+        self.buckets, self.weighted = buckets, bool(weighted)
+        self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
+        rows = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
+        vars(self).update(check_rows_of(caller, **rows, bucket_names=self.bucket_names))
+        made = reading(caller, k, formula, buckets is not None, **of_reading)
+        vars(self).update(reading=made, aggregation=aggregation(caller, made, self.weighted, **of_aggregation))
+        if weighted and not self.aggregation.can_be_weighted:
+            raise ValueError(
+                f"{caller}: weighted=True means nothing here, where no mean over rows is taken; leave it out."
+            )
+        for part in (self.reading, self.aggregation):
+            vars(self).update({key: getattr(part, key) for key in part.takes})
+        settings = arguments(type(self))
+        unset = {key: self._given.get(key, settings[key].default) for key in settings if key not in vars(self)}
+        vars(self).update({key: value for key, value in unset.items() if key in settled_arguments(type(self))})
+        self.cutoffs = made.cutoffs
+        self.k = made.cutoffs if made.several else made.cutoffs[0]
+        self.usual_settings = {**type(self).usual_settings, "empty_target_action": self.aggregation.usual_action}
+        self.needs = (*self.aggregation.needs, *needs)
+        facts = {key: value for key, value in vars(self).items() if key in FACTS}
+        # bind completes buckets that are given by kind, and other facts that are None
+        self._left_open = {
+            key: value
+            for key, value in facts.items()
+            if (isinstance(value, str) if key == "buckets" else value is None)
+        }
+        self._settle({})
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Set the range of values for TorchMetrics' plots; a derived class has another formula, not in the registry."""
+        """Set the range of values for TorchMetrics' plots."""
         super().__init_subclass__(**kwargs)
-        cls.in_registry = False
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
         said = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": cls.stem}
         for name in said.keys() - vars(cls).keys():
             setattr(cls, name, said[name])
 
-    # what a derived class defines
-
-    @abstractmethod
-    def _states(self) -> dict[str, State]:
-        """Return the states by short name; called once all arguments are known."""
-
-    @abstractmethod
-    def _prepare(self, ranking: Ranking) -> Increments:
-        """Return the amounts that a batch adds to each state, by short name; must not change the metric."""
-
-    @abstractmethod
-    def _values(self, states: Mapping[str, Tensor]) -> Values:
-        """Return the values by cut-off and bucket (one if the metric has none), given the states by short name."""
+    @property
+    def bucket_names(self) -> tuple[str, ...]:
+        """The names of the buckets, known or to be made; none without buckets."""
+        if isinstance(self.buckets, str):
+            return names_of(self.buckets)
+        return () if self.buckets is None else self.buckets.names
 
     @property
-    @abstractmethod
+    def _caller(self) -> str:
+        return type(self).__name__
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The cut-offs; None becomes a number larger than any rank, and a threshold its number, from 0."""
+        return self.reading.ks
+
+    @property
     def reads(self) -> Depth:
         """How deep a batch has to be ranked."""
+        return self.reading.reads
 
-    def _tie_states(self) -> dict[str, State]:
-        """Return the state named :attr:`_tie_state`, by this name; empty if rows with equal scores are not counted."""
-        return {}
+    # facts of training
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the metric has all that it needs, so that :meth:`bind` need not be called."""
+        return not self.missing()
+
+    def missing(self) -> list[str]:
+        """Return the names of the facts that are not known yet, and that an update needs."""
+        missing = ["buckets"] if isinstance(self.buckets, str) else []
+        known = ("num_labels",) if missing else ()  # the buckets tell it
+        return missing + [name for name in self.needs if getattr(self, name) is None and name not in known]
+
+    def check_bound(self, when: str, advice: str = "") -> None:
+        """Raise if a fact is missing that the states need; ``advice`` replaces "call bind"."""
+        missing = [] if self._defaults else self.missing()
+        if not missing:
+            return
+        lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not known yet"
+        if "buckets" in missing:
+            lacking = f"buckets={self.buckets!r} has no label counts yet"
+        passed = " and ".join(f"{name}=" for name in missing)
+        raise ValueError(
+            f"{self._caller}: {lacking}; {advice or f'call bind(frequency) with a LabelFrequency {when}'}, or pass "
+            f"{passed} to the metric."
+        )
+
+    def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> Self:
+        """Set what the constructor left open: ``buckets="deciles"``, the number of labels, the training counts.
+
+        Arguments that were passed to the constructor stay.
+
+        Args:
+            frequency: The counted training labels, added up over all processes: call ``bind`` in each of them. Or
+                buckets, which replace ``buckets="deciles"``.
+
+        Raises:
+            TypeError: If ``frequency`` is neither.
+            ValueError: If the metric has been updated since its last reset, or the facts do not agree.
+        """
+        training = frequency if isinstance(frequency, Training) else Training.of(self._caller, frequency)
+        if self._update_count:
+            raise ValueError(
+                f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
+            )
+        self._settle({name: FACTS[name](training, given) for name, given in self._left_open.items()})
+        return self
+
+    def complete(self, **given: Any) -> None:
+        """Take arguments that a collection gives to its members, except those that the metric was given."""
+        taken = {name: value for name, value in given.items() if self._given.get(name) is None}
+        if taken:
+            self._settle(check_rows_of("TopKCollection", **taken, bucket_names=self.bucket_names))
+
+    def _settle(self, facts: Mapping[str, Any]) -> None:
+        """Set arguments, and make what depends on them: the parts, the keys and new states."""
+        self._is_made = False
+        vars(self).update(facts, _known_fingerprint=None)
+        self._settle_facts()
+        reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
+        vars(self).update(reading=reading, aggregation=self.aggregation.bound(reading))
+        self._keys = self._made_keys()
+        self._make_states()
+        self._is_made = True
+
+    def _settle_facts(self) -> None:
+        """Take number of labels and training counts from the buckets, and raise if two facts do not agree."""
+        self.bound_buckets = buckets = self.buckets if isinstance(self.buckets, LabelBuckets) else None
+        if buckets is not None:
+            self._take_num_labels("buckets", buckets.num_labels)
+        if "label_counts" in vars(self):
+            if self.label_counts is None and buckets is not None and "label_counts" in self.needs:
+                self.label_counts = buckets.counts
+            if self.label_counts is not None:
+                self.label_counts = check_counts(self._caller, "label_counts", self.label_counts)
+                self._take_num_labels("label_counts", len(self.label_counts))
+
+    def _take_num_labels(self, argument: str, number: int) -> None:
+        """Set the number of labels to that of an argument with a value per label; raise if another number is known."""
+        if self.num_labels not in (None, number):
+            raise ValueError(
+                f"{self._caller}: {argument} is for {number} labels, but there are {self.num_labels}; pass what was "
+                "made for the same labels, and leave num_labels out."
+            )
+        self.num_labels = number
+
+    # names
+
+    def unusual_settings(self) -> dict[str, Any]:
+        """Return the settings that are not the default."""
+        usual = {name: one.default for name, one in arguments(type(self)).items()} | {**self.usual_settings}
+        return {name: one for name, one in self.settings().items() if identity(one) != identity(usual.get(name))}
+
+    def again(self, without: Sequence[str] = (), **changed: Any) -> Self:
+        """Return an empty metric with the arguments of this one, some ``changed``, and some left out (``without``)."""
+        settled = {name: vars(self)[name] for name in (*FACTS, "row_groups", "duplicates", "ignore_index")
+                   if vars(self).get(name) not in (None, "error")}  # fmt: skip
+        given = {name: value for name, value in {**self._given, **settled}.items() if name not in without} | changed
+        by_place = [given.pop(name) for name in list(given) if not name.isidentifier()]
+        return type(self)(*by_place, **given)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that are not the default, for ``repr``."""
+        unusual = self.unusual_settings()
+        if isinstance(self.buckets, LabelBuckets):
+            unusual.pop("num_labels", None)
+        if self.name is not None:
+            unusual["name"] = self.name
+        by_name = {name for name, one in arguments(type(self)).items() if one.kind == Parameter.KEYWORD_ONLY}
+        names = sorted(unusual, key=lambda name: (name in by_name, name != "buckets"))
+        return ", ".join(_shown(name, unusual[name]) for name in names)
+
+    def _made_keys(self) -> Keys:
+        reading, aggregation, unusual = self.reading, self.aggregation, self.unusual_settings()
+        hidden = {*(["depth"] if not reading.uses_depth else []), *(["min_gain"] if self.formula.reads_gains else [])}
+        hidden |= {*aggregation.not_in_key, *(["empty_target_action"] if self.empty_target_action == "error" else [])}
+        unusual = {name: value for name, value in unusual.items() if name not in hidden}
+        plain = self.name or f"{aggregation.prefix}{self.stem}{convention(unusual)}"
+        plain = plain if self.name else f"{reading.prefix}{plain}"
+        named = [aggregation.cut_name(k) for k in self.cutoffs]
+        cuts = [f"@{cut}" if cut and (self.name is None or len(named) > 1) else "" for cut in named]
+        return Keys(
+            tuple(f"{plain}{cut}" for cut in cuts),
+            ("", *(f"/{group}" for group in self.row_groups or ())),
+            tuple(f"/{bucket}" for bucket in self.bucket_names) or ("",),
+            plain,
+        )
+
+    def keys(self) -> list[str]:
+        """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
+        return [key for group in self.group_keys() for key in self.row_keys(group)]
+
+    def group_keys(self) -> list[str]:
+        """Return the part of a key for each row group: empty for all rows, ``/en`` for the rows of a group."""
+        return list(self._keys.groups)
+
+    def row_keys(self, group: str = "") -> list[str]:
+        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
+        return [] if self.aggregation.has_value_per_label else self._keys.of_rows(group)
+
+    def cutoff_keys(self) -> tuple[str, ...]:
+        """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
+        return self._keys.of_cutoffs
 
     # states
 
-    def _facts_settled(self) -> None:
+    def _make_states(self) -> None:
         """Remove the old states, and register new ones if all facts that they depend on are known."""
         for name in list(self._defaults):
             delattr(self, name)
@@ -170,58 +347,56 @@ class TopKMetric(ConfiguredMetric):
         self._names: dict[str, str] = {}
         if not self.is_bound:
             return
-        keep = getattr(self, "_keep_states", False)
-        self._declared = {**self._states(), **self._tie_states()}
+        self._declared = dict(self.aggregation.states())
+        self._tie_count = None
+        if isinstance(self.reading, Ranks) and self.ties == "id":
+            self._tie_count = TieCount(self.reading, self.weighted)
+            shape = 1 + len(self._tie_count.cuts), self.aggregation.counts.columns
+            self._declared[self._tie_count.name] = State(shape, shared=not self.formula.is_own)
         self._names = self._full_names()
         for name, state in self._declared.items():
             zero = torch.zeros((), dtype=state.dtype, device=self.device)
-            self.add_state(self._names[name], zero, state.reduce, persistent=keep)
-            shape = 1 + len(self.row_groups or ()), *state.shape
-            setattr(self, self._names[name], torch.zeros(shape, dtype=state.dtype, device=self.device))
+            self.add_state(self._names[name], zero, state.reduce, persistent=self._keep_states)
+            size = 1 + len(self.row_groups or ()), *state.shape
+            setattr(self, self._names[name], torch.zeros(size, dtype=state.dtype, device=self.device))
         self._expand_defaults()
 
     def _expand_defaults(self) -> None:
         """Give each default the shape of its state, but the memory of one number; TorchMetrics copies defaults."""
-        for name, state in self._tensors().items():
+        for name, state in tensors_of(self).items():
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Self:
-        self._defaults.update({name: state.new_zeros(()) for name, state in self._tensors().items()})
+        self._defaults.update({name: state.new_zeros(()) for name, state in tensors_of(self).items()})
         try:
             return super()._apply(fn, *args, **kwargs)
         finally:
             self._expand_defaults()
 
     def _full_names(self) -> dict[str, str]:
-        bases = type(self).__mro__
-        owner, preparer = (next(one for one in bases if method in vars(one)) for method in ("_states", "_prepare"))
-        own, unusual = self._identity, self.unusual_settings()
-        groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
+        """Return the name of each state: equal for two metrics only if these add equal amounts, in all processes."""
+        unusual = self.unusual_settings()
         # these two arguments decide which rows and ids count: metrics that differ in them add different amounts
-        unusual = {key: value for key, value in unusual.items() if key in ("duplicates", "ignore_index")}
-        told_apart = f"_of_{self.num_labels}{groups}" + (f"_{digest_of(unusual)}" if unusual else "")
+        counted = {key: value for key, value in unusual.items() if key in ("duplicates", "ignore_index")}
+        groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
+        told_apart = f"_of_{self.num_labels}{groups}" + (f"_{digest_of(counted)}" if counted else "")
+        unusual.pop("num_labels", None)  # the shapes of states depend on it
+        own = f"{self.stem}_{digest_of((type(self).__qualname__, unusual))}"
+        kind = next(one for one in type(self.aggregation).__mro__ if "states" in vars(one)).__name__
         return {
-            name: f"{owner.__name__}_{name}{state.key}{told_apart}"
-            if state.shared and owner is preparer
-            else f"{own}_{name}{state.key}"
+            name: f"{kind}_{name}{state.key}{told_apart}" if state.shared else f"{own}_{name}{state.key}"
             for name, state in self._declared.items()
         }
 
     @property
     def shares_states(self) -> bool:
         """Whether a collection may keep one state for this metric and others whose states have the same names."""
-        return self.in_registry and bool(self._defaults)
+        return not (self.formula.is_own or self.aggregation.is_own) and bool(self._defaults)
 
     def persistent(self, mode: bool = False) -> None:
         """Set whether ``state_dict`` includes the states, also the states that :meth:`bind` makes later."""
         self._keep_states = mode
         super().persistent(mode)
-
-    def _state(self, name: str) -> Tensor:
-        """Return a state by its short name, with its axis of row groups."""
-        state = getattr(self, self._names[name])
-        assert isinstance(state, Tensor)
-        return state
 
     # update
 
@@ -255,11 +430,11 @@ class TopKMetric(ConfiguredMetric):
         prepared, queries = preds, None
         with one_thread():
             if not isinstance(preds, Prepared):
-                ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
-                self._check(ranking)
-                prepared, queries = self._prepared(ranking), ranking.queries
+                ranking = _ranked(self, Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+                check_batch(self, ranking)
+                prepared, queries = self.prepared(ranking), ranking.queries
             addition = Addition()
-            self._note_in(addition, prepared)
+            self.note_in(addition, prepared)
             addition.carry_out()
         if queries is not None:
             self._queries_seen = self._queries_seen.with_queries(self._caller, queries)
@@ -269,11 +444,11 @@ class TopKMetric(ConfiguredMetric):
         """Add a batch and return its value."""
         # TorchMetrics resets the metric to compute the value of a batch; Lightning has read a value between loaders
         seen = QueriesSeen() if self._was_logged else self._queries_seen
-        tells, self._tells_ties = self._tells_ties, False  # the share of tied rows in one batch says little
+        warns, self._warns_of_ties = self._warns_of_ties, False  # the share of tied rows in one batch says little
         try:
             value = super().forward(*args, **kwargs)
         finally:
-            self._tells_ties = tells
+            self._warns_of_ties = warns
         if seen.known is not None:
             self._queries_seen = seen.with_queries(self._caller, self._queries_seen.known)
         return value
@@ -284,37 +459,26 @@ class TopKMetric(ConfiguredMetric):
         super().reset()
         vars(self).pop("_queries_seen", None)
 
-    def _rank(self, batch: Batch) -> Ranking:
-        """Rank a batch as deep as the metric reads it."""
-        if not self._defaults:  # there are no states until all arguments are known
-            self._check_bound("before update")
-        if not isinstance(batch.preds, Ranking):
-            for argument, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
-                if getattr(batch, argument) is not None and not getattr(self, asked):
-                    raise ValueError(
-                        f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
-                    )
-        facts = self.num_labels, self.validate_args, self.duplicates, self.ignore_index, self._warns
-        return rank_rows(Context(type(self).__name__, *facts), batch, self.reads)
-
-    def _warn_of(self, ranking: Ranking) -> None:
-        """Warn if a batch is accepted but looks like a mistake, such as lists that end before a cut-off."""
-
     def prepare(self, ranking: Ranking) -> Prepared:
         """Return what a batch would add to the states, without changing them; ``update(prepared)`` adds it later.
 
         Raises:
-            ValueError: If the metric cannot read the ranking.
+            TypeError: If ``ranking`` is no :class:`Ranking`.
+            ValueError: If the metric cannot read it, for example because it is not deep enough.
         """
-        self._check(ranking)
+        check_batch(self, ranking)
         with one_thread():
-            return self._prepared(ranking)
+            return self.prepared(ranking)
 
-    def _prepared(self, ranking: Ranking) -> Prepared:
+    def prepared(self, ranking: Ranking) -> Prepared:
         """Return the amounts that a checked batch adds to the states."""
-        return Prepared(self._prepare(ranking), ranking.rows)
+        increments, tie_count = self.aggregation.increments(ranking), self._tie_count
+        tied = None if tie_count is None else tie_count.of(ranking)
+        if tied is not None and tie_count is not None:
+            increments = {**increments, tie_count.name: tied}
+        return Prepared(increments, ranking.rows)
 
-    def _note_in(self, addition: Addition, prepared: Prepared) -> None:
+    def note_in(self, addition: Addition, prepared: Prepared) -> None:
         """Note the prepared amounts in ``addition``, for the states of this metric."""
         rows, held = prepared.rows, vars(self)
         if (rows.groups is not None and not self.row_groups) or (rows.weights is not None and not self.weighted):
@@ -331,179 +495,92 @@ class TopKMetric(ConfiguredMetric):
                 else:
                     addition.sums.append((state, increment))
                 continue
-            if isinstance(increment, AtCells) and not self.in_registry:
+            if isinstance(increment, AtCells) and self.aggregation.is_own:
                 check_cells(self._caller, name, increment.cells, state)
             addition.note(state, increment, rows, self._declared[name].reduce)
-
-    def _relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with only the relevant labels whose gain is at least ``min_gain``."""
-        return ranking.at_least(self.min_gain)
-
-    def _check(self, ranking: Ranking) -> None:
-        """Raise unless the metric can read ``ranking``."""
-        if not isinstance(ranking, Ranking):
-            raise TypeError(
-                f"{self._caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as "
-                "tailmetrics.rank(preds, target)."
-            )
-        reads, scores = self.reads, ranking.scores
-        if scores is not None and scores.dtype == torch.bool:
-            if not reads.decisions:
-                raise ValueError(f"{self._caller}: preds are decisions (bool) without an order; pass scores or ids.")
-        elif reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
-            name = "depth" if self._uses_depth else "k"
-            raise ValueError(
-                f"{self._caller}: {name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
-                f"per row); rank again with depth={reads.scores}."
-            )
-        if self.needs_scores and scores is None and ranking.values is None:
-            raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
-        if reads.lists is None and not ranking.complete and not ranking.scores_all:
-            raise ValueError(
-                f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
-                "rank the scores or whole lists."
-            )
-        if ranking.documents is not None and self.reads_labels:
-            raise ValueError(
-                f"{self._caller}: the documents of flat queries have no labels here, which this metric reads; pass "
-                "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
-            )
-        num_labels = self.num_labels
-        if num_labels is not None and ranking.num_labels not in (None, num_labels):
-            raise ValueError(
-                f"{self._caller}: the ranking is of {ranking.num_labels} labels, the metric of {self.num_labels}; "
-                "make both for the same labels."
-            )
-        if num_labels is not None and ranking.num_labels is None and ranking.documents is None and self.validate_args:
-            ranking.remembered(("ids below", num_labels), lambda: self._check_ids_below(ranking, num_labels))
-        if self.row_groups is not None or self.weighted:
-            self._check_rows(ranking.rows)
-        if self._device != ranking.ids.device:
-            raise ValueError(
-                f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {self._device}; "
-                f"move the metric with .to({str(ranking.ids.device)!r})."
-            )
-        if self.ties != "id" or self.empty_target_action == "error":
-            self._check_relevance(ranking)
-        if self._warns and not is_compiling():  # only the first batch is checked for likely mistakes
-            self._warns = False
-            if self.validate_args:
-                self._warn_of(ranking)
-
-    def _check_ids_below(self, ranking: Ranking, num_labels: int) -> None:
-        """Raise unless listed and relevant ids are below ``num_labels``, for lists without a number of labels."""
-        check_ids_in_range(self._caller, "preds", ranking.ids, num_labels, None)
-        check_ids_in_range(self._caller, "target", ranking.targets.entries.ids, num_labels, None)
-
-    def _check_rows(self, rows: BatchRows) -> None:
-        """Raise unless a batch has the row groups and weights that the metric asks for."""
-        names, groups = self.row_groups, rows.groups
-        if self.weighted and rows.weights is None:
-            raise ValueError(
-                f"{self._caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
-            )
-        if names is None:
-            return
-        if groups is None:
-            raise ValueError(
-                f"{self._caller}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
-                "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
-            )
-        largest = int(groups.max()) if self.validate_args and groups.numel() else -1
-        if largest >= len(names):
-            raise ValueError(
-                f"{self._caller}: row_groups holds {largest}, but there are {len(names)} groups "
-                f"({', '.join(names)}); numbers of groups start at 0."
-            )
 
     @property
     def reads_labels(self) -> bool:
         """Whether values depend on label ids, not only on ranks."""
-        return self.buckets is not None or bool(self.needs)
-
-    def _check_relevance(self, ranking: Ranking) -> None:
-        """Raise if ``ties`` needs scores that are missing, or ``empty_target_action="error"`` refuses a row."""
-
-    @property
-    def _uses_depth(self) -> bool:
-        """Whether lists are read only up to ``depth``."""
-        return False
+        return self.buckets is not None or bool(self.needs) or self.formula.weights is not None
 
     # values
 
     def compute(self) -> Tensor:
         """Return the value over all batches and processes.
 
-        Returns:
-            float64: shape () for one k, (len(k),) for several, (G,) with buckets, (len(k), G) with both. Row groups
-            add a first axis: all rows at index 0, then each group. NaN where no row counts, and for a bucket without a
-            label. With ``average="none"`` there are L labels in place of the buckets.
+        Shape (), or (K,) for K cut-offs, (G,) for G buckets, (K, G) for both; row groups R add an axis of size 1 + R in
+        front, all rows first. With ``average="none"``, the last axis is the labels, (L,). float64; float32 on a device
+        without float64. One-element results have no axis, as TorchMetrics squeezes them.
         """
-        of_groups = self._states_of_groups()
-        self._look_at_ties()
-        vars(self)["_not_measured"] = frozenset(
-            key
-            for group, of_group in zip(self.group_keys(), of_groups, strict=True)
-            for bucket in self._buckets_without_labels(of_group)
-            for key in self.row_keys(group)[bucket :: self._num_buckets]
-        )
-        value = self._shaped([self._values(of_group) for of_group in of_groups])
+        of_groups = self.states_of_groups()
+        cut, most = max(self._tied_shares(of_groups[0]).items(), key=itemgetter(1), default=(None, 0.0))
+        if self._warns_of_ties and most > MANY_TIED:
+            self._warns_of_ties = False
+            warn_outside(ties_in_words(self._caller, most, cut, self.aggregation.tie_rules))
+        value = self.shaped([self.aggregation.values(states) for states in of_groups])
         if self.weighted and self._update_count and bool(value.isnan().all()):
             warn_outside(f"{self._caller}: no row with a weight above 0 counts, so the value is NaN; see row_weights.")
         return value
 
-    def _states_of_groups(self) -> list[dict[str, Tensor]]:
+    def result(self) -> Result:
+        """Return the values over all batches and processes, with what is known of them; call it in every process."""
+        with self.over_all_processes():
+            of_groups = self.states_of_groups()
+            values = self.shaped([self.aggregation.values(states) for states in of_groups])
+            known = self.aggregation.facts(of_groups[0]), self.not_measured(), self._tied_shares(of_groups[0])
+        return Result(values if values.numel() > 1 else values.view(()), *known)  # as compute() is squeezed
+
+    def tied_shares(self) -> dict[int | None, float]:
+        """Return by cut-off (None: any relevant label) the share of rows with equal scores on both sides of it."""
+        with self.over_all_processes():
+            return self._tied_shares(self.states_of_groups()[0])
+
+    def _tied_shares(self, states: Mapping[str, Tensor]) -> dict[int | None, float]:
+        if self._tie_count is None:
+            return {}
+        rows, *tied = self.aggregation.counts.totals(states[self._tie_count.name])
+        return {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._tie_count.cuts, tied, strict=True)}
+
+    def not_measured(self) -> frozenset[str]:
+        """Return the keys without a relevant label in any row; their values are 0 by convention."""
+        with self.over_all_processes():
+            of_groups = self.states_of_groups()
+        return frozenset(
+            key
+            for group, states in zip(self.group_keys(), of_groups, strict=True)
+            for bucket in self.aggregation.not_measured(states)
+            for key in self.row_keys(group)[bucket :: self.aggregation.num_buckets]
+        )
+
+    def states_of_groups(self) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
-        self._check_bound("first")
-        states = {name: self._state(name) for name in self._names}
+        self.check_bound("first")
+        states = {name: getattr(self, full) for name, full in self._names.items()}
         return [{name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))]
 
-    def _shaped(self, values: Sequence[Values]) -> Tensor:
+    def shaped(self, values: Sequence[Values]) -> Tensor:
         """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`."""
-        real, average = real_dtype(self.device), vars(self).get("average")
+        real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
         found = torch.stack([torch.as_tensor(of_group, dtype=real, device=self.device) for of_group in values])
-        if self.bound_buckets is not None and average != "none":  # a bucket without labels says nothing about the model
+        if self.bound_buckets is not None and not per_label:  # a bucket without labels says nothing about the model
             found = found.masked_fill((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
-        several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or average == "none")
+        several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or per_label)
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
-
-    def _by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:
-        """Return a list of the values of each cut-off, given all values ordered by cut-off, then by bucket."""
-        return [list(flat[first : first + self._num_buckets]) for first in range(0, len(flat), self._num_buckets)]
-
-    def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
-        """Return the buckets whose values are 0 by convention, because no row has a relevant label of the bucket.
-
-        Without buckets, the only one has number 0.
-        """
-        return []
-
-    def _look_at_ties(self) -> None:
-        """Store for each cut-off the share of rows with equal scores on both sides; warn once if it is large."""
-        if self._tie_state:
-            rows, *tied = self._counts.totals(self._state(self._tie_state)[0])
-            shares = {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._cuts, tied, strict=True)}
-            cut, most = max(shares.items(), key=itemgetter(1))
-            tells = self._tells_ties and most > MANY_TIED
-            vars(self).update(_tied_shares=shares, _tells_ties=self._tells_ties and not tells)
-            if tells:
-                warn(ties_in_words(self._caller, most, cut, self._tie_remedies()), stacklevel=6)
-
-    def _tie_remedies(self) -> tuple[str, ...]:
-        """Return the values of ``ties`` that a warning proposes in place of ``"id"``."""
-        return ()
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.
 
-        For a ratio of sums, the value is a pair: what the row adds to the numerator and to the denominator, shape (N,)
-        each.
+        Of a ratio of sums, the numerator and the denominator of each row, two tensors (N,).
+
+        Args:
+            ranking: A ranking that is deep enough, such as ``collection.rank(preds, target)``.
 
         Raises:
-            ValueError: If the metric averages over labels: such a value is no sum over rows.
+            ValueError: If rows have no value of their own, as in averages over labels, or the ranking cannot be read.
         """
-        self._check(ranking)
-        found = self._of_rows(ranking)
+        check_batch(self, ranking)
+        found = self.aggregation.of_rows(ranking)
         found = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
         if found.ndim == 2 and self.bound_buckets is not None and 0 in self.bound_buckets.sizes:
             # the mean over rows is NaN, too; both terms of a ratio are 0
@@ -513,12 +590,41 @@ class TopKMetric(ConfiguredMetric):
             return dict(zip(self.row_keys(), zip(*found.unbind(0), strict=True), strict=True))
         return dict(zip(self.row_keys(), found.unbind(0), strict=True))
 
-    def _of_rows(self, ranking: Ranking) -> Tensor:
-        """Return the value of each row by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
-        raise NotImplementedError(f"{self._caller}: no row has a value of its own")
+    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
+        """Return counts and values of each label over all rows and processes, by name, shape (L,) each.
+
+        With ``average="none"`` all counts are kept, otherwise only those that the average reads. Call it in every
+        process.
+
+        Args:
+            several: Whether the names of counts include the cut-off even if there is only one.
+            zero_division: The value that divides by 0, such as the recall of a label with support 0.
+
+        Raises:
+            ValueError: If the metric keeps nothing of single labels.
+        """
+        with self.over_all_processes():
+            states = {name: state.clone() for name, state in self.states_of_groups()[0].items()}
+        names = [self._label_key(key) for key in self.cutoff_keys()]
+        found = self.aggregation.per_label(states, names, several, zero_division)
+        real = real_dtype(self.device)
+        return {name: one.to(self.device, real) if one.is_floating_point() else one for name, one in found.items()}
+
+    def _label_key(self, key: str) -> str:
+        """Return the name of values per label: the key of a cut-off without average and conventions."""
+        return key if self.name is not None else f"{self.reading.prefix}{key.replace(self._keys.plain, self.stem)}"
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
+        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars.
+
+        Raises:
+            ValueError: With ``average="none"``, whose values are vectors.
+        """
+        if self.aggregation.has_value_per_label:
+            raise ValueError(
+                f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
+                "of a TopKCollection names them. Use average='macro' for one number."
+            )
         value, keys = self.compute() if value is None else value, self.keys()
         if not isinstance(value, Tensor) or value.numel() != len(keys):
             raise ValueError(
@@ -553,34 +659,36 @@ class TopKMetric(ConfiguredMetric):
         return figure, ax
 
 
-class ShownMetric(TopKMetric):
-    """A metric of the top k labels that a user is shown.
-
-    Args:
-        k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`TopKMetric`.
-    """
-
-    @property
-    def reads(self) -> Depth:
-        """How deep a batch has to be ranked."""
-        return Depth(max(self.ks), max(self.ks))
-
-    def _no_value(self) -> list[list[float]]:
-        """Return NaN for every cut-off and bucket."""
-        return [[float("nan")] * self._num_buckets for _ in self.ks]
+def _defaults_of(*parts: type) -> dict[str, Any]:
+    """Return the defaults of the keywords of constructors, by name."""
+    found = (one for part in parts for one in signature(part.__init__).parameters.values())  # type: ignore[misc]
+    return {one.name: one.default for one in found if one.default is not Parameter.empty}
 
 
-def ties_in_words(caller: str, share: float, cut: int | None, remedies: Sequence[str]) -> str:
-    """Return the text of the warning of equal scores; ``remedies`` are the values of ``ties`` that it proposes."""
-    where = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
-    what = f"ties={remedies[0]!r}, the mean over all orders of equal scores" if "expected" in remedies else ""
-    bounds = "ties='worst' and ties='best' for bounds" if remedies else "scores of more digits, such as float32"
-    return (
-        f"{caller}: {share:.1%} of the rows have equal scores {where}. The list has the lower label "
-        "id first there: if labels are numbered by frequency, that favours the head. Pass "
-        f"{', or '.join(part for part in (what, bounds) if part)}."
-    )
+PARTS = (TopKMetric, Reading, Ranks, Aggregation, OverLabels)
+TopKMetric.keyword_defaults = MappingProxyType(_defaults_of(*PARTS))
+
+
+def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
+    """Return the ranking of a batch, as deep as a metric reads it."""
+    if not metric._defaults:  # there are no states until all facts are known
+        metric.check_bound("before update")
+    if not isinstance(batch.preds, Ranking):
+        for argument, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
+            if getattr(batch, argument) is not None and not getattr(metric, asked):
+                raise ValueError(
+                    f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {asked}=."
+                )
+    facts = metric.num_labels, metric.validate_args, metric.duplicates, metric.ignore_index, metric._warns
+    return rank_rows(Context(type(metric).__name__, *facts), batch, metric.reading.reads)
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, LabelBuckets):
+        return f"{len(value)} buckets"
+    if isinstance(value, Tensor):
+        return f"{name}={shape_of(value)}"
+    return f"{name}={list(value) if isinstance(value, tuple) else value!r}"
 
 
 def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
@@ -588,7 +696,7 @@ def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
     import matplotlib.pyplot as plt  # imported only for plots
 
     figure, ax = plt.subplots() if ax is None else (None, ax)
-    stems = [metric._key(k) for k in metric.cutoffs]
+    stems = metric.cutoff_keys()
     names = [key.removeprefix(f"{stems[0]}/") for key in metric.keys()[: val.numel() // len(stems)]]
     places = torch.arange(len(names), dtype=torch.float64)
     width = 0.8 / len(stems)

@@ -8,14 +8,14 @@ equal scores. So the time for a batch depends on the number of relevant labels, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._ties import CutSpan, ExpectedRanks
+from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Entries, Hits, LabelWeights
@@ -61,6 +61,11 @@ class ReferenceRanking(Ranking):
         weights = weights if self.reference == "attainable" else None
         key = ("reference", None if buckets is None else buckets.digest, scope, depth, weights and weights.digest)
         return self.remembered(key, lambda: self._ranks(buckets, scope, depth, weights))
+
+    def at_any_rank(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> AnyOrder:
+        """Return ranks for a formula of one rank: a ranking can have a relevant label there if the list is so long."""
+        chance = replace(self, reference="chance").ranks(buckets, scope, depth)
+        return AnyOrder(chance, chance.above, chance.equal, chance.cut, every=False)
 
     def by_counts(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByCounts | None:
         """Return the ranks grouped by counts of labels; None if a row's value depends on more than these counts."""
@@ -205,6 +210,11 @@ class RanksByCounts(TargetRanks):
         self._places = place.scatter_(0, which, torch.arange(len(which), device=n.device))
         self._tuples = [tuple(one) for one in torch.stack(columns, dim=-1)[self._places].tolist()]
         self._which = which.view(n.shape)
+
+    @property
+    def with_hits(self) -> TargetRanks:
+        """These ranks, which are of all rows."""
+        return self
 
     def mean_by_counts(
         self,

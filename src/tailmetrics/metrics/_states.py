@@ -199,8 +199,8 @@ class State:
         shape: Shape of the state without its first axis, the row groups.
         reduce: The operation that adds a batch and combines processes.
         dtype: int64 for sums, uint8 for flags under ``max``.
-        shared: Whether metrics of a collection share one tensor for this state, if their classes inherit ``_states``
-            and ``_prepare`` from one class. A shared state depends only on its name, shape and key.
+        shared: Whether metrics of a collection share one tensor for this state. What a shared state holds depends only
+            on the class of the aggregation, its name, shape and key.
         key: A suffix of the name, which differs if arguments of the metric change the numbers in the state.
     """
 
@@ -419,7 +419,7 @@ def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
     low, high = (int(end) for end in torch.aminmax(cells)) if cells.numel() else (0, 0)
     if low < 0 or high >= state[0].numel():
         raise ValueError(
-            f"{caller}: _prepare returned the cells {low} to {high} of the state {name!r}, which has cells 0 to "
+            f"{caller}: a batch adds to the cells {low} to {high} of the state {name!r}, which has cells 0 to "
             f"{state[0].numel() - 1}; return places within the state."
         )
 

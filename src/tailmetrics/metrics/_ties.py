@@ -23,6 +23,7 @@ from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetR
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._ranking import ExactRanks, Scope
+from tailmetrics.ranking._target_ranks import check_deep_enough
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 
@@ -111,6 +112,11 @@ class ExpectedRanks(TargetRanks):
         # the lowest place that a relevant label may have
         self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
 
+    @property
+    def with_hits(self) -> TargetRanks:
+        """These ranks: a mean over orders is not 0 where one order has no hit."""
+        return self
+
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
         """Return the mean of a ``value`` of ranks, shape (K, ...), over the possible lengths of the lists of buckets.
 
@@ -162,7 +168,7 @@ class ExpectedRanks(TargetRanks):
 
     def within(self, k: Cutoff) -> Tensor:
         """Return the probability that each relevant label is within the top ``k``, shape (..., W), float64."""
-        self._check_deep_enough(k)
+        check_deep_enough(k, self.max_k)
         return self.remembered(("within", k), lambda: self.share(self.places_within(self.limit(self.cutoffs(k)))))
 
     def share(self, places: Tensor) -> Tensor:
@@ -171,22 +177,9 @@ class ExpectedRanks(TargetRanks):
 
     def at(self, k: Cutoff) -> Tensor:
         """Return the probability that each relevant label is at rank ``k`` exactly, shape (..., W), float64."""
-        place = self._behind_targets(k)
+        place = self.cutoffs(k, 1)
         shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(self.cutoffs(k)))
         return self.share(shown.to(torch.int64))
-
-    def always_or_ever_at(self, k: Cutoff, ties: Literal["worst", "best"]) -> Tensor:
-        """Return whether a relevant label is at rank ``k`` in every order (worst), or in some order (best), bool."""
-        place, cut, worst = self._behind_targets(k), self.cut, ties == "worst"
-        filled = (self.above < place) & (place <= self.above + self.equal)
-        filled = filled & (self.tied_relevant == self.equal) if worst else filled
-        found = filled.any(dim=-1)
-        if cut is None:
-            return found
-        # the list of the bucket holds its labels above the cut, and the fewest or the most of those at the cut
-        others = cut.all_equal - cut.equal
-        some = (cut.listed - others).clamp(min=0) if worst else torch.minimum(cut.listed, cut.equal)
-        return found & (self.cutoffs(k) <= cut.above + some)
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the mean number of hits among the first ``k``, shape (...), float64."""
@@ -221,7 +214,7 @@ class ExpectedRanks(TargetRanks):
             worth: The worth of the ranks 1, 2, …, :attr:`most` + 1.
             sums: Returns the sums of the worth of the first 0, 1, 2, … ranks, at least up to :attr:`most`.
         """
-        self._check_deep_enough(k)
+        check_deep_enough(k, self.max_k)
         start, places = self.above.clamp(max=self.most), self.places_within(self.limit(self.cutoffs(k)))
         plain = worth[start] * (places > 0)
         if self.untied:
@@ -242,7 +235,7 @@ class ExpectedRanks(TargetRanks):
         The first of r relevant labels is at place 1 of a span of e places with probability r / e. From place j to place
         j + 1 the probability changes by the factor (e - j - r + 1) / (e - j).
         """
-        self._check_deep_enough(k)
+        check_deep_enough(k, self.max_k)
         cutoffs = k if isinstance(k, tuple) else (k,)
         found = torch.stack([self._reciprocal_of_first(self.limit(self.cutoffs(one))) for one in cutoffs])
         return found if isinstance(k, tuple) else found[0]
@@ -267,7 +260,7 @@ class ExpectedRanks(TargetRanks):
         h of them above the span. With S the sum of 1 / (above + j) over the m places of the span within k, the label
         adds [(h + 1) S + (r - 1) / (e - 1) (m - (above + 1) S)] / e.
         """
-        self._check_deep_enough(k)
+        check_deep_enough(k, self.max_k)
         places = self.places_within(self.limit(self.cutoffs(k)))
         start = self.above.clamp(max=self.most)
         reciprocal = divide(places, start + 1)
@@ -278,6 +271,35 @@ class ExpectedRanks(TargetRanks):
         others = divide(self.tied_relevant - 1, self.equal - 1)
         rising = torch.where(self.equal == 1, 0.0, others * (places - (start + 1) * reciprocal))
         return ordered_sum(((self.hits_above + 1) * reciprocal + rising) / self.equal)
+
+
+class AnyOrder(ExpectedRanks):
+    """Target ranks for a formula of one rank: whether a relevant label stands there in every order, or in some order.
+
+    Args:
+        ranks: As for :class:`ExpectedRanks`, as are ``above``, ``equal`` and ``cut``.
+        every: Whether a label has to be relevant in every order; else some order is enough.
+    """
+
+    def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, cut: CutSpan | None, *, every: bool) -> None:
+        super().__init__(ranks, above, equal, cut)
+        self._every = every
+
+    def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
+        """Return the ``value`` of these ranks: it is 0 or 1, and no mean."""
+        return value(self)
+
+    def at(self, k: Cutoff) -> Tensor:
+        """Return a mask of labels, shape (..., W), that holds one where a relevant label is at rank ``k``."""
+        place, cut = self.cutoffs(k, 1), self.cut
+        filled = (self.above < place) & (place <= self.above + self.equal)
+        filled = filled & (self.tied_relevant == self.equal) if self._every else filled
+        if cut is None:
+            return filled
+        # the list of the bucket holds its labels above the cut, and the fewest or the most of those at the cut
+        others = cut.all_equal - cut.equal
+        some = (cut.listed - others).clamp(min=0) if self._every else torch.minimum(cut.listed, cut.equal)
+        return filled & (self.cutoffs(k) <= cut.above + some).unsqueeze(-1)
 
 
 def _mean_reciprocal_of_first(above: Tensor, equal: Tensor, tied: Tensor, last: Tensor, deepest: int) -> Tensor:
@@ -612,3 +634,16 @@ def _counts_in_list(
         in_front = F.pad((buckets.of(ranking.ids) == number).cumsum(dim=1), (1, 0))
         first, end, place = (in_front.gather(1, side) for side in (first, end, place))
     return first.masked_fill(~valid, 0), (end - first).masked_fill(~valid, 1), (place - first).masked_fill(~valid, 0)
+
+
+def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]) -> str:
+    """Return the text of the warning of equal scores; it proposes the other values of ``ties`` that a metric takes."""
+    where = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
+    what = "ties='expected', the mean over all orders of equal scores" if "expected" in tie_rules else ""
+    others = "worst" in tie_rules
+    bounds = "ties='worst' and ties='best' for bounds" if others else "scores of more digits, such as float32"
+    return (
+        f"{caller}: {share:.1%} of the rows have equal scores {where}. The list has the lower label "
+        "id first there: if labels are numbered by frequency, that favours the head. Pass "
+        f"{', or '.join(part for part in (what, bounds) if part)}."
+    )

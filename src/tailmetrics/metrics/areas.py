@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum
 from operator import mul
-from typing import ClassVar, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import torch
 from torch import Tensor
@@ -15,14 +15,16 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._labels import LabelValues
-from tailmetrics.metrics._metric import TopKMetric, Values
-from tailmetrics.metrics._references import counts_above_and_tied
-from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, dense_blocks, warn_of_partial_lists
+from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
+from tailmetrics.metrics._arguments_of_metrics import LevelArguments, RelevanceArguments
+from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
+from tailmetrics.metrics._formulas import NO_FORMULA, Formula
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Reading
+from tailmetrics.metrics._references import ValuesByCounts, counts_above_and_tied
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
-from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._device import ordered_sum, real_dtype
+from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._pieces import counts_by_bucket
 from tailmetrics.ranking._ranking import Scope
@@ -148,72 +150,87 @@ AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
 }
 
 
-class _LabelArea(LabelValues):
-    """An area of each label over the rows, averaged over labels, with bounds of its error.
+WHOLE = replace(NO_FORMULA, optional_k=True)
+"""The formula of aggregations that read the scores of all labels themselves."""
 
-    ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored tie with each other below
-    all others. Scores are counted in histograms. The bits of a score give its bin, so no range has to be known.
 
-    Args:
-        average: ``"macro"``, the mean over labels; ``"weighted"``, weighted by their number of relevant rows;
-            ``"micro"``, all cells as one label; ``"none"``, the value of each label, NaN where there is none.
-        bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
-        kwargs: See :class:`TopKMetric`.
-    """
+class AllScores(Reading):
+    """The scores of all labels, and which labels are relevant."""
 
-    higher_is_better = True
-    optional_k = True
     needs_scores = True
-    reads = Depth(0, None)
-    withheld: ClassVar[tuple[str, ...]] = ("k",)
-    key_words: ClassVar = {**TopKMetric.key_words, "average": "", "bins": ""}
-    needs: tuple[str, ...] = ("num_labels",)
-    peer: ClassVar[str]
-    """The function of scikit-learn."""
-    area: ClassVar[Area]
-    _tells_bins = True
-
-    def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[TopKArguments]) -> None:
-        self.average = check_choice(self._caller, "average", average, AreaAverage)
-        self.bins = check_count(self._caller, "bins", bins, minimum=2)
-        if self.bins > FINEST or self.bins & (self.bins - 1):
-            raise ValueError(f"{self._caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
-        super().__init__(None, **kwargs)
 
     @property
-    def _prefix(self) -> str:
-        return f"{self.average}_"
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        return Depth(0, None)
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking, validate: bool) -> None:
+        """Raise if the labels came in pieces."""
         if ranking.in_pieces is not None:
             raise ValueError(
-                f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
+                f"{self.caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
                 "part of the targets."
             )
 
-    def _warn_of(self, ranking: Ranking) -> None:
-        warn_of_partial_lists(self._caller, ranking, self.num_labels or 0)
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of lists that lack labels."""
+        warn_of_partial_lists(self.caller, ranking, self.num_labels or 0)
 
-    def _states(self) -> dict[str, State]:
-        assert self.num_labels is not None
-        kept = State((self.num_labels, self.bins), shared=self.min_gain is None, key=f"_in_{self.bins}")
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        return (
+            "for each label of the bucket, its rows against all others; labels without a relevant row are left out; "
+            "from"
+        )
+
+
+class LabelAreas(Aggregation):
+    """An area of each label over the rows, averaged over labels, with bounds of its error.
+
+    Scores are counted in histograms. The bits of a score give its bin, so no range has to be known. Labels that are not
+    stored tie with each other below all others.
+
+    Args:
+        area: Under which curve.
+        peer: The function of scikit-learn.
+        bins: Number of bins for each label. The states take 16 bytes per bin and label.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    takes = ("average",)
+    averages = ("macro", "micro", "weighted", "none")
+    needs = ("num_labels",)
+    not_in_key = ("bins",)
+    can_be_weighted = False
+
+    def __init__(self, *arguments: Any, area: Area, peer: str, bins: int, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self.area: Area = area
+        self.bins, self._peer = bins, peer
+        self._warns_of_bins = True
+
+    def states(self) -> dict[str, State]:
+        """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
+        reading = self.reading
+        assert reading.num_labels is not None
+        kept = State((reading.num_labels, self.bins), shared=reading.min_gain is None, key=f"_in_{self.bins}")
         return {"scores": kept, "relevant": kept}
 
-    def _prepare(self, ranking: Ranking) -> Increments:
-        assert self.num_labels is not None
-        ranking = self._relevant(ranking)
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the cells of the scores of a batch."""
+        num_labels = self.reading.num_labels
+        assert num_labels is not None
+        ranking = self.reading.relevant(ranking)
         entries = ranking.targets.entries
         label = entries.ids.clamp(min=0)
-        own = AtCells(self._cells(label, _scores_of_targets(ranking, self.num_labels)), entries.ids >= 0, entries.rows)
-        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
+        own = AtCells(self._cells(label, _scores_of_targets(ranking, num_labels)), entries.ids >= 0, entries.rows)
+        return {"scores": InBlocks(lambda: self._blocks(ranking, num_labels)), "relevant": own}
 
-    def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
+    def _blocks(self, ranking: Ranking, num_labels: int) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
-        assert self.num_labels is not None
-        label = torch.arange(self.num_labels, device=ranking.ids.device)
-        height = max(1, BLOCK_SCORES // max(1, self.num_labels))
-        for first, block in dense_blocks(ranking, self.num_labels):
+        label = torch.arange(num_labels, device=ranking.ids.device)
+        height = max(1, BLOCK_SCORES // max(1, num_labels))
+        for first, block in dense_blocks(ranking, num_labels):
             for number, part in enumerate(torch.split(block, height)):
                 start = first + number * height
                 row = torch.arange(start, start + len(part), device=part.device)
@@ -225,33 +242,34 @@ class _LabelArea(LabelValues):
         """Return the cell of scores of labels in a state (L, bins)."""
         return label * self.bins + _bin_of(scores) // (FINEST // self.bins)
 
-    def _values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the area of scores rounded to their bins; warn where bins leave much open."""
         found = self._areas(states)
-        self._tell_of_bins(found)
+        self._warn_of_bins(found)
         return found[1:2]
 
-    def _tell_of_bins(self, areas: Tensor) -> None:
+    def _warn_of_bins(self, areas: Tensor) -> None:
         """Warn once where bins leave much open: of areas (3, G), or (3, L) of labels, which count as their mean."""
         off = (areas - areas[1]).abs().amax(dim=0)
-        most = float(off.nanmean() if self.average == "none" else off.nan_to_num().max())
-        if self._tells_bins and most > WIDE:
-            self._tells_bins = False
+        most = float(off.nanmean() if self.has_value_per_label else off.nan_to_num().max())
+        if self._warns_of_bins and most > WIDE:
+            self._warns_of_bins = False
             more = "" if self.bins == FINEST else f", or bins={FINEST}"
             warn_outside(
-                f"{self._caller}: the value may be off by up to {most:.2g}: scores of a label that lie in one of "
+                f"{self.caller}: the value may be off by up to {most:.2g}: scores of a label that lie in one of "
                 f"{self.bins} bins count as equal, as probabilities in a narrow range or near 1 do. Pass logits{more}; "
-                f"or, where memory holds all scores, use scikit-learn's {self.peer}. Equal scores lose nothing."
+                f"or, where memory holds all scores, use scikit-learn's {self._peer}. Equal scores lose nothing."
             )
 
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
-        relevant, scores, buckets = states["relevant"], states["scores"], self.bound_buckets
+        relevant, scores, buckets = states["relevant"], states["scores"], self.reading.buckets
         inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
         all_equal = torch.arange(self.bins) == (UNSTORED if self.bins == FINEST else self.bins)
         height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
         blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
         if self.average == "micro":
-            sums = torch.zeros(2, self._num_buckets, self.bins, dtype=torch.int64)
+            sums = torch.zeros(2, self.num_buckets, self.bins, dtype=torch.int64)
             for *kept, labels in blocks:
                 for total, part in zip(sums, kept, strict=True):
                     total.index_add_(0, labels, part.cpu())
@@ -259,25 +277,52 @@ class _LabelArea(LabelValues):
         areas = torch.empty(3, len(inside), dtype=torch.float64)  # first: small tensors between large ones cost memory
         for place, (own, of_all, _) in zip(torch.split(areas, height, dim=1), blocks, strict=True):
             place.copy_(AREAS[self.area](own.cpu(), (of_all - own).cpu(), all_equal))
-        if self.average == "none":
+        if self.has_value_per_label:
             return areas
-        support = relevant.sum(dim=1).double().cpu() if self.average == "weighted" else torch.ones(len(inside)).double()
-        of_buckets = (~areas[0].isnan() & (inside == number) for number in range(self._num_buckets))
+        support = relevant.sum(dim=1).double().cpu() if self.weighs_by_support else torch.ones(len(inside)).double()
+        of_buckets = (~areas[0].isnan() & (inside == number) for number in range(self.num_buckets))
         means = [_means(areas[:, measured], support[measured]) for measured in of_buckets]
         return torch.tensor(means, dtype=torch.float64).T
 
-    def error_bounds(self) -> tuple[Tensor, Tensor]:
-        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
-        with self._over_all_processes():
-            areas = [self._areas(states) for states in self._states_of_groups()]
-        low, high = (self._shaped([of_group[side : side + 1] for of_group in areas]) for side in (0, 2))
-        return (low, high) if low.numel() > 1 else (low.view(()), high.view(()))  # as compute() is squeezed
+    def bounds(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the least and the largest value that scores in bins leave open, (1, G) or (1, L) each."""
+        areas = self._areas(states)
+        return areas[0:1], areas[2:3]
 
-    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return the least and the largest value that scores in bins leave open."""
+        return Facts() if self.has_value_per_label else Facts(bounds=self.bounds(states))
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether :meth:`per_label` has values of single labels: they are asked for, and take time."""
+        return self.has_value_per_label
+
+    def per_label(
+        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+    ) -> dict[str, Tensor]:
         """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
-        with self._over_all_processes():
-            areas = self._areas(self._states_of_groups()[0])
-        return {self.name or self.stem: areas[1].to(self.device, real_dtype(self.device))}
+        return {names[0]: self._areas(states)[1]}
+
+    def label_terms(self) -> dict[str, Any] | None:
+        """Return the area, and its average over labels."""
+        return None if self.has_value_per_label else {"area": self.area, "average": self.average}
+
+    def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
+        """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
+        num_labels = self.reading.num_labels
+        assert num_labels is not None
+        entries = self.reading.relevant(ranking).targets.entries
+        relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool)
+        some = entries.ids >= 0
+        relevant[entries.rows[some].cpu(), entries.ids[some].cpu()] = True
+        blocks = [block.cpu() for _, block in dense_blocks(ranking, num_labels)]
+        scores = torch.cat([torch.empty(0, num_labels), *blocks])
+        return self._cells(torch.tensor(0), scores), relevant, scores
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket is of."""
+        return f"{self.reading.caption(k)} {self.bins} bins of its scores"
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
@@ -286,8 +331,25 @@ def _means(areas: Tensor, weights: Tensor) -> list[float]:
     return [min(1.0, fsum((side * weights).tolist()) / total) if total else float("nan") for side in areas]
 
 
+def _checked_bins(caller: str, bins: int) -> int:
+    """Return a number of bins if it is a power of two that there can be."""
+    bins = check_count(caller, "bins", bins, minimum=2)
+    if bins > FINEST or bins & (bins - 1):
+        raise ValueError(f"{caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
+    return bins
+
+
+def _error_bounds(metric: TopKMetric) -> tuple[Tensor, Tensor]:
+    """Return bounds of an area over all processes, of the shape of its value."""
+    aggregation = cast("LabelAreas", metric.aggregation)
+    with metric.over_all_processes():
+        found = [aggregation.bounds(states) for states in metric.states_of_groups()]
+    low, high = (metric.shaped(list(side)) for side in zip(*found, strict=True))
+    return (low, high) if low.numel() > 1 else (low.view(()), high.view(()))  # as compute() is squeezed
+
+
 @final
-class LabelAUC(_LabelArea):
+class LabelAUC(TopKMetric):
     """Area under the ROC curve of each label, computed over the rows and averaged over the labels, with error bounds.
 
     Higher is better, in [0, 1]; random scores have 0.5. Labels without a relevant row or without an irrelevant row are
@@ -313,13 +375,21 @@ class LabelAUC(_LabelArea):
     Source: scikit-learn, ``roc_auc_score``.
     """
 
+    higher_is_better = True
     stem = "auc"
-    peer = "roc_auc_score"
-    area = "roc"
+
+    def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[LevelArguments]) -> None:
+        self.bins = _checked_bins(self._caller, bins)
+        areas = partial(LabelAreas, area="roc", peer="roc_auc_score", bins=self.bins)
+        super().__init__(None, WHOLE, reading=AllScores, aggregation=areas, average=average, **kwargs)
+
+    def error_bounds(self) -> tuple[Tensor, Tensor]:
+        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
+        return _error_bounds(self)
 
 
 @final
-class LabelAP(_LabelArea):
+class LabelAP(TopKMetric):
     """Average precision of each label, computed over the rows and averaged over the labels (mAP), with error bounds.
 
     Higher is better, in [0, 1]; random scores reach the share of relevant rows. Labels without a relevant row are left
@@ -345,9 +415,17 @@ class LabelAP(_LabelArea):
     Source: scikit-learn, ``average_precision_score``: the sum of (R_i - R_(i-1)) P_i over distinct scores.
     """
 
+    higher_is_better = True
     stem = "ap"
-    peer = "average_precision_score"
-    area = "precision"
+
+    def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[LevelArguments]) -> None:
+        self.bins = _checked_bins(self._caller, bins)
+        areas = partial(LabelAreas, area="precision", peer="average_precision_score", bins=self.bins)
+        super().__init__(None, WHOLE, reading=AllScores, aggregation=areas, average=average, **kwargs)
+
+    def error_bounds(self) -> tuple[Tensor, Tensor]:
+        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
+        return _error_bounds(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,11 +433,11 @@ class PairCounts:
     """Number of (relevant, irrelevant) label pairs in each row, or in each row and bucket.
 
     Attributes:
-        n_relevant: Shape (N, G), int64.
-        n_irrelevant: Shape (N, G), int64.
-        wrong: Shape (N, G), int64: pairs in which the irrelevant label has the higher score.
-        tied: Shape (N, G), int64: pairs of equal scores.
-        depth: Shape (N, G), int64: labels whose score is at least that of the worst relevant label; 0 without a
+        n_relevant: Shape (N, G), or (N,) without buckets, int64, as are the others.
+        n_irrelevant: Number of irrelevant labels.
+        wrong: Pairs in which the irrelevant label has the higher score.
+        tied: Pairs of equal scores.
+        depth: Labels whose score is at least that of the worst relevant label; 0 without a
             relevant label.
     """
 
@@ -368,6 +446,7 @@ class PairCounts:
     wrong: Tensor
     tied: Tensor
     depth: Tensor
+    _memo: dict[object, Any] = field(default_factory=dict)
 
 
 def _count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
@@ -394,7 +473,8 @@ def _count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None
     wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
     same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
     depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
-    return PairCounts(n, m, wrong, same, depth)
+    sides = [side if buckets is not None else side[:, 0] for side in (n, m, wrong, same, depth)]
+    return PairCounts(sides[0], sides[1], sides[2], sides[3], sides[4])
 
 
 def _scores_and_counts_above(
@@ -434,56 +514,85 @@ def _scores_and_counts_above(
     return own, above, tied
 
 
-class PairMetric(ScoreMetric):
-    """Base of metrics that read the scores of all labels of a row; a new metric defines a function of pair counts.
+class Pairs(Reading):
+    """The scores of all labels of each row, as counts of pairs of a relevant and an irrelevant label.
 
-    ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored share one score, below all
-    stored scores. With buckets, ``scope="bucket"`` reads only the bucket's labels; ``scope="global"`` reads all labels,
-    of which only the bucket's labels can be relevant.
-
-    Args:
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+    Labels that are not stored share one score, below all stored scores. With buckets, ``scope="bucket"`` reads only the
+    bucket's labels; ``scope="global"`` reads all labels, of which only the bucket's labels can be relevant.
     """
 
-    withheld: ClassVar[tuple[str, ...]] = ("k", "depth")
-    optional_k = True
+    takes = ("min_gain", "scope")
     needs_scores = True
-    reads = Depth(0, None)
 
-    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(None, **kwargs)
+    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self.scope = check_choice(self.caller, "scope", scope, Scope)
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    @property
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        return Depth(0, None)
+
+    def check(self, ranking: Ranking, validate: bool) -> None:
+        """Raise if nothing tells the number of labels."""
         if self._num_labels_of(ranking) is None:
-            raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels.")
+            raise ValueError(f"{self.caller}: candidates do not tell the number of labels; pass num_labels.")
 
-    def _warn_of(self, ranking: Ranking) -> None:
-        super()._warn_of(ranking)
-        warn_of_partial_lists(self._caller, ranking, self._num_labels_of(ranking) or 0)
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of rows without a class, and of lists that lack labels."""
+        warn_of_ranks(metric, ranking)
+        warn_of_partial_lists(self.caller, ranking, self._num_labels_of(ranking) or 0)
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
         if ranking.documents is not None:
             return int(ranking.documents.max()) if ranking.num_rows else 0
         return ranking.num_labels if self.num_labels is None else self.num_labels
 
-    def _pairs(self, ranking: Ranking) -> PairCounts:
+    def of(self, ranking: Ranking) -> Any:
         """Return the counts of pairs, which all such metrics share."""
-        ranking, num_labels, buckets = self._relevant(ranking), self._num_labels_of(ranking), self.bound_buckets
+        ranking, num_labels, buckets = self.relevant(ranking), self._num_labels_of(ranking), self.buckets
         assert num_labels is not None
         key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope))
         return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope))
 
-    @abstractmethod
-    def _of_pairs(self, pairs: PairCounts) -> Tensor:
-        """Return the value of each row and bucket, shape (N, G), G = 1 without buckets."""
+    def values(self, ranking: Ranking, ranks: Any, known: ValuesByCounts) -> Tensor:
+        """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
+        found: Tensor = self.formula.function(ranks)
+        return found.unsqueeze(0)
 
-    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        return self._of_pairs(self._pairs(ranking)).view(1, *ranks.n_relevant.shape)
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        pairs = "all irrelevant labels" if self.scope == "global" else "the irrelevant labels of the bucket"
+        return f"relevant labels of the bucket against {pairs} (scope {self.scope})"
+
+
+OF_PAIRS = Formula(NO_FORMULA.function, optional_k=True)
+"""What the formulas of pairs have in common."""
+
+
+def _area_of_pairs(pairs: PairCounts) -> Tensor:
+    """Return the share of the pairs that are in the right order; a pair of equal scores counts as half."""
+    number = pairs.n_relevant * pairs.n_irrelevant
+    return divide(2 * number - 2 * pairs.wrong - pairs.tied, 2 * number)
+
+
+def _has_pairs(_: Ranking, pairs: PairCounts) -> Tensor:
+    """Whether a row has a pair of a relevant and an irrelevant label."""
+    return (pairs.n_relevant > 0) & (pairs.n_irrelevant > 0)
+
+
+def _depth_of_pairs(pairs: PairCounts) -> Tensor:
+    """Return the number of labels that one has to read until all relevant labels are found."""
+    return pairs.depth
+
+
+def _wrong_pairs(pairs: PairCounts) -> Tensor:
+    """Return the share of the pairs that are in the wrong order; equal scores count as wrong."""
+    return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
 
 
 @final
-class RowAUC(PairMetric):
+class RowAUC(TopKMetric):
     """Area under the ROC curve of a row: the share of (relevant, irrelevant) label pairs that are in the right order.
 
     Higher is better, in [0, 1]; random scores have 0.5. A pair of equal scores counts one half. A row without a
@@ -495,7 +604,7 @@ class RowAUC(PairMetric):
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RowAUC()
@@ -508,20 +617,19 @@ class RowAUC(PairMetric):
 
     higher_is_better = True
 
-    lacking = "no pair of a relevant and an irrelevant label"
-    empty_defaults = ("skip", "skip")
-
-    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        pairs = self._pairs(ranking)
-        return ((pairs.n_relevant > 0) & (pairs.n_irrelevant > 0)).view(ranks.n_relevant.shape)
-
-    def _of_pairs(self, pairs: PairCounts) -> Tensor:
-        number = pairs.n_relevant * pairs.n_irrelevant
-        return divide(2 * number - 2 * pairs.wrong - pairs.tied, 2 * number)
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+        formula = replace(
+            OF_PAIRS,
+            function=_area_of_pairs,
+            answered=_has_pairs,
+            lacking="no pair of a relevant and an irrelevant label",
+            usual_action=("skip", "skip"),
+        )
+        super().__init__(None, formula, reading=Pairs, **kwargs)
 
 
 @final
-class CoverageError(PairMetric):
+class CoverageError(TopKMetric):
     """Number of labels that one has to read, best first, until all relevant labels are found.
 
     Lower is better, in [0, inf); of equal scores, relevant labels are read last; 0 for a row without a relevant label.
@@ -531,7 +639,7 @@ class CoverageError(PairMetric):
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = CoverageError()
@@ -544,14 +652,15 @@ class CoverageError(PairMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    fixed_point = COUNT
 
-    def _of_pairs(self, pairs: PairCounts) -> Tensor:
-        return pairs.depth
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+        super().__init__(
+            None, replace(OF_PAIRS, function=_depth_of_pairs, number=COUNT, unit="places"), reading=Pairs, **kwargs
+        )
 
 
 @final
-class RankingLoss(PairMetric):
+class RankingLoss(TopKMetric):
     """Share of (relevant, irrelevant) label pairs that are in the wrong order; equal scores count as wrong.
 
     Lower is better, in [0, 1]; 0 for a row without a pair.
@@ -561,7 +670,7 @@ class RankingLoss(PairMetric):
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RankingLoss()
@@ -574,5 +683,5 @@ class RankingLoss(PairMetric):
 
     higher_is_better = False
 
-    def _of_pairs(self, pairs: PairCounts) -> Tensor:
-        return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+        super().__init__(None, replace(OF_PAIRS, function=_wrong_pairs), reading=Pairs, **kwargs)

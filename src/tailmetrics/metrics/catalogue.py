@@ -2,77 +2,230 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import fsum
 from operator import mul
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._metric import ShownMetric
-from tailmetrics.metrics._states import Increments, PerRow, State, at_labels, at_targets, ratios
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.metrics._aggregations import Aggregation, RowTerms, Values
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, TopKArguments, UnbucketedArguments
+from tailmetrics.metrics._formulas import NO_FORMULA, Formula
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Hits, Lists
+from tailmetrics.metrics._states import COUNT, Increment, Increments, PerRow, State, at_labels, at_targets, ratios
 from tailmetrics.ranking import Ranking
 
+LabelDenominator: TypeAlias = Literal["observed", "known"]
 
-class ExposureMetric(ShownMetric):
-    """Base of metrics of how often each label is shown among the top k; a new metric defines the function.
 
-    The counts are one state, which all such metrics share within a collection.
+class _OfLists(Aggregation):
+    """An aggregation of the lists that rows show."""
+
+    takes = ()
+    is_quality = False
+
+    def no_value(self) -> list[list[float]]:
+        """Return NaN for every cut-off and bucket."""
+        return [[float("nan")] * self.num_buckets for _ in self.reading.ks]
+
+    def of_buckets(self, counts: Tensor, value: Callable[[Tensor, Tensor | None], float]) -> list[float]:
+        """Return the value of counts (L,), for each bucket where there are buckets."""
+        buckets = self.reading.buckets
+        return [value(counts, None)] if buckets is None else [value(counts[one], one) for one in buckets.labels]
+
+
+class Exposure(_OfLists):
+    """A function of how often each label is shown among the top k.
+
+    Args:
+        function: Called with the counts (of a bucket) and the facts of training that the formula has.
+        measure: How the value is made of what rows show, as :class:`tailmetrics.significance.labels.ShownRows` names
+            it; ``"lift"`` divides the value of the labels shown by that of the relevant labels.
+        can_be_weighted: Whether rows may have weights.
+        other_arguments: See :class:`Aggregation`.
     """
 
-    withheld: ClassVar[tuple[str, ...]] = ("min_gain",)
-    needs: tuple[str, ...] = ("num_labels",)
-    exposure: ClassVar[str] = ""
-    """How the value is made of what rows show, as :class:`tailmetrics.significance.labels.ShownRows` names it."""
+    needs = ("num_labels",)
 
-    @abstractmethod
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        """Return the value, called at ``compute`` for every cut-off and bucket.
+    def __init__(
+        self,
+        *arguments: Any,
+        function: Callable[..., float],
+        measure: str,
+        can_be_weighted: bool = False,
+        **other_arguments: Any,
+    ) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self._function, self.measure, self.can_be_weighted = function, measure, can_be_weighted
+        self.depends_on_catalogue = measure in ("coverage", "gini")
 
-        Args:
-            shown: Shape (L_b,), int64 on the CPU: how often each label (of the bucket) was shown; float64, the
-                weight of the rows that it was shown in, if the metric is weighted.
-            inside: Shape (L_b,), int64: the labels of the bucket; None for all.
-        """
+    def states(self) -> dict[str, State]:
+        """Return how often each label is shown, and for a lift how often it is relevant."""
+        num_labels, level = self.reading.num_labels, self.reading.min_gain
+        assert num_labels is not None
+        columns = (self.counts.columns,) if self.weighted else ()
+        found = {f"shown_at_{k}": State((num_labels, *columns), shared=not columns) for k in self.reading.ks}
+        found["rows"] = State((1, self.counts.columns), shared=not columns)
+        return found | ({"relevant": State((num_labels,), shared=level is None)} if self.measure == "lift" else {})
 
-    def _states(self) -> dict[str, State]:
-        assert self.num_labels is not None
-        columns = (self._counts.columns,) if self.weighted else ()
-        shown = {f"shown_at_{k}": State((self.num_labels, *columns), shared=not columns) for k in self.ks}
-        return {**shown, "rows": State((1, self._counts.columns), shared=not columns)}
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the labels that the rows of a batch show, and for a lift their relevant labels."""
+        ids, reading = ranking.ids, self.reading
+        found: dict[str, Increment] = {f"shown_at_{k}": at_labels(ids[:, :k], ids[:, :k] >= 0) for k in reading.ks}
+        found["rows"] = _rows_of(ranking)
+        return found | ({"relevant": at_targets(reading.relevant(ranking))} if self.measure == "lift" else {})
 
-    def _prepare(self, ranking: Ranking) -> Increments:
-        shown = {f"shown_at_{k}": at_labels(ranking.ids[:, :k], ranking.ids[:, :k] >= 0) for k in self.ks}
-        return {**shown, "rows": _rows_of(ranking)}
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the function of the counts of each bucket; NaN before the first row."""
+        if not self.counts.totals(states["rows"])[0]:
+            return self.no_value()
+        shown = (states[f"shown_at_{k}"].cpu() for k in self.reading.ks)
+        found = [self.of_buckets(self.counts.floats(of_k) if self.weighted else of_k, self._of) for of_k in shown]
+        if self.measure != "lift":
+            return found
+        relevant, nan = self.of_buckets(states["relevant"].cpu(), self._of), float("nan")
+        return [[top / bottom if bottom else nan for top, bottom in zip(of_k, relevant, strict=True)] for of_k in found]
 
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        if not self._counts.totals(states["rows"])[0]:
-            return self._no_value()
-        shown = (states[f"shown_at_{k}"].cpu() for k in self.ks)
-        return [self._of_buckets(self._counts.floats(of_k) if self.weighted else of_k) for of_k in shown]
+    def _of(self, counts: Tensor, inside: Tensor | None) -> float:
+        facts = self.reading.formula.arguments.values()
+        known = [one[inside] if isinstance(one, Tensor) and inside is not None else one for one in facts]
+        return self._function(counts, *known)
 
-    def _of_buckets(self, counts: Tensor) -> list[float]:
-        """Return the value of counts (L,), for each bucket where there are buckets."""
-        buckets = self.bound_buckets
-        if buckets is None:
-            return [self._of_exposure(counts, None)]
-        return [self._of_exposure(counts[inside], inside) for inside in buckets.labels]
+    def label_terms(self) -> dict[str, Any] | None:
+        """Return the measure, and the weight of each label in a mean over the labels shown."""
+        if self.weighted:
+            return None
+        facts = self.reading.formula.arguments
+        counts, num_train = facts.get("label_counts"), facts.get("num_train")
+        size = self.reading.num_labels or 0
+        weights = np.zeros(size) if counts is None else counts.cpu().numpy().astype(np.float64)
+        if num_train is not None:
+            weights = -np.log2(np.clip(weights, 1, num_train) / num_train)
+        return {"exposure": self.measure, "weights": weights}
+
+    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+        """Return for each cut-off the cells of labels that each row shows, and for a lift of its relevant labels."""
+        found = self.increments(ranking)
+        return [(None, found[f"shown_at_{k}"], found.get("relevant")) for k in self.reading.ks]
 
 
-def _exposure_value(formula: Callable[..., float], *facts: str) -> Any:
-    """Return the method ``_of_exposure`` of a formula of counts, and of the facts of training that it reads."""
+class Overlap(Exposure):
+    """One minus the mean overlap of the top k of two rows."""
 
-    def _of_exposure(self: Any, shown: Tensor, inside: Tensor | None) -> float:
-        known = [getattr(self, name) for name in facts]
-        known = [one[inside] if isinstance(one, Tensor) and inside is not None else one for one in known]
-        return formula(shown, *known)
+    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
+        super().__init__(*arguments, function=personalization, measure="personalization", **other_arguments)
 
-    return _of_exposure
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return one minus the mean overlap, of counts, rows and k."""
+        rows = int(states["rows"].sum())
+        return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.reading.ks]
+
+
+class LabelsFound(_OfLists):
+    """The share of the labels that are a hit at least once.
+
+    Args:
+        denominator: Which labels there are to be found.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    needs = ("num_labels",)
+    is_quality = True
+    can_be_weighted = False
+
+    def __init__(self, *arguments: Any, denominator: LabelDenominator, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self._denominator = denominator
+
+    def states(self) -> dict[str, State]:
+        """Return which labels were a hit, and which were relevant."""
+        num_labels = self.reading.num_labels
+        assert num_labels is not None
+        shared = self.reading.min_gain is None
+        flags = State((num_labels,), reduce="max", dtype=torch.uint8, shared=shared)
+        names = [*(f"hit_at_{k}" for k in self.reading.ks), "observed"]
+        return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the labels that the rows of a batch hit and hold."""
+        rows = _rows_of(ranking)
+        ranking = self.reading.relevant(ranking)
+        hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.reading.ks}
+        return {**hits, "observed": at_targets(ranking), "rows": rows}
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the share of labels; NaN before the first row."""
+        if not int(states["rows"].sum()):
+            return self.no_value()
+        observed, total = states["observed"].cpu(), lambda counts, _: _total(counts)
+        known = self.of_buckets(observed if self._denominator == "observed" else torch.ones_like(observed), total)
+        found = (self.of_buckets(states[f"hit_at_{k}"].cpu(), total) for k in self.reading.ks)
+        return [ratios(of_k, [int(one) for one in known]) for of_k in found]
+
+    def label_terms(self) -> dict[str, Any] | None:
+        """Return over which labels the share is taken."""
+        return {"top": 0.0, "over": "present" if self._denominator == "observed" else "all"}
+
+    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+        """Return for each cut-off the cells of labels that each row hits and holds."""
+        found = self.increments(ranking)
+        return [(found[f"hit_at_{k}"], None, found["observed"]) for k in self.reading.ks]
+
+
+class MeanOfLists(_OfLists):
+    """The mean over rows of a count that is made of each list."""
+
+    row_terms: RowTerms = "mean"
+
+    @property
+    def is_additive(self) -> bool:  # type: ignore[override] # decided by the formula here
+        """Whether the values of all buckets add up to the value over all labels."""
+        return self.reading.formula.is_additive
+
+    @property
+    def has_value_over_all(self) -> bool:  # type: ignore[override] # decided by the formula here
+        """Whether a value over all labels says something: the shares of all buckets add up to 1."""
+        return not self.is_additive
+
+    def states(self) -> dict[str, State]:
+        """Return the sum of the counts, and the number of rows."""
+        columns = self.counts.columns
+        return {"sum": State((len(self.reading.cutoffs), self.num_buckets, columns)), "rows": State((1, columns))}
+
+    def _counts(self, ranking: Ranking) -> Tensor:
+        """Return the count of each row, shape (K, N, G)."""
+        function, buckets = self.reading.formula.function, self.reading.buckets
+        return torch.stack([function(ranking, k, buckets) for k in self.reading.ks])
+
+    def _has_value(self, ranking: Ranking) -> bool:
+        known = self.reading.formula.answered
+        return known is None or bool(known(ranking))
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the counts of the rows of a batch."""
+        rows = _rows_of(ranking)
+        rows = rows if self._has_value(ranking) else PerRow(rows.values & False)
+        return {"sum": PerRow(self._counts(ranking), row_axis=1), "rows": rows}
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the sum divided by the number of rows."""
+        (rows,), sums = self.counts.totals(states["rows"]), self.counts.totals(states["sum"])
+        ones = ([self.reading.formula.one(k) * int(rows)] * self.num_buckets for k in self.reading.ks)
+        return [ratios(*pair) for pair in zip(self.by_cutoff(sums), ones, strict=True)]
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Return the value of each row by cut-off and bucket, (K * G, N)."""
+        pairs = zip(self._counts(ranking).to(torch.float64), self.reading.ks, strict=True)
+        found = torch.cat([counts.T / self.reading.formula.one(k) for counts, k in pairs])
+        return found if self._has_value(ranking) else torch.full_like(found, torch.nan)
 
 
 def _rows_of(ranking: Ranking) -> PerRow:
@@ -150,7 +303,7 @@ def entropy(shown: Tensor) -> float:
 
 
 @final
-class CatalogCoverageAtK(ExposureMetric):
+class CatalogCoverageAtK(TopKMetric):
     """Share of the labels that at least one row shows among its top k.
 
     Higher is better, in [0, 1]; NaN for a bucket without labels.
@@ -173,14 +326,20 @@ class CatalogCoverageAtK(ExposureMetric):
     Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010.
     """
 
-    exposure = "coverage"
     higher_is_better = True
 
-    _of_exposure = _exposure_value(catalog_coverage)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        super().__init__(
+            k,
+            NO_FORMULA,
+            reading=Lists,
+            aggregation=partial(Exposure, function=catalog_coverage, measure="coverage"),
+            **kwargs,
+        )
 
 
 @final
-class GiniAtK(ExposureMetric):
+class GiniAtK(TopKMetric):
     """Gini index of how often each label is shown among the top k, labels never shown included.
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
@@ -203,14 +362,16 @@ class GiniAtK(ExposureMetric):
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011).
     """
 
-    exposure = "gini"
     higher_is_better = False
 
-    _of_exposure = _exposure_value(gini)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        super().__init__(
+            k, NO_FORMULA, reading=Lists, aggregation=partial(Exposure, function=gini, measure="gini"), **kwargs
+        )
 
 
 @final
-class EntropyAtK(ExposureMetric):
+class EntropyAtK(TopKMetric):
     """Entropy, in nats, of how often each label is shown among the top k.
 
     Higher is more even, in [0, ln L]; NaN when nothing is shown.
@@ -233,11 +394,13 @@ class EntropyAtK(ExposureMetric):
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011).
     """
 
-    exposure = "entropy"
     higher_is_better = True
     bounds = (0.0, float("inf"))
 
-    _of_exposure = _exposure_value(entropy)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        super().__init__(
+            k, NO_FORMULA, reading=Lists, aggregation=partial(Exposure, function=entropy, measure="entropy"), **kwargs
+        )
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:
@@ -285,7 +448,7 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
     return fsum((bits * shown[seen]).tolist()) / _total(shown) if bool(seen.any()) else float("nan")
 
 
-class _TrainingMetric(ExposureMetric):
+class _TrainingMetric(TopKMetric):
     """A metric that knows the training counts.
 
     Args:
@@ -294,11 +457,24 @@ class _TrainingMetric(ExposureMetric):
         kwargs: See :class:`TopKMetric`.
     """
 
-    needs: tuple[str, ...] = ("num_labels", "label_counts")
-
-    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
+    def __init__(
+        self,
+        k: Cutoffs,
+        exposure: Any,
+        *,
+        label_counts: Any,
+        needs: Sequence[str] = ("label_counts",),
+        reading: type[Lists] = Lists,
+        **kwargs: Unpack[LevelArguments],
+    ) -> None:
         self.label_counts = label_counts
-        super().__init__(k, **kwargs)
+        super().__init__(k, NO_FORMULA, reading=reading, aggregation=exposure, needs=needs, **kwargs)
+
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        num_train = vars(self).get("num_train")
+        known = {} if num_train is None else {"num_train": num_train}
+        self.formula = self.formula.with_arguments(label_counts=self.label_counts, **known)
 
 
 @final
@@ -325,12 +501,12 @@ class PopularityAtK(_TrainingMetric):
     Source: Yin et al., PVLDB 5 (2012).
     """
 
-    exposure = "mean"
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    can_be_weighted = True
 
-    _of_exposure = _exposure_value(popularity, "label_counts")
+    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
+        exposure = partial(Exposure, function=popularity, measure="mean", can_be_weighted=True)
+        super().__init__(k, exposure, label_counts=label_counts, **kwargs)
 
 
 @final
@@ -358,25 +534,12 @@ class PopularityLiftAtK(_TrainingMetric):
     Source: Abdollahpouri et al., FLAIRS 2019, with the relevant labels in place of the users' profiles.
     """
 
-    exposure = "lift"
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    withheld = ()
 
-    def _states(self) -> dict[str, State]:
-        assert self.num_labels is not None
-        return {**super()._states(), "relevant": State((self.num_labels,), shared=self.min_gain is None)}
-
-    def _prepare(self, ranking: Ranking) -> Increments:
-        return {**super()._prepare(ranking), "relevant": at_targets(self._relevant(ranking))}
-
-    _of_exposure = _exposure_value(popularity, "label_counts")
-
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        relevant = self._of_buckets(states["relevant"].cpu())
-        shown = super()._values(states)
-        nan = float("nan")
-        return [[top / bottom if bottom else nan for top, bottom in zip(of_k, relevant, strict=True)] for of_k in shown]
+    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[LevelArguments]) -> None:
+        exposure = partial(Exposure, function=popularity, measure="lift")
+        super().__init__(k, exposure, reading=Hits, label_counts=label_counts, **kwargs)
 
 
 @final
@@ -404,23 +567,19 @@ class NoveltyAtK(_TrainingMetric):
     Source: Zhou et al., PNAS 107 (2010).
     """
 
-    exposure = "mean"
     higher_is_better = True
     bounds = (0.0, float("inf"))
-
-    needs = ("num_labels", "label_counts", "num_train")
 
     def __init__(
         self, k: Cutoffs, *, label_counts: Any = None, num_train: int | None = None, **kwargs: Unpack[TopKArguments]
     ) -> None:
         self.num_train = None if num_train is None else check_count(self._caller, "num_train", num_train)
-        super().__init__(k, label_counts=label_counts, **kwargs)
+        exposure, needs = partial(Exposure, function=novelty, measure="mean"), ("label_counts", "num_train")
+        super().__init__(k, exposure, needs=needs, label_counts=label_counts, **kwargs)
 
     def _settle_facts(self) -> None:
-        super()._settle_facts()
         self.num_train = self.num_train or None  # counts of no row tell nothing
-
-    _of_exposure = _exposure_value(novelty, "label_counts", "num_train")
+        super()._settle_facts()
 
 
 def personalization(shown: Tensor, num_rows: int, k: int) -> float:
@@ -445,7 +604,7 @@ def personalization(shown: Tensor, num_rows: int, k: int) -> float:
 
 
 @final
-class PersonalizationAtK(ExposureMetric):
+class PersonalizationAtK(TopKMetric):
     """One minus the mean overlap of the top k of two rows.
 
     Higher is more personal, in [0, 1]; NaN with fewer than two rows.
@@ -457,7 +616,7 @@ class PersonalizationAtK(ExposureMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs.
         num_labels: Number of labels L; needed only if ``preds`` do not show it, as with ids.
-        kwargs: See :class:`TopKMetric`; an overlap is of whole lists, so there are no buckets.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = PersonalizationAtK(k=2, num_labels=4)
@@ -468,22 +627,14 @@ class PersonalizationAtK(ExposureMetric):
     Source: the recommender library recmetrics, "personalization".
     """
 
-    exposure = "personalization"
     higher_is_better = True
-    withheld = (*ExposureMetric.withheld, "buckets")
 
-    _of_exposure = _exposure_value(personalization)  # of rows and k too: see _values
-
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        rows = int(states["rows"].sum())
-        return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.ks]
-
-
-LabelDenominator: TypeAlias = Literal["observed", "known"]
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[UnbucketedArguments]) -> None:
+        super().__init__(k, NO_FORMULA, reading=Lists, aggregation=Overlap, **kwargs)
 
 
 @final
-class PositiveCoverageAtK(ShownMetric):
+class PositiveCoverageAtK(TopKMetric):
     """Share of the labels that are a hit at least once: relevant in a row, and among the top k of that row.
 
     Higher is better, in [0, 1]; NaN if the denominator is 0.
@@ -509,39 +660,23 @@ class PositiveCoverageAtK(ShownMetric):
     """
 
     higher_is_better = True
-    needs = ("num_labels",)
 
     def __init__(
-        self, k: Cutoffs, *, denominator: LabelDenominator = "observed", **kwargs: Unpack[TopKArguments]
+        self, k: Cutoffs, *, denominator: LabelDenominator = "observed", **kwargs: Unpack[LevelArguments]
     ) -> None:
         self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, LabelDenominator)
-        super().__init__(k, **kwargs)
+        covered = partial(LabelsFound, denominator=denominator)
+        super().__init__(k, NO_FORMULA, reading=Hits, aggregation=covered, **kwargs)
 
-    def _states(self) -> dict[str, State]:
-        assert self.num_labels is not None
-        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8, shared=self.min_gain is None)
-        names = [*(f"hit_at_{k}" for k in self.ks), "observed"]
-        return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
 
-    def _prepare(self, ranking: Ranking) -> Increments:
-        ranking = self._relevant(ranking)
-        hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.ks}
-        return {**hits, "observed": at_targets(ranking), "rows": _rows_of(ranking)}
-
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        if not int(states["rows"].sum()):
-            return self._no_value()
-        observed = states["observed"].cpu()
-        known = self._by_bucket(observed if self.denominator == "observed" else torch.ones_like(observed))
-        return [ratios(self._by_bucket(states[f"hit_at_{k}"].cpu()), known) for k in self.ks]
-
-    def _by_bucket(self, flags: Tensor) -> list[int]:
-        buckets = self.bound_buckets
-        return [_total(part) for part in ([flags] if buckets is None else [flags[own] for own in buckets.labels])]
+def _places_of_buckets(ranking: Ranking, k: int, buckets: LabelBuckets | None) -> Tensor:
+    """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
+    ids = ranking.ids[:, :k]
+    return (ids >= 0).sum(dim=1, keepdim=True) if buckets is None else buckets.totals(ids)
 
 
 @final
-class PredictionProportionAtK(ShownMetric):
+class PredictionProportionAtK(TopKMetric):
     """Share of the places in all top k lists (k per row) that show a label of the bucket.
 
     Neither direction is better, in [0, 1]; NaN before the first row. Without buckets: the share of places that show any
@@ -567,35 +702,24 @@ class PredictionProportionAtK(ShownMetric):
     """
 
     higher_is_better = None
-    can_be_weighted = True
-    withheld = ("min_gain",)
 
-    def _states(self) -> dict[str, State]:
-        columns = self._counts.columns
-        return {"shown": State((len(self.cutoffs), self._num_buckets, columns)), "rows": State((1, columns))}
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        formula = Formula(_places_of_buckets, number=COUNT, per_one=int, is_additive=True)
+        super().__init__(k, formula, reading=Lists, aggregation=MeanOfLists, **kwargs)
 
-    def _prepare(self, ranking: Ranking) -> Increments:
-        shown = torch.stack([self._shown_of(ranking, k) for k in self.ks], dim=1)
-        return {"shown": PerRow(shown), "rows": _rows_of(ranking)}
 
-    def _shown_of(self, ranking: Ranking, k: int) -> Tensor:
-        """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
-        ids, buckets = ranking.ids[:, :k], self.bound_buckets
-        if buckets is None:
-            return (ids >= 0).sum(dim=1, keepdim=True)
-        return buckets.totals(ids)
+def _tied_at_k(ranking: Ranking, k: int, _: LabelBuckets | None) -> Tensor:
+    """Return whether the last label of the top k has the same score as the next one, shape (N, 1), bool."""
+    return ranking.tied_at(k)[:, None]
 
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        (rows,), shown = self._counts.totals(states["rows"]), self._counts.totals(states["shown"])
-        places = ([k * int(rows)] * self._num_buckets for k in self.ks)
-        return [ratios(*pair) for pair in zip(self._by_cutoff(shown), places, strict=True)]
 
-    def _of_rows(self, ranking: Ranking) -> Tensor:
-        return torch.cat([self._shown_of(ranking, k).T.to(torch.float64) / k for k in self.ks])
+def _has_scores(ranking: Ranking) -> bool:
+    """Whether there are scores that can be equal."""
+    return ranking.values is not None
 
 
 @final
-class TieRateAtK(ShownMetric):
+class TieRateAtK(TopKMetric):
     """Share of rows in which the last label of the top k has the same score as the next label.
 
     Lower is better, in [0, 1]; NaN without a row that has scores. Of equal scores, the label with the lower id is
@@ -609,7 +733,7 @@ class TieRateAtK(ShownMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`TopKMetric`; a tie is of a row, so there are no buckets.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = TieRateAtK(k=1)
@@ -621,20 +745,7 @@ class TieRateAtK(ShownMetric):
     """
 
     higher_is_better = False
-    withheld = ("min_gain", "buckets")
 
-    def _states(self) -> dict[str, State]:
-        return {"tied": State((len(self.cutoffs),)), "rows": State((1,))}
-
-    def _prepare(self, ranking: Ranking) -> Increments:
-        tied = torch.stack([ranking.tied_at(k) for k in self.ks], dim=1)
-        rows = _rows_of(ranking)
-        return {"tied": PerRow(tied), "rows": rows if ranking.values is not None else PerRow(rows.values & False)}
-
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        rows = int(states["rows"])
-        return [ratios([tied], [rows]) for tied in states["tied"].tolist()]
-
-    def _of_rows(self, ranking: Ranking) -> Tensor:
-        tied = torch.stack([ranking.tied_at(k) for k in self.ks]).to(torch.float64)
-        return tied if ranking.values is not None else torch.full_like(tied, torch.nan)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[UnbucketedArguments]) -> None:
+        formula = Formula(_tied_at_k, number=COUNT, answered=_has_scores)
+        super().__init__(k, formula, reading=Lists, aggregation=MeanOfLists, **kwargs)

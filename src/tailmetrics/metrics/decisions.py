@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -12,11 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import number_text, real_number, shape_of
+from tailmetrics._arguments import check_choice, number_text, real_number, shape_of
 from tailmetrics._transfer import digest_of
-from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
-from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
+from tailmetrics.metrics._arguments_of_metrics import Average, MacroOf, OverLabelsArguments
+from tailmetrics.metrics._formulas import Formula
+from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, CountRatio, f_beta
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Reading
+from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._inputs import Context
@@ -88,131 +90,156 @@ def _predictions_of_lists(ranking: Ranking, thresholds: list[float | Tensor]) ->
         yield number, rows, torch.where(predicted, ids, -1).reshape(-1)
 
 
-class ThresholdArguments(TopKArguments, total=False):
-    """Keyword arguments of metrics with a threshold."""
+class Decisions(Reading):
+    """The labels whose score is above a threshold, and which of them are relevant.
 
-    labels: LabelSet
-    macro: MacroOf | None
-    scope: Scope
-    empty_target_action: EmptyTargetAction | None
-
-
-class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
-    """Base of metrics with a threshold: a label is predicted if its score is above the threshold.
-
-    ``preds`` are dense scores (N, L), a CSR matrix, scored candidates, or decisions, bool (N, L). A label that a CSR
-    matrix or a list of candidates does not hold is not predicted. Scores are compared as they are: for a threshold on
-    probabilities, pass probabilities. The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is
-    not above 0.3.
+    A label that a CSR matrix or a list of candidates does not hold is not predicted. Scores are compared as they are.
+    The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is not above 0.3.
 
     Args:
-        threshold: A number, a list of numbers, or a floating tensor or NumPy array (L,) with one threshold for each
-            label.
-        average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in
-            :class:`LabelAveragedMetric`.
-        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`. ``scope="global"``
-            changes only ``average="samples"``: precision of a bucket then divides by the predictions of all buckets.
+        scope: ``"global"`` changes only values of rows: precision of a bucket then divides by the predictions of all
+            buckets.
+        other_arguments: See :class:`Reading`; k is the threshold or thresholds.
     """
 
-    withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth", "ties")
-    key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
+    takes = ("min_gain", "scope")
     needs_scores = True
-    reads = Depth(0, None, decisions=True)
 
-    def __init__(
-        self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
-    ) -> None:
-        self.threshold = threshold = _plain(threshold)
-        super().__init__(threshold, average=average, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self.scope = check_choice(self.caller, "scope", scope, Scope)
 
-    def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
+    def _checked_cutoffs(self, k: Any) -> tuple[Any, ...]:
         """Return the thresholds as numbers, or ``("",)`` where there is a threshold for each label."""
         if isinstance(k, Tensor) and k.ndim == 1 and len(k) and k.is_floating_point() and not k.isnan().any():
-            self._limits: list[float | Tensor] = [k.detach().to("cpu", copy=True)]
+            self.limits: list[float | Tensor] = [k.detach().to("cpu", copy=True)]
             return ("",)
         given = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
         numbers = [number for number in map(real_number, given) if number is not None and number == number]
         if not given or len(numbers) != len(given) or len(set(numbers)) != len(numbers):
             shown = shape_of(k) if isinstance(k, Tensor) else repr(k) if len(repr(k)) < 80 else f"{len(given)} values"
             raise ValueError(
-                f"{self._caller}: threshold={shown}; pass a number, a list of distinct numbers, or a floating "
+                f"{self.caller}: threshold={shown}; pass a number, a list of distinct numbers, or a floating "
                 "tensor or array (L,), in options a .npy file, with one threshold for each label; none may be NaN."
             )
-        self._limits = list(numbers)
-        return tuple(self._limits)
-
-    def _settle_facts(self) -> None:
-        super()._settle_facts()
-        if isinstance(self._limits[0], Tensor):
-            self._take_num_labels("threshold", len(self._limits[0]))
+        self.limits = list(numbers)
+        return tuple(self.limits)
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """Index of each threshold in ``cutoffs``, from 0; it takes the place of the k of other metrics."""
+        """The number of each threshold, from 0; it takes the place of the k of other metrics."""
         return tuple(range(len(self.cutoffs)))
 
-    def _cut_name(self, k: Any) -> str:
-        return f"t{number_text(k)}" if isinstance(k, float) else "t"
+    @property
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        return Depth(0, None, decisions=True)
 
-    def _state_key(self, of_buckets: bool) -> str:
-        return f"{super()._state_key(of_buckets)}_above_{digest_of(self._limits)}"
-
-    def _warn_of(self, ranking: Ranking) -> None:
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of scores that look like logits beside a threshold that looks like a probability."""
         scores = ranking.values if ranking.scores is None else ranking.scores
         if scores is not None:
             key = "logits warned of", self.cutoffs  # once for all members of a collection
-            ranking.remembered(key, lambda: _warn_of_logits(ranking.context(self._caller), scores, self._limits))
+            ranking.remembered(key, lambda: _warn_of_logits(ranking.context(self.caller), scores, self.limits))
 
-    def _bucket_of(self, ids: Tensor) -> Tensor:
-        """Return the bucket of each id; the id -1 gets the number of buckets, which is no bucket."""
-        if self.bound_buckets is None:
-            return torch.where(ids >= 0, 0, 1)
-        return self.bound_buckets.of(ids)
+    def cut_name(self, k: Any) -> str:
+        """Return a threshold as it is written in keys, behind @."""
+        return f"t{number_text(k)}" if isinstance(k, float) else "t"
 
-    def _hits_and_predicted(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
-        shape = ranking.num_rows, len(self.ks), self._num_buckets
+    def cut_text(self, k: Any) -> str:
+        """Return a threshold as text for digests of arguments; for one per label, their range and a digest."""
+        (limits, *others) = self.limits
+        if others or not isinstance(limits, Tensor):
+            return f"threshold={k}"
+        low, high = limits.aminmax()
+        return f"threshold={float(low):g} to {float(high):g}, one for each label, {digest_of(limits)}"
+
+    def places(self, k: Any) -> int:
+        """Return 0: all scores are read."""
+        return 0
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        return (
+            f"labels with a score above {k:g}" if isinstance(k, float) else "labels with a score above their threshold"
+        )
+
+    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
+        """Return the ratio of each row, shape (K, N) or (K, N, G)."""
+        hits, predicted = self.counts(self.relevant(ranking), ranks)
+        if self.scope == "global":
+            predicted = predicted.sum(dim=2, keepdim=True).expand_as(hits)
+        support = ranks.n_relevant.view(-1, 1, self.num_buckets)
+        values = torch.where(support > 0, divide(*self.formula.function(hits, predicted, support)), 0.0)
+        return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
+
+    def counts(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
+        """Return the number of hits and of predictions of each row, threshold and bucket, shape (N, K, G) each."""
+        shape = ranking.num_rows, len(self.ks), self.num_buckets
         cells = shape[0] * shape[1] * shape[2] + 1  # the last cell takes entries without a label (id -1)
         hits, predicted = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
-        if self.bound_buckets is None and ranking.scores is not None:
-            predicted[:-1] = _predicted_per_row(ranking, self._limits).view(-1)
+        if self.buckets is None and ranking.scores is not None:
+            predicted[:-1] = _predicted_per_row(ranking, self.limits).view(-1)
         else:
-            for number, rows, ids in _predictions(ranking, self._limits):
+            for number, rows, ids in _predictions(ranking, self.limits):
                 self._count(predicted, rows, ids, number)
-        for number, threshold in enumerate(self._limits):
+        for number, threshold in enumerate(self.limits):
             self._count(hits, *_targets_above(ranking, threshold), number)
         return hits[:-1].view(shape), predicted[:-1].view(shape)
 
     def _count(self, counts: Tensor, rows: Tensor, ids: Tensor, threshold: int) -> None:
-        cell = (rows * len(self.ks) + threshold) * self._num_buckets + self._bucket_of(ids)
+        cell = (rows * len(self.ks) + threshold) * self.num_buckets + self._bucket_of(ids)
         counts.scatter_add_(0, torch.where(ids >= 0, cell, len(counts) - 1), torch.ones_like(ids))
 
-    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        hits, predicted = self._hits_and_predicted(self._relevant(ranking), ranks)
-        if self.scope == "global":
-            predicted = predicted.sum(dim=2, keepdim=True).expand_as(hits)
-        support = ranks.n_relevant.view(-1, 1, self._num_buckets)
-        values = torch.where(support > 0, divide(*self._label_ratio(hits, predicted, support)), 0.0)
-        return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
+    def _bucket_of(self, ids: Tensor) -> Tensor:
+        """Return the bucket of each id; the id -1 gets the number of buckets, which is no bucket."""
+        return torch.where(ids >= 0, 0, 1) if self.buckets is None else self.buckets.of(ids)
 
-    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
-        found: dict[str, Increment] = {}
-        for number, threshold in enumerate(self._limits):
-            hits = self._in_rows_counted(*_targets_above(ranking, threshold), counted)
-            found[f"hits_at_{number}"] = hits
-            if "predicted" in self._counts_kept:
-                blocks = partial(self._predicted_cells, ranking, threshold, counted)
-                found[f"predicted_at_{number}"] = InBlocks(blocks)
-        return found
+    def hit_labels(self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor) -> Increment:
+        """Return an amount for each relevant label above a threshold, in rows that count."""
+        return self._in_rows_counted(*_targets_above(ranking, self.limits[k]), counted)
 
-    def _predicted_cells(self, ranking: Ranking, threshold: float | Tensor, counted: Tensor) -> Iterator[AtCells]:
-        """Yield the predictions of a few rows at a time: with a low threshold they are half of all labels."""
-        for _, rows, ids in _predictions(ranking, [threshold]):
-            yield self._in_rows_counted(rows, ids, counted)
+    def predicted_labels(self, ranking: Ranking, k: int, counted: Tensor) -> Increment:
+        """Return an amount for each label above a threshold, in rows that count, a few rows at a time.
+
+        With a low threshold they are half of all labels.
+        """
+
+        def blocks() -> Iterator[AtCells]:
+            for _, rows, ids in _predictions(ranking, [self.limits[k]]):
+                yield self._in_rows_counted(rows, ids, counted)
+
+        return InBlocks(blocks)
 
     def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
-        bucket = self._bucket_of(ids).clamp(max=self._num_buckets - 1)
+        bucket = self._bucket_of(ids).clamp(max=self.num_buckets - 1)
         counts = counted[rows] if counted.ndim == 1 else counted[rows, bucket]
         return AtCells(ids.clamp(min=0), (ids >= 0) & counts, rows)
+
+    def key_of_counts(self, of_buckets: bool) -> str:
+        """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
+        by = f"_{self.buckets.digest[:16]}" if self.buckets is not None and of_buckets else ""
+        level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
+        return f"{level}{by}_above_{digest_of(self.limits)}"
+
+
+class ThresholdArguments(OverLabelsArguments, total=False):
+    """Keyword arguments of metrics with a threshold."""
+
+
+class _ThresholdMetric(TopKMetric):
+    """A metric with a threshold: a label is predicted if its score is above the threshold."""
+
+    def __init__(self, threshold: Thresholds, ratio: CountRatio, **kwargs: Any) -> None:
+        self.threshold = threshold = _plain(threshold)
+        formula = Formula(ratio)
+        super().__init__(threshold, formula, reading=Decisions, aggregation=ByAverage(ratio), **kwargs)
+
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        limits = vars(self.reading)["limits"][0]
+        if isinstance(limits, Tensor):
+            self._take_num_labels("threshold", len(limits))
 
 
 def _plain(threshold: Any) -> Any:
@@ -225,7 +252,7 @@ def _plain(threshold: Any) -> Any:
 
 
 @final
-class PrecisionAtThreshold(ThresholdMetric):
+class PrecisionAtThreshold(_ThresholdMetric):
     """Share of the predicted labels that is relevant; a label is predicted where its score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is predicted. NaN before the first row.
@@ -236,7 +263,8 @@ class PrecisionAtThreshold(ThresholdMetric):
 
     Args:
         threshold: A number, a list of numbers, or a tensor or array (L,) with one threshold for each label.
-        kwargs: See :class:`ThresholdMetric`.
+        average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in :class:`PrecisionAtK`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = PrecisionAtThreshold(0.4)
@@ -247,12 +275,20 @@ class PrecisionAtThreshold(ThresholdMetric):
     Source: scikit-learn, ``precision_score``.
     """
 
-    ratio_reads = ("predicted",)
-    withheld = (*ThresholdMetric.withheld, "macro")
+    higher_is_better = True
+
+    def __init__(
+        self,
+        threshold: Thresholds = 0.5,
+        *,
+        average: Average = "micro",
+        **kwargs: Unpack[ThresholdArguments],
+    ) -> None:
+        super().__init__(threshold, PRECISION, average=average, **kwargs)
 
 
 @final
-class RecallAtThreshold(ThresholdMetric):
+class RecallAtThreshold(_ThresholdMetric):
     """Share of the relevant labels that is predicted; a label is predicted where its score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is relevant. NaN before the first row.
@@ -263,7 +299,8 @@ class RecallAtThreshold(ThresholdMetric):
 
     Args:
         threshold: A number, a list of numbers, or a tensor or array (L,) with one threshold for each label.
-        kwargs: See :class:`ThresholdMetric`.
+        average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in :class:`PrecisionAtK`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RecallAtThreshold([0.05, 0.4])
@@ -274,12 +311,20 @@ class RecallAtThreshold(ThresholdMetric):
     Source: scikit-learn, ``recall_score``.
     """
 
-    ratio_reads = ("support",)
-    withheld = (*ThresholdMetric.withheld, "macro")
+    higher_is_better = True
+
+    def __init__(
+        self,
+        threshold: Thresholds = 0.5,
+        *,
+        average: Average = "micro",
+        **kwargs: Unpack[ThresholdArguments],
+    ) -> None:
+        super().__init__(threshold, RECALL, average=average, **kwargs)
 
 
 @final
-class F1AtThreshold(ThresholdMetric):
+class F1AtThreshold(_ThresholdMetric):
     """Harmonic mean of precision and recall of the labels whose score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is predicted or nothing is relevant. NaN before the first row.
@@ -290,7 +335,10 @@ class F1AtThreshold(ThresholdMetric):
 
     Args:
         threshold: A number, a list of numbers, or a tensor or array (L,) with one threshold for each label.
-        kwargs: See :class:`ThresholdMetric`.
+        average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in :class:`PrecisionAtK`.
+        macro: How ``average="macro"`` is computed: None, the mean of the labels' F-scores; ``"of_averages"``, the
+            F-score of their mean precision and mean recall, as medical coding reports it.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = F1AtThreshold(0.4)
@@ -300,6 +348,18 @@ class F1AtThreshold(ThresholdMetric):
 
     Source: scikit-learn, ``f1_score``.
     """
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        threshold: Thresholds = 0.5,
+        *,
+        average: Average = "micro",
+        macro: MacroOf | None = None,
+        **kwargs: Unpack[ThresholdArguments],
+    ) -> None:
+        super().__init__(threshold, f_beta(1.0), average=average, macro=macro, **kwargs)
 
 
 def _warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import log
 from typing import Literal, TypeAlias, final
 
@@ -10,9 +12,10 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_number
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, TieAwareMetric, formula, row_value
-from tailmetrics.metrics._states import REAL, divide
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
+from tailmetrics.metrics._formulas import Formula, formula, of_hits
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_sum
@@ -50,9 +53,18 @@ def _largest_gain(ranking: Ranking) -> float:
     return float(gains.max()) if gains is not None and gains.numel() else 0.0
 
 
-def _discounted(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
-    worth = discounts_within(ranks, k)
-    return ordered_sum(worth if ranks.binary else _gained(ranks.target_gains, gain) * worth)
+def _dcg(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
+    memo = ranks._memo
+    if ("dcg", k, gain) not in memo:
+        worth, gains = discounts_within(ranks, k), ranks.hits.gains
+        memo["dcg", k, gain] = ordered_sum(worth if gains is None else _gained(gains, gain) * worth)
+    dcg: Tensor = memo["dcg", k, gain]
+    return dcg
+
+
+def _ideal_dcg(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
+    best = _gained(ranks.best(k), gain)
+    return ordered_sum(best * discounts(best.shape[-1], best.device))
 
 
 @formula
@@ -100,7 +112,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    return ranks.remembered(("dcg", k, gain), lambda: _discounted(ranks, k, gain))
+    return _dcg(ranks, k, gain)
 
 
 @formula
@@ -119,10 +131,7 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
     >>> round(float(ideal_dcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3)), 4)
     1.6309
     """
-    if ranks.binary:
-        return ranks.ideal_discount(k)
-    best = _gained(ranks.best(k), gain)
-    return ordered_sum(best * discounts(best.shape[-1], best.device))
+    return ranks.ideal_discount(k) if ranks.binary else _ideal_dcg(ranks, k, gain)
 
 
 @formula
@@ -145,35 +154,38 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    share = divide(dcg_at_k(ranks, k, gain), ideal_dcg_at_k(ranks, k, gain))
+    binary = ranks.hits.gains is None
+    share = divide(_dcg(ranks, k, gain), ranks.ideal_discount(k) if binary else _ideal_dcg(ranks, k, gain))
     # of gains of 1 no rounding makes more than 1: the j-th hit stands at j or behind, and is added in the same order
-    return share if ranks.binary and not isinstance(ranks, ExpectedRanks) else share.clamp(max=1.0)
+    return share if binary and not isinstance(ranks, ExpectedRanks) else share.clamp(max=1.0)
 
 
-class _GainMetric(TieAwareMetric):
-    """A metric of gains. It accepts ``min_gain``, so that one setting fits a whole collection, and ignores it."""
+def _of_gains(caller: str, function: Callable[..., Tensor], gain: Gain, number: FixedPoint) -> Formula:
+    """Return a formula of gains, which any ``min_gain`` leaves as they are."""
+    check_choice(caller, "gain", gain, Gain)
+    return of_hits(
+        function,
+        {"gain": gain},
+        number=number,
+        check=_check_grades if gain == "exponential" else None,
+        optional_k=True,
+        reads_gains=True,
+        is_additive=number is REAL,
+    )
 
-    optional_k = True
-    reads_gains = True
 
-    def __init__(
-        self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RelevanceArguments]
-    ) -> None:
-        self.gain: Gain = check_choice(self._caller, "gain", gain, Gain)
-        super().__init__(k, **kwargs)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        largest = _largest_gain(ranking) if self.gain == "exponential" and self.validate_args else 0.0
-        if largest > LARGEST_GRADE:
-            raise ValueError(
-                f"{self._caller}: a gain of {largest:g} is too large for 2^g - 1; with gain='exponential' gains are "
-                f"grades of at most {LARGEST_GRADE}."
-            )
+def _check_grades(caller: str, ranking: Ranking) -> None:
+    """Raise if 2^g of a gain is more than states can hold."""
+    largest = _largest_gain(ranking)
+    if largest > LARGEST_GRADE:
+        raise ValueError(
+            f"{caller}: a gain of {largest:g} is too large for 2^g - 1; with gain='exponential' gains are "
+            f"grades of at most {LARGEST_GRADE}."
+        )
 
 
 @final
-class CGAtK(_GainMetric):
+class CGAtK(TopKMetric):
     """Sum of the gains in the top k.
 
     Higher is better, in [0, inf); NaN before the first row.
@@ -185,7 +197,7 @@ class CGAtK(_GainMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
         gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
+        kwargs: See :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
     >>> metric = CGAtK(k=2)
@@ -196,14 +208,16 @@ class CGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
+    higher_is_better = True
     bounds = (0.0, float("inf"))
-    fixed_point = REAL
 
-    _row_value = row_value(cg_at_k, "gain")
+    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
+        self.gain: Gain = gain
+        super().__init__(k, _of_gains(self._caller, cg_at_k, gain, REAL), **kwargs)
 
 
 @final
-class DCGAtK(_GainMetric):
+class DCGAtK(TopKMetric):
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
     Higher is better, in [0, inf); NaN before the first row.
@@ -215,7 +229,7 @@ class DCGAtK(_GainMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
         gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
+        kwargs: See :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
     >>> metric = DCGAtK(k=3)
@@ -226,14 +240,16 @@ class DCGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
+    higher_is_better = True
     bounds = (0.0, float("inf"))
-    fixed_point = REAL
 
-    _row_value = row_value(dcg_at_k, "gain")
+    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
+        self.gain: Gain = gain
+        super().__init__(k, _of_gains(self._caller, dcg_at_k, gain, REAL), **kwargs)
 
 
 @final
-class NDCGAtK(_GainMetric):
+class NDCGAtK(TopKMetric):
     """DCG divided by the DCG of the best possible ranking.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -245,7 +261,7 @@ class NDCGAtK(_GainMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
         gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
+        kwargs: See :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
     >>> metric = NDCGAtK(k=3)
@@ -256,7 +272,11 @@ class NDCGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    _row_value = row_value(ndcg_at_k, "gain")
+    higher_is_better = True
+
+    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
+        self.gain: Gain = gain
+        super().__init__(k, _of_gains(self._caller, ndcg_at_k, gain, UNIT), **kwargs)
 
 
 @formula
@@ -291,8 +311,18 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     return torch.zeros_like(ranks.n_relevant, dtype=satisfies.dtype) if value is None else value
 
 
+def _check_below(max_gain: float, caller: str, ranking: Ranking) -> None:
+    """Raise if a gain is above the largest gain there can be."""
+    largest = _largest_gain(ranking)
+    if largest > max_gain:
+        raise ValueError(
+            f"{caller}: target holds the gain {largest:g}, above max_gain={max_gain:g}; pass the "
+            "largest gain there can be as max_gain."
+        )
+
+
 @final
-class ERRAtK(RowMeanMetric):
+class ERRAtK(TopKMetric):
     """Expected reciprocal rank: the expected value of 1 / r, where r is the rank at which a reader is satisfied.
 
     Higher is better, in [0, 1); NaN before the first row.
@@ -304,7 +334,7 @@ class ERRAtK(RowMeanMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs.
         max_gain: The largest possible gain; None means 1, for binary relevance.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = ERRAtK(k=2, max_gain=2)
@@ -317,21 +347,11 @@ class ERRAtK(RowMeanMetric):
 
     higher_is_better = True
 
-    def __init__(self, k: Cutoffs, *, max_gain: float | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
+    def __init__(self, k: Cutoffs, *, max_gain: float | None = None, **kwargs: Unpack[RankArguments]) -> None:
         self.max_gain = None if max_gain is None else check_number(self._caller, "max_gain", max_gain, 1e-30, 100.0)
-        super().__init__(k, **kwargs)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        largest = _largest_gain(ranking) if self.validate_args else 0.0
-        if largest > (self.max_gain or 1.0):
-            raise ValueError(
-                f"{self._caller}: target holds the gain {largest:g}, above max_gain={self.max_gain or 1:g}; pass the "
-                "largest gain there can be as max_gain."
-            )
-
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return err_at_k(ranks, k, self.max_gain or 1.0)
+        most = self.max_gain or 1.0
+        formula = of_hits(err_at_k, {"max_gain": most}, check=partial(_check_below, most), is_averaged=False)
+        super().__init__(k, formula, **kwargs)
 
 
 @formula
@@ -368,7 +388,7 @@ def _worth(persistence: float, k: int) -> Tensor:
 
 
 @final
-class RBPAtK(TieAwareMetric):
+class RBPAtK(TopKMetric):
     """Rank-biased precision: the expected share of relevant labels for a reader who stops at a random rank.
 
     Higher is better, in [0, 1); NaN before the first row.
@@ -380,7 +400,7 @@ class RBPAtK(TieAwareMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs.
         persistence: The chance that a reader goes on to the next rank, in (0, 1).
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RBPAtK(k=2, persistence=0.5)
@@ -391,8 +411,8 @@ class RBPAtK(TieAwareMetric):
     Source: Moffat and Zobel, ACM TOIS 27 (2008).
     """
 
-    def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RelevanceArguments]) -> None:
-        self.persistence = check_number(self._caller, "persistence", persistence, 0.0, 1.0, inside=True)
-        super().__init__(k, **kwargs)
+    higher_is_better = True
 
-    _row_value = row_value(rbp_at_k, "persistence")
+    def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RankArguments]) -> None:
+        self.persistence = check_number(self._caller, "persistence", persistence, 0.0, 1.0, inside=True)
+        super().__init__(k, of_hits(rbp_at_k, {"persistence": self.persistence}, is_additive=True), **kwargs)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import final
+from dataclasses import replace
+from typing import Literal, TypeAlias, final
 
-import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_number
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
-from tailmetrics.metrics._references import ReferenceRanking
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, TieAwareMetric, formula, row_value
-from tailmetrics.metrics._states import COUNT, UNIT, FixedPoint, divide
+from tailmetrics._arguments import check_choice, check_number
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LabelArguments, MacroOf, RankArguments
+from tailmetrics.metrics._formulas import Formula, formula, of_hits
+from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, f_beta
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import COUNT, divide
 from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import once, ordered_sum, real_dtype
+from tailmetrics.ranking._device import ordered_sum
+from tailmetrics.ranking._target_ranks import n_or_one
+
+Denominator: TypeAlias = Literal["predicted", "k"]
 
 
 @formula
@@ -44,8 +47,13 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     return divide(ranks.real_hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
 
 
+def _hits_of_k(ranks: TargetRanks, k: Cutoff, **_: str) -> Tensor:
+    """Return h_k, of which k make a precision of 1."""
+    return ranks.hits_at(k)
+
+
 @final
-class PrecisionAtK(LabelAveragedMetric):
+class PrecisionAtK(TopKMetric):
     """Share of the top k that is relevant.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -58,7 +66,7 @@ class PrecisionAtK(LabelAveragedMetric):
         k: Cut-off, or a sequence of cut-offs.
         denominator: What the hits are divided by: ``"predicted"``, the number of labels in the top k; ``"k"``, always
             k, also if the list is shorter.
-        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = PrecisionAtK(k=2)
@@ -69,23 +77,14 @@ class PrecisionAtK(LabelAveragedMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
-    ratio_reads = ("predicted",)
-    withheld = ("macro",)
+    higher_is_better = True
 
-    @once
-    def fixed_point(self) -> FixedPoint:
-        """How the state stores a value: as the whole number h_k if k is the denominator, else as h_k / m_k."""
-        return COUNT if self._counts_hits else UNIT
-
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return ranks.hits_at(k) if self._counts_hits else precision_at_k(ranks, k, self.denominator)
-
-    def _per_one(self, k: int) -> int:
-        return k if self._counts_hits else 1
-
-    @once
-    def _counts_hits(self) -> bool:
-        return self.denominator == "k" and self.ties != "expected"
+    def __init__(self, k: Cutoffs, *, denominator: Denominator = "predicted", **kwargs: Unpack[LabelArguments]) -> None:
+        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
+        formula = of_hits(precision_at_k, {"denominator": denominator}, is_additive=denominator == "k")
+        if denominator == "k" and kwargs.get("ties") != "expected":  # whole numbers need one column of a state
+            formula = replace(formula, function=_hits_of_k, number=COUNT, per_one=int)
+        super().__init__(k, formula, aggregation=ByAverage(PRECISION), **kwargs)
 
 
 @formula
@@ -107,7 +106,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
-    return ranks.real_hits_at(k) / ranks.n_or_one
+    return ranks.real_hits_at(k) / n_or_one(ranks)
 
 
 @formula
@@ -133,7 +132,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 @final
-class RecallAtK(LabelAveragedMetric):
+class RecallAtK(TopKMetric):
     """Share of the relevant labels that is among the top k.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -144,7 +143,7 @@ class RecallAtK(LabelAveragedMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RecallAtK(k=[1, 2])
@@ -155,25 +154,27 @@ class RecallAtK(LabelAveragedMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
 
-    ratio_reads = ("support",)
-    withheld = ("macro",)
+    higher_is_better = True
 
-    _row_value = row_value(recall_at_k)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[LabelArguments]) -> None:
+        super().__init__(k, of_hits(recall_at_k), aggregation=ByAverage(RECALL), **kwargs)
 
 
 @final
-class NormalizedRecallAtK(TieAwareMetric):
+class NormalizedRecallAtK(TopKMetric):
     """Hits among the top k, divided by the largest possible number of hits: min(k, n).
 
     Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when rows may have more than k relevant labels, so that their recall could not reach 1.
 
+    With ``average="micro"`` it is the sum of hits divided by the sum of min(k, n): rows with more labels weigh more.
+
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = NormalizedRecallAtK(k=1)
@@ -184,7 +185,11 @@ class NormalizedRecallAtK(TieAwareMetric):
     Source: NIST trec_eval, "relative_P".
     """
 
-    _row_value = row_value(normalized_recall_at_k)
+    higher_is_better = True
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        pooled = ByAverage(RECALL, ("samples", "micro"), up_to_k=True)
+        super().__init__(k, of_hits(normalized_recall_at_k), aggregation=pooled, **kwargs)
 
 
 @formula
@@ -212,7 +217,7 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
 
 
 @final
-class F1AtK(LabelAveragedMetric):
+class F1AtK(TopKMetric):
     """Harmonic mean of precision and recall at k.
 
     Higher is better, in [0, 1]; NaN before the first row. ``F1AtK(k=1, average="weighted")`` on class-index targets
@@ -224,7 +229,10 @@ class F1AtK(LabelAveragedMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        denominator: What precision divides by, as in :class:`PrecisionAtK`.
+        macro: How ``average="macro"`` is computed: None, the mean of the labels' F-scores; ``"of_averages"``, the
+            F-score of their mean precision and mean recall, as medical coding reports it.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = F1AtK(k=2)
@@ -236,7 +244,19 @@ class F1AtK(LabelAveragedMetric):
     scikit-learn, ``f1_score``.
     """
 
-    _row_value = row_value(f1_at_k, "denominator")
+    higher_is_better = True
+
+    def __init__(
+        self,
+        k: Cutoffs,
+        *,
+        denominator: Denominator = "predicted",
+        macro: MacroOf | None = None,
+        **kwargs: Unpack[LabelArguments],
+    ) -> None:
+        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
+        formula = of_hits(f1_at_k, {"denominator": denominator})
+        super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
 
 
 @formula
@@ -261,11 +281,11 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
     listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
-    return divide(*f_terms(ranks.hits_at(k), listed, ranks.n_relevant, beta))
+    return divide(*f_beta(beta)(ranks.hits_at(k), listed, ranks.n_relevant))
 
 
 @final
-class FBetaAtK(LabelAveragedMetric):
+class FBetaAtK(TopKMetric):
     """Harmonic mean of precision and recall at k in which recall has weight beta^2.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -277,7 +297,10 @@ class FBetaAtK(LabelAveragedMetric):
     Args:
         k: Cut-off, or a sequence of cut-offs.
         beta: How many times more important recall is than precision, above 0; 1 is F1.
-        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+        denominator: What precision divides by, as in :class:`PrecisionAtK`.
+        macro: How ``average="macro"`` is computed: None, the mean of the labels' F-scores; ``"of_averages"``, the
+            F-score of their mean precision and mean recall, as medical coding reports it.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = FBetaAtK(k=1, beta=2.0)
@@ -288,11 +311,21 @@ class FBetaAtK(LabelAveragedMetric):
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
 
-    def __init__(self, k: Cutoffs, *, beta: float = 2.0, **kwargs: Unpack[LabelArguments]) -> None:
-        self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)
-        super().__init__(k, **kwargs)
+    higher_is_better = True
 
-    _row_value = row_value(f_beta_at_k, "beta", "denominator")
+    def __init__(
+        self,
+        k: Cutoffs,
+        *,
+        beta: float = 2.0,
+        denominator: Denominator = "predicted",
+        macro: MacroOf | None = None,
+        **kwargs: Unpack[LabelArguments],
+    ) -> None:
+        self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)
+        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
+        formula = of_hits(f_beta_at_k, {"beta": self.beta, "denominator": denominator})
+        super().__init__(k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs)
 
 
 @formula
@@ -342,7 +375,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 @final
-class HitRateAtK(TieAwareMetric):
+class HitRateAtK(TopKMetric):
     """Share of rows with a relevant label among the top k.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -353,7 +386,7 @@ class HitRateAtK(TieAwareMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = HitRateAtK(k=2)
@@ -364,13 +397,14 @@ class HitRateAtK(TieAwareMetric):
     Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
-    fixed_point = COUNT
+    higher_is_better = True
 
-    _row_value = row_value(hit_rate_at_k)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        super().__init__(k, of_hits(hit_rate_at_k, number=COUNT), **kwargs)
 
 
 @final
-class AccuracyAtK(TieAwareMetric):
+class AccuracyAtK(TopKMetric):
     """Share of rows with a relevant label among the top k: :class:`HitRateAtK` under its name in classification.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -381,7 +415,7 @@ class AccuracyAtK(TieAwareMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = AccuracyAtK(k=1)
@@ -392,13 +426,14 @@ class AccuracyAtK(TieAwareMetric):
     Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
-    fixed_point = COUNT
+    higher_is_better = True
 
-    _row_value = row_value(hit_rate_at_k)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        super().__init__(k, of_hits(hit_rate_at_k, number=COUNT, of_one_class=True), **kwargs)
 
 
 @final
-class RelevanceAtK(TieAwareMetric):
+class RelevanceAtK(TopKMetric):
     """Share of rows whose label at rank k is relevant.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -409,7 +444,7 @@ class RelevanceAtK(TieAwareMetric):
 
     Args:
         k: Rank, or a sequence of ranks.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RelevanceAtK(k=[1, 2])
@@ -421,21 +456,11 @@ class RelevanceAtK(TieAwareMetric):
     Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
-    of_one_rank = True
-    fixed_point = COUNT
+    higher_is_better = True
 
-    _row_value = row_value(relevance_at_k)
-
-    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        if isinstance(ranking, ReferenceRanking) and ranking.reference == "attainable":
-            # one relevant label is at rank k: to rank all of them first would leave rank k to other labels
-            deepest = self.depth if self._uses_depth else EVERYTHING
-            sizes = ranking.sizes(self.bound_buckets, self.scope).clamp(max=deepest)
-            best = torch.stack([(ranks.n_relevant > 0) & (sizes >= k) for k in self.ks])
-            return best.to(real_dtype(best.device))
-        if isinstance(ranks, ExpectedRanks) and (self.ties == "worst" or self.ties == "best"):
-            return torch.stack([ranks.always_or_ever_at(k, self.ties) for k in self.ks])
-        return super()._row_values(ranking, ranks)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        formula = of_hits(relevance_at_k, number=COUNT, reads_one_rank=True, is_additive=True)
+        super().__init__(k, formula, **kwargs)
 
 
 @formula
@@ -466,11 +491,30 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
         num_labels = ranks.documents  # those of a flat query are all there are
     if num_labels is None:
         raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels.")
-    return divide(ranks.length_at(k) - ranks.hits_at(k), num_labels - ranks.n_relevant)
+    n = ranks.n_relevant
+    size = num_labels.to(n.device) if isinstance(num_labels, Tensor) else num_labels
+    return divide(ranks.length_at(k) - ranks.hits_at(k), size - n)
+
+
+def _check_repeated(caller: str, ranking: Ranking) -> None:
+    """Raise if a list shows a label twice."""
+    if ranking.repeated is not None and bool(ranking.repeated.any()):
+        raise ValueError(
+            f"{caller}: preds list a label twice in one row, so that it would count as two labels; "
+            "take repeated ids out of preds."
+        )
+
+
+def _has_irrelevant_labels(ranking: Ranking, ranks: TargetRanks, num_labels: Tensor | int | None = None) -> Tensor:
+    """Return whether a row has an irrelevant label."""
+    n = ranks.n_relevant
+    sizes = (num_labels, ranking.num_labels, ranking.documents)
+    size = next((one for one in sizes if one is not None), EVERYTHING)  # the formula asks where nothing tells
+    return ((size.to(n.device) if isinstance(size, Tensor) else size) - n) > 0
 
 
 @final
-class FallOutAtK(RowMeanMetric):
+class FallOutAtK(TopKMetric):
     """Share of the irrelevant labels that is among the top k.
 
     Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` sets the value of a row in which every
@@ -484,7 +528,7 @@ class FallOutAtK(RowMeanMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = FallOutAtK(k=2)
@@ -496,33 +540,23 @@ class FallOutAtK(RowMeanMetric):
     """
 
     higher_is_better = False
-    reads_counts_alone = False  # also the size of the bucket
-    only_hits_count = False
-    tie_rules = TieAwareMetric.tie_rules
-    lacking = "no irrelevant label"
-    empty_defaults = ("pos", "skip")
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if ranking.repeated is not None and bool(ranking.repeated.any()):
-            raise ValueError(
-                f"{self._caller}: preds list a label twice in one row, so that it would count as two labels; "
-                "take repeated ids out of preds."
-            )
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        formula = Formula(
+            fall_out_at_k,
+            is_averaged=True,
+            check=_check_repeated,
+            answered=_has_irrelevant_labels,
+            lacking="no irrelevant label",
+            usual_action=("pos", "skip"),
+        )
+        super().__init__(k, formula, **kwargs)
 
-    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        sizes = (self._size_of(ranks), ranking.num_labels, ranking.documents)
-        size = next((one for one in sizes if one is not None), EVERYTHING)  # the formula asks where nothing tells
-        return (size - ranks.n_relevant) > 0
-
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return fall_out_at_k(ranks, k, self._size_of(ranks))
-
-    def _size_of(self, ranks: TargetRanks) -> Tensor | int | None:
-        """Return L where the whole list is looked at, else the number of labels of each bucket, (G,)."""
-        if self.bound_buckets is None or self.scope == "global":
-            return self.num_labels
-        return self.bound_buckets.label_counts.to(ranks.n_relevant.device)
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        buckets = None if self.reading.scope == "global" else self.bound_buckets
+        of_list = self.num_labels if buckets is None else buckets.label_counts  # the labels that a list ranks
+        self.formula = self.formula.with_arguments(num_labels=of_list)
 
 
 @formula
@@ -551,7 +585,7 @@ def r_precision(ranks: TargetRanks) -> Tensor:
 
 
 @final
-class RPrecision(TieAwareMetric):
+class RPrecision(TopKMetric):
     """Precision at the cut-off n, the row's number of relevant labels.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -561,7 +595,7 @@ class RPrecision(TieAwareMetric):
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = RPrecision()
@@ -572,11 +606,7 @@ class RPrecision(TieAwareMetric):
     Source: NIST trec_eval, "Rprec".
     """
 
-    optional_k = True
-    withheld = ("k",)
+    higher_is_better = True
 
-    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(None, **kwargs)
-
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return r_precision(ranks)
+    def __init__(self, **kwargs: Unpack[RankArguments]) -> None:
+        super().__init__(None, of_hits(r_precision, reads_cutoff=False, optional_k=True), **kwargs)

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import e
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_count, shape_of
+from tailmetrics._arguments import check_choice, check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._metric import ShownMetric, TopKMetric
-from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, formula
+from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, RelevanceArguments
+from tailmetrics.metrics._formulas import NO_FORMULA, Formula, formula
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Hits, Reading
+from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
@@ -26,30 +30,136 @@ AS_PROBABILITIES = "as probabilities do, but are read as scores"
 """What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
 
 
-class _SoftmaxMetric(TopKMetric):
-    """A metric of probabilities over all labels."""
+def _check_softmax(caller: str, ranking: Ranking, validate: bool) -> None:
+    """Raise unless a ranking has scores of all labels, of which a softmax is defined."""
+    if not ranking.scores_all:
+        raise ValueError(
+            f"{caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
+            "dense scores [N, L]."
+        )
+    if validate and ranking.values is not None:  # no state could take an undefined softmax
+        infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
+        if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
+            raise ValueError(f"{caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if not ranking.scores_all:
-            raise ValueError(
-                f"{self._caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
-                "dense scores [N, L]."
-            )
-        if self.validate_args and ranking.values is not None:  # no state could take an undefined softmax
-            infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
-            if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
-                raise ValueError(
-                    f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores."
-                )
 
-    def _warn_of(self, ranking: Ranking) -> None:
-        key = "probabilities warned of"  # once for all members of a collection
-        ranking.remembered(key, lambda: _warn_of_probabilities(ranking, self._caller))
+def _warn_of_softmax(caller: str, ranking: Ranking) -> None:
+    """Warn of scores in [0, 1], once for all members of a collection."""
+    ranking.remembered("probabilities warned of", lambda: _warn_of_probabilities(ranking, caller))
+
+
+class Probabilities(Reading):
+    """The probabilities of the relevant labels, by the softmax of dense scores over all labels."""
+
+    takes = ("min_gain", "scope")
+
+    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self.scope = check_choice(self.caller, "scope", scope, Scope)
+
+    @property
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        return Depth(0, 1)
+
+    def check(self, ranking: Ranking, validate: bool) -> None:
+        """Raise unless the ranking has scores of all labels, of which a softmax is defined."""
+        _check_softmax(self.caller, ranking, validate)
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of scores in [0, 1]."""
+        _warn_of_softmax(self.caller, ranking)
+
+    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
+        """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
+        found: Tensor = self.formula.function(self.relevant(ranking), self.buckets)
+        return found.unsqueeze(0)
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        return "relevant labels of the bucket, under the softmax of the scores of all labels"
+
+
+class ShownProbabilities(Hits):
+    """The top k of each list with their probabilities, and which of its labels are relevant."""
+
+    def check(self, ranking: Ranking, validate: bool) -> None:
+        """Raise unless the ranking has scores of all labels, of which a softmax is defined."""
+        _check_softmax(self.caller, ranking, validate)
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of scores in [0, 1]."""
+        _warn_of_softmax(self.caller, ranking)
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        return "of the predicted labels that are in the bucket, whatever label is right"
+
+
+class CalibrationBins(Aggregation):
+    """Predictions by bins of their probability, and how far the share that is right is from it in each bin.
+
+    Args:
+        bins: Number of bins of equal width; each bin includes its lower end.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    takes = ()
+    can_be_weighted = False
+
+    def __init__(self, *arguments: Any, bins: int, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self._bins = bins
+
+    def states(self) -> dict[str, State]:
+        """Return the number of predictions of each bin, of those that are right, and the sum of probabilities."""
+        bins = len(self.reading.cutoffs), self.num_buckets, self._bins
+        return {"shown": State(bins), "right": State(bins), "confidence": State((*bins, UNIT.columns))}
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the predictions of a batch as cells of the bins."""
+        reading = self.reading
+        ks, deepest, buckets, ranking = reading.ks, max(reading.ks), reading.buckets, reading.relevant(ranking)
+        ids = ranking.ids[:, :deepest]
+        assert ranking.values is not None
+        rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
+        chance = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
+        chance = torch.where(ids >= 0, chance, 0.0)
+        place = torch.bucketize(chance, _edges(self._bins, chance.device), right=True)
+        bucket = torch.zeros_like(ids) if buckets is None else buckets.of(ids).clamp(max=len(buckets) - 1)
+        numbers, limits = torch.tensor([*enumerate(ks)], device=ids.device).T[..., None, None]
+        shown = (ids >= 0) & (torch.arange(ids.shape[1], device=ids.device) < limits)  # (K, N, deepest), as all below
+        cells = ((numbers * self.num_buckets + bucket) * self._bins + place).reshape(-1)
+        hits, chances = shown & (ranking.gains[:, :deepest] > 0), torch.where(shown, chance, 0.0)
+        row = rows.expand(shown.shape).reshape(-1)
+        return {
+            "shown": AtCells(cells, shown.reshape(-1), row),
+            "right": AtCells(cells, hits.reshape(-1), row),
+            "confidence": in_limbs(UNIT, cells, chances.reshape(-1), row),
+        }
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the mean over predictions of |accuracy - mean probability| of their bin; NaN of no prediction."""
+        shape = len(self.reading.cutoffs) * self.num_buckets, self._bins
+        right, shown = (states[name].view(shape).tolist() for name in ("right", "shown"))
+        totals = UNIT.totals(states["confidence"])
+        values = []
+        for number, (hits, counts) in enumerate(zip(right, shown, strict=True)):
+            sure = totals[number * self._bins : (number + 1) * self._bins]
+            apart = sum(abs(hit * UNIT.unit - int(one)) for hit, one in zip(hits, sure, strict=True))
+            values.append(apart / (sum(counts) * UNIT.unit) if sum(counts) else float("nan"))
+        return self.by_cutoff(values)
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return the number of predictions, their mean probability, and the share that is right."""
+        shown, right = (states[name].sum(dim=-1) for name in ("shown", "right"))
+        confidence = UNIT.floats(states["confidence"]).sum(dim=-1)
+        sides = zip(shown, confidence / shown, right / shown, strict=True)
+        return Facts(calibration=[[side.tolist() for side in of_k] for of_k in sides])
 
 
 @final
-class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
+class CalibrationErrorAtK(TopKMetric):
     """Expected calibration error: the weighted mean over probability bins of |accuracy - mean probability|.
 
     Lower is better, in [0, 1]; NaN when nothing is shown. The probabilities are the softmax of a row's scores over all
@@ -77,45 +187,10 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
 
     higher_is_better = False
 
-    def __init__(self, k: Cutoffs = 1, *, bins: int = 15, **kwargs: Unpack[TopKArguments]) -> None:
+    def __init__(self, k: Cutoffs = 1, *, bins: int = 15, **kwargs: Unpack[LevelArguments]) -> None:
         self.bins = check_count(self._caller, "bins", bins)
-        super().__init__(k, **kwargs)
-
-    def _states(self) -> dict[str, State]:
-        bins = len(self.cutoffs), self._num_buckets, self.bins
-        return {"shown": State(bins), "right": State(bins), "confidence": State((*bins, UNIT.columns))}
-
-    def _prepare(self, ranking: Ranking) -> Increments:
-        ranking, deepest = self._relevant(ranking), max(self.ks)
-        ids = ranking.ids[:, :deepest]
-        assert ranking.values is not None
-        rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
-        chance = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
-        chance = torch.where(ids >= 0, chance, 0.0)
-        place = torch.bucketize(chance, _edges(self.bins, chance.device), right=True)
-        buckets = self.bound_buckets
-        bucket = torch.zeros_like(ids) if buckets is None else buckets.of(ids).clamp(max=len(buckets) - 1)
-        numbers, ks = torch.tensor([*enumerate(self.ks)], device=ids.device).T[..., None, None]
-        shown = (ids >= 0) & (torch.arange(ids.shape[1], device=ids.device) < ks)  # (K, N, deepest), as all below
-        cells = ((numbers * self._num_buckets + bucket) * self.bins + place).reshape(-1)
-        hits, chances = shown & (ranking.gains[:, :deepest] > 0), torch.where(shown, chance, 0.0)
-        row = rows.expand(shown.shape).reshape(-1)
-        return {
-            "shown": AtCells(cells, shown.reshape(-1), row),
-            "right": AtCells(cells, hits.reshape(-1), row),
-            "confidence": in_limbs(UNIT, cells, chances.reshape(-1), row),
-        }
-
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        shape = len(self.cutoffs) * self._num_buckets, self.bins
-        right, shown = (states[name].view(shape).tolist() for name in ("right", "shown"))
-        totals = UNIT.totals(states["confidence"])
-        values = []
-        for number, (hits, counts) in enumerate(zip(right, shown, strict=True)):
-            sure = totals[number * self.bins : (number + 1) * self.bins]
-            apart = sum(abs(hit * UNIT.unit - int(one)) for hit, one in zip(hits, sure, strict=True))
-            values.append(apart / (sum(counts) * UNIT.unit) if sum(counts) else float("nan"))
-        return self._by_cutoff(values)
+        binned = partial(CalibrationBins, bins=self.bins)
+        super().__init__(k, NO_FORMULA, reading=ShownProbabilities, aggregation=binned, **kwargs)
 
 
 @made_once
@@ -175,7 +250,7 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
 
 
 @final
-class CrossEntropy(_SoftmaxMetric, ScoreMetric):
+class CrossEntropy(TopKMetric):
     """Mean over rows of the cross-entropy of the relevant labels under the softmax of dense scores.
 
     Lower is better, in [0, inf]; NaN before the first row. A row without a relevant label, such as a padded token, is
@@ -188,7 +263,7 @@ class CrossEntropy(_SoftmaxMetric, ScoreMetric):
     ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`; the scope makes no difference.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = CrossEntropy()
@@ -201,14 +276,13 @@ class CrossEntropy(_SoftmaxMetric, ScoreMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    optional_k = True
-    withheld = ("k",)
-    empty_defaults = ("skip", "skip")
-    reads = Depth(0, 1)
-    fixed_point = REAL
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(None, **kwargs)
-
-    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        return cross_entropy(self._relevant(ranking), self.bound_buckets).unsqueeze(0)
+        formula = Formula(
+            cross_entropy,
+            number=REAL,
+            optional_k=True,
+            usual_action=("skip", "skip"),
+            is_of_softmax=True,
+        )
+        super().__init__(None, formula, reading=Probabilities, **kwargs)

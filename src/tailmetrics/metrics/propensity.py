@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import log
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count, check_number
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments, TieAwareMetric, formula
+from tailmetrics.metrics._aggregations import RatioOfSums
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
+from tailmetrics.metrics._formulas import Formula, formula
+from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import WEIGHT, divide
 from tailmetrics.metrics._ties import discounts_within
 from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
 from tailmetrics.ranking._device import ordered_sum
+from tailmetrics.ranking._target_ranks import weights_at_targets
 
 Normalization: TypeAlias = Literal["normalized", "sum"]
 
@@ -52,7 +56,7 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
 
 def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
-    return ranks.weights_at_targets(weights) * ranks.real_within(k)
+    return weights_at_targets(ranks, weights) * ranks.real_within(k)
 
 
 @formula
@@ -145,7 +149,7 @@ def propensity_scored_ndcg_at_k(
     """
     weights = LabelWeights.of(weights)
     best = ranks.best(k, weights)
-    scored = ordered_sum(ranks.weights_at_targets(weights) * discounts_within(ranks, k))
+    scored = ordered_sum(weights_at_targets(ranks, weights) * discounts_within(ranks, k))
     ideal = ordered_sum(best * discounts(best.shape[-1], best.device))
     if normalization == "sum":
         return scored, ideal
@@ -153,7 +157,7 @@ def propensity_scored_ndcg_at_k(
     return divide(scored, plain), divide(ideal, plain)
 
 
-class PropensityArguments(RelevanceArguments, total=False):
+class PropensityArguments(RankArguments, total=False):
     """Keyword arguments of propensity-scored metrics."""
 
     label_counts: Any
@@ -164,7 +168,7 @@ class PropensityArguments(RelevanceArguments, total=False):
     weights: Any
 
 
-class _PropensityMetric(RatioMetric):
+class _PropensityMetric(TopKMetric):
     """A ratio of sums weighted by inverse propensities.
 
     Args:
@@ -175,19 +179,16 @@ class _PropensityMetric(RatioMetric):
         b: B of the propensity model.
         weights: Shape (L,), the inverse propensities themselves, in [0, 2^32), instead of all that makes them.
         preset: ``"default"`` (.55, 1.5), ``"wikipedia"`` (.5, .4) or ``"amazon"`` (.6, 2.6) instead of a and b.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
     """
 
-    higher_is_better = True
-    fixed_point = WEIGHT
-    tie_rules = TieAwareMetric.tie_rules
-    needs: tuple[str, ...] = ("label_counts", "num_train")
-    key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
     usual_settings = MappingProxyType(dict(zip("ab", PRESETS["default"], strict=True)))
 
     def __init__(
         self,
         k: Cutoffs,
+        function: Callable[..., tuple[Tensor, Tensor]],
+        arguments: Mapping[str, Any],
         *,
         label_counts: Any = None,
         num_train: int | None = None,
@@ -195,7 +196,7 @@ class _PropensityMetric(RatioMetric):
         b: float | None = None,
         preset: Preset = "default",
         weights: Any = None,
-        **kwargs: Unpack[RelevanceArguments],
+        **kwargs: Unpack[RankArguments],
     ) -> None:
         caller = self._caller
         preset_a, preset_b = PRESETS[check_choice(caller, "preset", preset, tuple(PRESETS))]
@@ -216,9 +217,9 @@ class _PropensityMetric(RatioMetric):
             raise ValueError(
                 f"{caller}: weights say what label_counts and num_train would make; pass one or the other."
             )
-        if self.weights is not None:
-            self.needs = ()
-        super().__init__(k, **kwargs)
+        formula = Formula(function, arguments, number=WEIGHT, is_averaged=True)
+        needs = () if self.weights is not None else ("label_counts", "num_train")
+        super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
 
     def _settle_facts(self) -> None:
         super()._settle_facts()
@@ -236,16 +237,7 @@ class _PropensityMetric(RatioMetric):
                     f"{self._caller}: {made} {float(weights.min()):g} to {float(weights.max()):g}; inverse "
                     "propensities are at least 0 and below 2^32: choose others."
                 )
-            self._label_weights = LabelWeights(weights)
-
-    @property
-    def reads_labels(self) -> bool:
-        """Whether values depend on which labels are ranked: each has a weight."""
-        return True
-
-    def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
-        assert self._label_weights is not None
-        return ranks.weights_at_targets(self._label_weights)
+            self.formula = self.formula.with_arguments(weights=LabelWeights(weights))
 
 
 @final
@@ -262,7 +254,7 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
         k: Cut-off, or a sequence of cut-offs.
         label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
         num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
-        kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = PropensityScoredPrecisionAtK(k=1, label_counts=[90, 9, 1], num_train=100)
@@ -273,10 +265,11 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
 
+    higher_is_better = True
     stem = "psp"
 
-    def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
-        return propensity_scored_precision_at_k(ranks, k, self._label_weights)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[PropensityArguments]) -> None:
+        super().__init__(k, propensity_scored_precision_at_k, {}, **kwargs)
 
 
 @final
@@ -293,7 +286,7 @@ class PropensityScoredRecallAtK(_PropensityMetric):
         k: Cut-off, or a sequence of cut-offs.
         label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
         num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
-        kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = PropensityScoredRecallAtK(k=1, label_counts=[9, 9, 9], num_train=100)
@@ -304,10 +297,11 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
 
+    higher_is_better = True
     stem = "psr"
 
-    def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
-        return propensity_scored_recall_at_k(ranks, k, self._label_weights)
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[PropensityArguments]) -> None:
+        super().__init__(k, propensity_scored_recall_at_k, {}, **kwargs)
 
 
 @final
@@ -325,7 +319,7 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
         normalization: ``"normalized"`` divides each row by its unweighted ideal DCG first; ``"sum"`` does not.
         label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
         num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
-        kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`.
 
     >>> import torch
     >>> metric = PropensityScoredNDCGAtK(k=1, label_counts=[9, 9, 9], num_train=100)
@@ -336,13 +330,11 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
 
+    higher_is_better = True
     stem = "psndcg"
 
     def __init__(
         self, k: Cutoffs, *, normalization: Normalization = "normalized", **kwargs: Unpack[PropensityArguments]
     ) -> None:
         self.normalization: Normalization = check_choice(self._caller, "normalization", normalization, Normalization)
-        super().__init__(k, **kwargs)
-
-    def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
-        return propensity_scored_ndcg_at_k(ranks, k, self._label_weights, self.normalization)
+        super().__init__(k, propensity_scored_ndcg_at_k, {"normalization": normalization}, **kwargs)

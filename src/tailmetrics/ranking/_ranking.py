@@ -253,6 +253,11 @@ class Ranking(TargetRanks):
         return gains.scatter_(1, (hits.ranks - 1).clamp(max=self.depth), self.target_gains)[:, :-1]
 
     @once
+    def n_relevant(self) -> Tensor:
+        """Number of relevant labels, found or not, shape (N,), int64."""
+        return self.targets.n_relevant
+
+    @once
     def relevant(self) -> RelevantLabels:
         """All relevant labels, found or not."""
         return RelevantLabels(self.targets, None)

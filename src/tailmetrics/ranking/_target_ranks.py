@@ -179,11 +179,14 @@ class TargetRanks:
 
     # methods for one cut-off, or for several cut-offs along an axis in front
 
-    def cutoffs(self, k: Cutoff) -> int | Tensor:
-        """Return ``k`` in a form that broadcasts with values of shape (...): a number, or shape (len(k), 1, ...)."""
+    def cutoffs(self, k: Cutoff, axes: int = 0) -> int | Tensor:
+        """Return ``k`` in a form that broadcasts with values of shape (...): a number, or shape (len(k), 1, ...).
+
+        The values may have further ``axes``, such as one of ``target_ranks``.
+        """
         if isinstance(k, int):
             return k
-        return _numbers(k, self.n_relevant.device).view(-1, *[1] * self.n_relevant.ndim)
+        return _numbers(k, self.n_relevant.device).view(-1, *[1] * (self.n_relevant.ndim + axes))
 
     def within(self, k: Cutoff) -> Tensor:
         """Return a mask of the ``target_ranks`` within the top ``k``, shape (..., W), bool.
@@ -194,8 +197,8 @@ class TargetRanks:
         memo = self._memo
         if ("within", k) not in memo:
             if (k if isinstance(k, int) else max(k)) > self.max_k:
-                self._check_deep_enough(k)
-            memo["within", k] = self.hits.ranks <= (k if isinstance(k, int) else self._behind_targets(k))
+                check_deep_enough(k, self.max_k)
+            memo["within", k] = self.hits.ranks <= (k if isinstance(k, int) else self.cutoffs(k, 1))
         within: Tensor = memo["within", k]
         return within
 
@@ -204,28 +207,14 @@ class TargetRanks:
         memo = self._memo
         if ("first within", k) not in memo:
             if (k if isinstance(k, int) else max(k)) > self.max_k:
-                self._check_deep_enough(k)
+                check_deep_enough(k, self.max_k)
             memo["first within", k] = self.first_rank <= (k if isinstance(k, int) else self.cutoffs(k))
         within: Tensor = memo["first within", k]
         return within
 
-    def _check_deep_enough(self, k: Cutoff) -> None:
-        largest = k if isinstance(k, int) else max(k)
-        if largest > self.max_k:
-            wanted = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
-            raise ValueError(
-                f"Ranking: {wanted} is deeper than the ranking ({self.max_k} ids per row); rank again with a greater "
-                "depth, or read ranking.exact, which has exact ranks among all scores."
-            )
-
     def at(self, k: Cutoff) -> Tensor:
         """Return a mask of the ``target_ranks`` that equal ``k``, shape (..., W), bool."""
-        return self.within(k) & (self.target_ranks == self._behind_targets(k))
-
-    def _behind_targets(self, k: Cutoff) -> int | Tensor:
-        """Return ``k`` in a form that broadcasts with ``target_ranks``: a number, or shape (len(k), 1, ..., 1)."""
-        numbers = self.cutoffs(k)
-        return numbers if isinstance(numbers, int) else numbers.unsqueeze(-1)
+        return self.within(k) & (self.target_ranks == self.cutoffs(k, 1))
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
@@ -256,14 +245,13 @@ class TargetRanks:
         length: Tensor = memo["length", k]
         return length
 
-    @once
-    def n_or_one(self) -> Tensor:
-        """:attr:`n_relevant`, but 1 for 0: the denominator of shares of the relevant labels."""
-        return self.n_relevant.clamp(min=1)
-
     def attainable_at(self, k: Cutoff) -> Tensor:
         """Return the largest possible number of hits among the first ``k``, min(k, n), shape (...), int64."""
-        return self.remembered(("attainable", k), lambda: self.n_relevant.clamp(max=self.cutoffs(k)))
+        memo = self._memo
+        if ("attainable", k) not in memo:
+            memo["attainable", k] = self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
+        attainable: Tensor = memo["attainable", k]
+        return attainable
 
     @once
     def first_rank(self) -> Tensor:
@@ -273,22 +261,14 @@ class TargetRanks:
     @once
     def discounts(self) -> Tensor:
         """1 / log2(rank + 1) for each of ``target_ranks``, 0 for ``NOT_RANKED``, shape (..., W), float64."""
-        size = _size(self.deepest)
-        return looked_up(_by_rank(size, self.target_ranks.device), self.target_ranks.clamp(max=size))
+        ranks, size = self.hits.ranks, 1 << self.deepest.bit_length()
+        return looked_up(_by_rank(size, ranks.device), ranks.clamp(max=size))
 
     def ideal_discount(self, k: Cutoff) -> Tensor:
         """Return the ideal DCG for binary relevance: the sum of the first min(k, n) discounts, shape (...), float64."""
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
         attainable = self.attainable_at(k)
-        return looked_up(_sums(_size(most), attainable.device), attainable)
-
-    def weights_at_targets(self, weights: LabelWeights) -> Tensor:
-        """Return the weights of the labels at ``target_ids``, shape (..., W)."""
-        ids = self.target_ids
-        if not weights.digest:
-            return looked_up(weights.on(ids.device), ids.clamp(min=0))
-        key = ("at targets", weights.digest)
-        return self.remembered(key, lambda: looked_up(weights.on(ids.device), ids.clamp(min=0)))
+        return looked_up(_sums(1 << most.bit_length(), attainable.device), attainable)
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
         """Return the ``k`` largest gains of the relevant labels of each row, found or not, descending, then zeros.
@@ -304,7 +284,32 @@ class TargetRanks:
             return self.relevant.best(k, weights)
         best = self.relevant.best(max(k), weights)
         place = whole_numbers(best.shape[-1], best.device)
-        return best * (place < self._behind_targets(k))
+        return best * (place < self.cutoffs(k, 1))
+
+
+def check_deep_enough(k: Cutoff, max_k: int) -> None:
+    """Raise if the list was cut at ``max_k``, above a cut-off."""
+    largest = k if isinstance(k, int) else max(k)
+    if largest > max_k:
+        wanted = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
+        raise ValueError(
+            f"Ranking: {wanted} is deeper than the ranking ({max_k} ids per row); rank again with a greater depth, or "
+            "read ranking.exact, which has exact ranks among all scores."
+        )
+
+
+def n_or_one(ranks: TargetRanks) -> Tensor:
+    """Return ``n_relevant``, but 1 for 0: the denominator of shares of the relevant labels."""
+    return ranks.remembered("n or one", lambda: ranks.n_relevant.clamp(min=1))
+
+
+def weights_at_targets(ranks: TargetRanks, weights: LabelWeights) -> Tensor:
+    """Return the weights of the labels at ``target_ids``, shape (..., W)."""
+    ids = ranks.target_ids
+    if not weights.digest:
+        return looked_up(weights.on(ids.device), ids.clamp(min=0))
+    key = ("at targets", weights.digest)
+    return ranks.remembered(key, lambda: looked_up(weights.on(ids.device), ids.clamp(min=0)))
 
 
 class RanksOfRows(TargetRanks):

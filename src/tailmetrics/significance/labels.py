@@ -287,9 +287,9 @@ class AreaRows:
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
         marks = np.zeros_like(bins) if self.marks is None else np.asarray(self.marks)[self.inside]
         places = np.broadcast_to(np.arange(bins.shape[1]), bins.shape)
+        num_labels, size = bins.shape[1], int(bins.max(initial=0)) + 1
         if self.average == "micro":
-            places = np.zeros_like(places)
-        num_labels, size = bins.shape[1] if self.average != "micro" else 1, int(bins.max(initial=0)) + 1
+            places, num_labels = np.zeros_like(places), 1
         areas, slopes, off = np.full(num_labels, np.nan), np.zeros(bins.shape), np.zeros(num_labels)
         support = np.bincount(places[relevant], minlength=num_labels)
         step = max(1, BLOCK // max(size, 1))
@@ -310,14 +310,14 @@ class AreaRows:
             influences = _roc_influences if self.area == "roc" else _precision_influences
             of_relevant, of_others = influences(above, below, found[:, None])
             slopes[some] = np.where(relevant[some], of_relevant.reshape(-1)[cell], of_others.reshape(-1)[cell])
-        known = ~np.isnan(areas)
-        weights = np.where(known, support if self.average == "weighted" else 1.0, 0.0)
+        known, by_support = ~np.isnan(areas), self.average == "weighted"
+        weights = np.where(known, support if by_support else 1.0, 0.0)
         total = weights.sum()
         value = float((weights * np.where(known, areas, 0)).sum() / total) if total else float("nan")
         beyond = np.where(known, areas - value, 0.0)
         cells = np.where(known[places], slopes, 0.0) * weights[places] / max(total, 1)
         leaves = relevant & (support[places] == 1) & known[places]  # the label leaves the average with its only row
-        weighs = relevant & known[places] if self.average == "weighted" else leaves
+        weighs = relevant & known[places] if by_support else leaves
         cells = np.where(leaves, 0.0, cells) + np.where(weighs, beyond[places] / max(total, 1), 0.0)
         rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], bins.shape)
         shares = np.where(relevant, 1 / np.maximum(support[places], 1), 0.0)

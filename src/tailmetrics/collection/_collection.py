@@ -1,17 +1,14 @@
-"""Layer 3: many metrics, one ranking per batch, one flat dict of scalars."""
+"""``TopKCollection``: many metrics, one ranking per batch, one flat dict of scalars."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from functools import partial
 from operator import attrgetter, itemgetter
 from re import sub
-from types import MappingProxyType
-from typing import Any, TypeGuard, cast
-from warnings import warn
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,14 +20,15 @@ from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together, wit
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection._alternatives import ORDERS, Alternatives
+from tailmetrics.collection._summaries import labels_of, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.metrics._labels import LabelValues
-from tailmetrics.metrics._metric import MANY_TIED, QueriesSeen, TopKMetric, ties_in_words
-from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
-from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
-from tailmetrics.metrics._states import Addition, Prepared
-from tailmetrics.metrics._ties import Ties
+from tailmetrics.metrics._batches import QueriesSeen, check_batch, whole_buckets
+from tailmetrics.metrics._metric import MANY_TIED, Result, TopKMetric
+from tailmetrics.metrics._references import REFERENCES, Reference
+from tailmetrics.metrics._states import Addition
+from tailmetrics.metrics._ties import Ties, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates
@@ -38,15 +36,8 @@ from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
 
-ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
-"""The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
-
-
 IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
-
-UNSEEN = "unseen"
-"""The bucket of labels that training never saw: it is no part of a summary."""
 
 
 class TopKCollection(Mergeable, LoggedCollection):
@@ -84,13 +75,13 @@ class TopKCollection(Mergeable, LoggedCollection):
     """
 
     _warns = True  # of the first batch
-    _tells_ties = True  # in the first ``compute`` that has seen many
-    _tells_cutoffs = True  # of buckets within k, in the first batch
+    _warns_of_ties = True  # in the first ``compute`` that has seen many
+    _warns_of_cutoffs = True  # of buckets within k, in the first batch
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
-    _twins: Mapping[Reference | Ties, Mapping[str, RelevanceMetric]] = MappingProxyType({})
-    """Metrics like the members, by the reference or the order of equal scores that they are of."""
+    alternatives: Alternatives
+    """Metrics of reference models and of other orders of equal scores; none until all members are bound."""
     _reading: tuple[dict[str, Any], Depth] | None = None
     """What holds for each batch, and how deep it is read; None until the first one comes, with no member left open."""
 
@@ -113,7 +104,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
         seen: dict[str, str] = {}
         for name, metric in members:
-            metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
+            metric.complete(**{name: one for name, one in given.items() if one is not None})
             for key in list(metric.keys()):
                 if key in seen:
                     raise ValueError(
@@ -127,7 +118,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                     "else of this name, or it is empty or holds a dot; pass another one."
                 )
             self.add_module(name, metric)
-            vars(metric).update(_state_lock=self._state_lock, _tells_ties=False, _tells_cutoffs=False)
+            vars(metric).update(_state_lock=self._state_lock, _warns_of_ties=False, _warns_of_cutoffs=False)
         for argument in ("duplicates", "ignore_index"):
             values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
             if len(values) > 1:
@@ -138,7 +129,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._share_states()
         self.with_references(references)
 
-    def _with_members(self, metrics: Sequence[TopKMetric], **given: Any) -> TopKCollection:
+    def with_members(self, metrics: Sequence[TopKMetric], **given: Any) -> TopKCollection:
         """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
         found = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, **given)
         found._training_counts = self._training_counts
@@ -147,41 +138,38 @@ class TopKCollection(Mergeable, LoggedCollection):
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
         """Accumulate these references from now on, like the argument ``references``; return the collection."""
         self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
-        return self._with_twins()
+        return self._with_alternatives()
 
     def with_orders(self) -> TopKCollection:
         """Accumulate from now on what :meth:`orders` returns; return the collection."""
         self._orders = ORDERS
-        return self._with_twins()
+        return self._with_alternatives()
 
-    def _with_twins(self) -> TopKCollection:
+    def _with_alternatives(self) -> TopKCollection:
         """Make the metrics of references and orders, once all members are bound; return itself."""
-        members, counts = self.members(), self._counts_of_training()
-        self._ranked_counts = None if counts is None else RankedCounts(counts)
-        names = [one for one in self._references if one != "popularity" or counts is not None]
-        self._twins = {one: _twins_of(members, one) for one in (*names, *self._orders) if self.is_bound}
+        names = (*self._references, *self._orders) if self.is_bound else ()
+        self.alternatives = Alternatives(self.members(), names, self.training_counts)
         self._reading = None
         return self
 
-    def _counts_of_training(self) -> Tensor | None:
-        """Return the training counts that the collection or a member was given, shape (L,)."""
+    @property
+    def training_counts(self) -> Tensor | None:
+        """The training counts that the collection or a member was given, shape (L,)."""
         known = [self._training_counts]
         for metric in self.members().values():
             buckets = metric.bound_buckets
             known += [metric.settings().get("label_counts"), None if buckets is None else buckets.counts]
         return next((one for one in known if one is not None), None)
 
-    def _twins_by_name(self) -> dict[str, RelevanceMetric]:
-        """Return the metrics of references and orders."""
-        return {f"{one} of {name}": metric for one, some in self._twins.items() for name, metric in some.items()}
+    def leave_warnings(self) -> None:
+        """Warn neither of ties nor of buckets within k nor of bins: a report says it with all that it knows."""
+        self._warns_of_ties = self._warns_of_cutoffs = False
+        for metric in self.members().values():
+            vars(metric.aggregation).update(_warns_of_bins=False)
 
-    def check_update(self, caller: str) -> None:
-        """Raise if the class overrides ``update``, which ``caller`` would never call: it adds rankings."""
-        if type(self).update is not TopKCollection.update:
-            raise TypeError(
-                f"{caller}: {type(self).__name__} overrides update(), which would not be called here; "
-                "pass a TopKCollection, and change the batches instead."
-            )
+    def named(self, key: str) -> str:
+        """Return a key of a member with prefix and postfix."""
+        return self._set_name(key)
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
         """Raise an error: pass all metrics to the constructor, which lets them share states."""
@@ -210,7 +198,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
-    def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:
+    def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
         """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
 
         A ``LabelFrequency`` adds up the counts of all processes, so call ``bind`` in every process.
@@ -221,14 +209,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         Returns:
             The collection itself.
         """
-        return self._bind(Training.of("TopKCollection", frequency))
-
-    def _bind(self, training: Training) -> TopKCollection:
+        training = frequency if isinstance(frequency, Training) else Training.of("TopKCollection", frequency)
         self._training_counts = training.counts
         for metric in self.members().values():
-            metric._bind(training)
+            metric.bind(training)
         self._share_states()
-        return self._with_twins()
+        return self._with_alternatives()
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
@@ -265,9 +251,8 @@ class TopKCollection(Mergeable, LoggedCollection):
                 )
         if self._reading is None:
             for metric in members:
-                metric._check_bound("before update")
-            twins = [metric for name in self._orders for metric in self._twins[name].values()]
-            depths: list[Any] = [metric.reads for metric in (*members, *twins)]
+                metric.check_bound("before update")
+            depths: list[Any] = [metric.reading.reads for metric in (*members, *self.alternatives.of_orders())]
             lists = [depth.lists for depth in depths]
             whole = None if None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
@@ -280,7 +265,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
-            for said in whole_buckets(members, self._set_name) if self._tells_cutoffs else ():
+            for said in whole_buckets(members, self.named) if self._warns_of_cutoffs else ():
                 warn_outside(f"TopKCollection: {said}")
         return ranking
 
@@ -321,16 +306,16 @@ class TopKCollection(Mergeable, LoggedCollection):
             raise self._not_own("update")
         leaders = [members[group[0]] for group in self._groups.values()]
         for metric in leaders:
-            metric._check(ranking)
+            check_batch(metric, ranking)
         addition = Addition()
-        prepared = [metric._prepared(ranking) for metric in leaders]
+        prepared = [metric.prepared(ranking) for metric in leaders]
         if ranking.queries is not None:
             self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
-            metric._note_in(addition, one)
+            metric.note_in(addition, one)
         known = {group[0]: one for group, one in zip(self._groups.values(), prepared, strict=True)}
-        read = self._note_references(ranking, addition, known) if self._twins else []
+        read = self.alternatives.note_in(addition, ranking, known) if self.alternatives.metrics else []
         addition.carry_out()
         _count_one((*leaders, *read))
         if len(leaders) < len(members):
@@ -368,7 +353,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         addition = Addition()
-        read = self._note_references(ranking, addition, prepared) if self._twins else []
+        read = self.alternatives.note_in(addition, ranking, prepared) if self.alternatives.metrics else []
         before = {name: dict(vars(metric)) for name, metric in members.items()}
         try:
             values = {name: metric(prepared[name]) for name, metric in members.items()}
@@ -383,7 +368,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
         super().reset()
-        for metric in self._twins_by_name().values():
+        for metric in self.alternatives.by_name().values():
             metric.reset()
         self._reading = None
         vars(self).pop("_queries_seen", None)
@@ -392,99 +377,33 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Return the scalars of all members in one flat dict; processes send the states of all members at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         computed = {name: metric for name, metric in members if metric.keys()}
+        scalars: dict[str, dict[str, Tensor]] = {}
+        shares: list[tuple[str, int | None, float]] = []
         with self._sent_together(computed.values()):
-            found = self._flat({name: metric.scalars() for name, metric in computed.items()})
-        most, cut, metric = max(
-            ((share, cut, metric) for metric in computed.values() for cut, share in metric._tied_shares.items()),
-            key=itemgetter(0),
-            default=(0.0, None, None),
-        )
-        if self._tells_ties and metric is not None and most > MANY_TIED:
-            self._tells_ties = False
-            warn(ties_in_words("TopKCollection", most, cut, metric._tie_remedies()), stacklevel=2)
+            for name, metric in computed.items():
+                with metric.over_all_processes():
+                    scalars[name], computed_value = metric.scalars(), metric._computed
+                    shares += [(name, *one) for one in metric.tied_shares().items()]
+                vars(metric)["_computed"] = computed_value  # which leaving the states of all processes has dropped
+        found = self._flat(scalars)
+        name, cut, most = max(shares, key=itemgetter(2), default=("", None, 0.0))
+        if self._warns_of_ties and most > MANY_TIED:
+            self._warns_of_ties = False
+            warn_outside(ties_in_words("TopKCollection", most, cut, computed[name].aggregation.tie_rules))
         return found
 
+    def results(self) -> dict[str, Result]:
+        """Return by name of a member its values with what is known of them, over all processes."""
+        members = self.members()
+        with self._sent_together(members.values()):
+            return {name: metric.result() for name, metric in members.items()}
+
     def _parts(self) -> Mapping[str, ExactMetric]:
-        return {**self.members(), **self._twins_by_name()}
+        return {**self.members(), **self.alternatives.by_name()}
 
     def _held(self) -> list[MetricStates]:
         self._share_again()
         return super()._held()
-
-    def _note_references(
-        self, ranking: Ranking, addition: Addition, prepared: Mapping[str, Prepared]
-    ) -> list[RelevanceMetric]:
-        """Note what a batch adds to the metrics of references and of other orders of ties; return these metrics.
-
-        Args:
-            ranking: The batch.
-            addition: Where it is noted.
-            prepared: What the batch adds to members, as far as that is known.
-        """
-        read: list[RelevanceMetric] = []
-        members = self.members()
-        usual = {name: one.increments for name, one in prepared.items()}
-        for name, metrics in self._twins.items():
-            rows = ranking
-            if name not in self._orders:
-                rows = self._as_ranked_by(cast("Reference", name), ranking)
-            elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
-                continue  # labels below the end of the list may tie with its last label
-            for key, metric in metrics.items():
-                if name in self._orders and metric._has_no_ties(ranking):
-                    if key not in usual:
-                        usual[key] = members[key]._prepare(ranking)
-                    metric._note_in(
-                        addition, Prepared(metric._increments_without_ties(members[key], usual[key]), ranking.rows)
-                    )
-                else:
-                    metric._note_in(addition, metric._prepared(rows))
-                read.append(metric)
-        return read
-
-    def _as_ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
-        """Return the rows of a ranking as a reference ranks them."""
-        counts = self._ranked_counts
-        return ranking.remembered(
-            ("reference", reference, counts),
-            lambda: ReferenceRanking.of_rows(ranking, reference, self._width(ranking), counts),
-        )
-
-    @property
-    def adjusted(self) -> list[str]:
-        """Names of the metrics that have :meth:`above_chance`: means over rows with buckets."""
-        means = (
-            name for name, one in self.members().items() if one.buckets is not None and isinstance(one, RowMeanMetric)
-        )
-        sides: tuple[Reference, Reference] = "chance", "attainable"
-        return [name for name in means if all(name in self._twins.get(side, {}) for side in sides)]
-
-    def above_chance(self, name: str, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return by key, for each row, (value - chance) and (attainable - chance), shape (N,) each.
-
-        ``adjusted_gap`` is computed from the sum of the first divided by the sum of the second. NaN in rows that do not
-        count. The dict is empty for a metric that is not in :attr:`adjusted`.
-        """
-        if name not in self.adjusted:
-            return {}
-        values = self.members()[name].row_values(ranking)
-        sides: tuple[Reference, Reference] = "chance", "attainable"
-        least, most = (self._twins[side][name].row_values(self._as_ranked_by(side, ranking)).values() for side in sides)
-        triples = zip(values.items(), least, most, strict=True)
-        return {key: (value - chance, best - chance) for (key, value), chance, best in triples}
-
-    def _width(self, ranking: Ranking) -> int:
-        """Return the number of labels that references rank."""
-        buckets = next((one.bound_buckets for one in self.members().values() if one.bound_buckets is not None), None)
-        num_labels = ranking.num_labels if buckets is None else buckets.num_labels
-        if ranking.documents is not None and ranking.num_rows:
-            num_labels = int(ranking.documents.max())
-        if num_labels is None:
-            raise ValueError(
-                "TopKCollection: references= needs the number of labels, which ids do not tell; make a member with "
-                "num_labels=, or leave references out."
-            )
-        return num_labels
 
     def references(self) -> dict[str, dict[str, Tensor]]:
         """Return the values of reference models on the same rows, by name and key, over all processes.
@@ -501,7 +420,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         >>> {name: float(values["recall@1"]) for name, values in collection.references().items()}
         {'chance': 0.25, 'attainable': 0.5}
         """
-        return self._reference_values(self._references)
+        return self.alternatives.values(self._references, self.named)
 
     def orders(self) -> dict[str, dict[str, Tensor]]:
         """Return by name and key the values under other orders of equal scores, after :meth:`with_orders`.
@@ -510,33 +429,17 @@ class TopKCollection(Mergeable, LoggedCollection):
         is the mean over all orders. Lists of ids have one order. Metrics that have read a cut list are left out,
         because the cut may separate equal scores.
         """
-        return self._reference_values(self._orders)
-
-    def _reference_values(self, names: Sequence[Reference | Ties]) -> dict[str, dict[str, Tensor]]:
-        """Return values of references or orders by name and key."""
-        members = self.members()
-        twins = {one: metrics for one, metrics in self._twins.items() if one in names}
-        sending = [metric for metrics in twins.values() for metric in metrics.values() if metric._will_send]
-        with sent_together("TopKCollection", sending):
-            return {
-                one: {
-                    self._set_name(key): value
-                    for name, metric in metrics.items()
-                    for key, value in zip(members[name].keys(), metric.scalars().values(), strict=True)
-                    if metric._update_count == members[name]._update_count
-                }
-                for one, metrics in twins.items()
-            }
+        return self.alternatives.values(self._orders, self.named)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Move the metrics of references with the others."""
-        for metric in self._twins_by_name().values():
+        for metric in self.alternatives.by_name().values():
             metric._apply(fn)
         return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _sent_together(self, members: Iterable[TopKMetric]) -> AbstractContextManager[None]:
         """Send the states of several members over processes at once; inside the context their ``compute`` uses them."""
-        sending = [metric for metric in members if metric._will_send]
+        sending = [metric for metric in members if metric.will_send]
         if sending:
             self._share_again()
         return sent_together("TopKCollection", sending)
@@ -564,26 +467,14 @@ class TopKCollection(Mergeable, LoggedCollection):
         Raises:
             ValueError: If no member keeps counts per label.
         """
-        known = [metric for metric in self.members().values() if keeps_labels(metric)]
+        known = [metric for metric in self.members().values() if metric.aggregation.keeps_labels]
         if not known:
             raise ValueError(
                 "TopKCollection: no member keeps counts per label; add one with average='none', such as "
                 "RecallAtK(k=10, average='none')."
             )
-        several = len({name for metric in known for name in metric.cut_names()}) > 1
-        counts = self._counts_of_training()
-        found = {} if counts is None else {"count": counts}
         with self._sent_together(known):
-            # what counts the row's one list comes first: the lists of buckets (scope "bucket") show labels more often
-            for metric in sorted(known, key=lambda one: one.buckets is not None and one.scope == "bucket"):
-                key = metric._key(metric.cutoffs[0])
-                key += ", scope bucket" if metric.buckets is not None and metric.scope == "bucket" else ""
-                columns = metric.per_label(several=several, zero_division=zero_division)
-                same = {name for name in columns if name in found and _same(found[name], columns[name])}
-                # a metric that counts differently, such as with min_gain, says so at each of its columns
-                differs = any(name in found for name in columns.keys() - same)
-                found |= {f"{name} ({key})" if differs else name: columns[name] for name in columns if name not in same}
-        return found
+            return labels_of(known, self.training_counts, zero_division)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
@@ -599,33 +490,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         Args:
             scalars: What :meth:`compute` returned; None computes it.
         """
-        found = self.compute() if scalars is None else scalars
+        found = {**(self.compute() if scalars is None else scalars)}
         by_bucket = [metric for metric in self.members().values() if metric.buckets is not None]
-        keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
-        plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
-        for key in frozenset().union(*(metric._not_measured for metric in by_bucket)):
-            plain[key] = torch.full_like(plain[key], torch.nan)
-        references = self.references() if self._references else {}
-        chance, attainable = (references.get(name, {}) for name in ("chance", "attainable"))
-        summaries: dict[str, Tensor] = {}
-        for of_one in keys:
-            stems: dict[str, list[str]] = {}
-            for key in of_one:
-                stem, _, bucket = key.rpartition("/")
-                if bucket != UNSEEN:
-                    stems.setdefault(stem, []).append(key)
-            for stem, seen in stems.items():
-                values = torch.stack([plain[key] for key in seen])
-                spread = torch.full_like(values[0], _spread(values))
-                summaries |= {f"{stem}/gap": _gap(values), f"{stem}/spread": spread}
-            for stem, seen in stems.items():
-                named = [self._set_name(key) for key in seen]
-                if all(key in chance and key in attainable for key in named):
-                    values = torch.stack([plain[key] for key in seen])
-                    least, most = (torch.stack([of[key] for key in named]) for of in (chance, attainable))
-                    adjusted = (values - least) / (most - least)
-                    summaries[f"{stem}/adjusted_gap"] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
-        return {self._set_name(key): value for key, value in summaries.items()}
+        with self._sent_together(by_bucket):
+            missing = {self.named(key) for metric in by_bucket for key in metric.not_measured()}
+        found |= {key: torch.full_like(found[key], torch.nan) for key in missing}
+        return summaries_of(by_bucket, found, self.references() if self._references else {}, self.named)
 
     def plot(
         self,
@@ -662,46 +532,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
 
 
-def _gap(values: Tensor) -> Tensor:
-    """Return the first value that was measured minus the last one."""
-    measured = values[~values.isnan()]
-    # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
-    return measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
-
-
-def _spread(values: Tensor) -> float:
-    """Return standard deviation over mean of what was measured; NaN for a mean of 0, and of fewer than two values."""
-    known = values[~values.isnan()].tolist()
-    mean = math.fsum(known) / len(known) if len(known) > 1 else 0.0
-    if not mean:
-        return math.nan
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
-    return deviation / mean
-
-
-def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelValues]:
-    """Whether a metric holds values of each label."""
-    return isinstance(metric, LabelValues) and metric.keeps_labels
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))
-
-
 def _count_one(metrics: Iterable[ExactMetric]) -> None:
     """Count an update of metrics to whose states a batch was added."""
     for metric in metrics:
-        vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
-
-
-def _twins_of(members: Mapping[str, TopKMetric], name: Reference | Ties) -> dict[str, RelevanceMetric]:
-    """Return metrics like those members that know values of a reference, or of an order of equal scores."""
-    ties = "expected" if name in REFERENCES else name
-    return {
-        one: type(metric)(**{**metric.settings(), "ties": ties, "buckets": metric.bound_buckets}).to(metric.device)
-        for one, metric in members.items()
-        if isinstance(metric, RelevanceMetric) and ties in metric.tie_rules and metric.average == "samples"
-    }
+        vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
 
 
 def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> list[tuple[str, TopKMetric]]:
@@ -720,7 +554,7 @@ def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetr
         if type(metric).update is not TopKMetric.update:
             raise TypeError(
                 f"TopKCollection: {type(metric).__name__} overrides update(), which no collection calls: it ranks a "
-                "batch once for all members; override _row_value or _prepare, or update the metric by itself."
+                "batch once for all members; override _row_value, or update the metric by itself."
             )
     if isinstance(metrics, Mapping):
         for name, metric in metrics.items():
@@ -728,7 +562,7 @@ def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetr
         return list(metrics.items())
     named = []
     for number, metric in enumerate(values):
-        stems = dict.fromkeys(metric._key(k) for k in metric.cutoffs)
+        stems = dict.fromkeys(metric.cutoff_keys())
         by = "_by_bucket" if metric.buckets is not None else ""
         label_values = "" if metric.keys() else f"_{number}"
         named.append((sub(r"\W+", "_", "_".join(stems)) + by + label_values, metric))

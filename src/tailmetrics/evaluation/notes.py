@@ -1,0 +1,179 @@
+"""Notes and captions of a report: what a reader has to know of its values, made of facts of the metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.evaluation.description import captions_of
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._metric import Result
+from tailmetrics.report.formatting import number as report_number
+from tailmetrics.significance.estimating import Interval
+
+Known: TypeAlias = "Sequence[tuple[TopKMetric, Result]]"
+"""The metrics of an evaluation, each with its values and what is known of them."""
+
+Named: TypeAlias = "Callable[[str], str]"
+"""Returns a key as the collection names it."""
+
+SHOWN_DIGIT = 1e-4
+"""The last digit that reports show of a value."""
+MANY_EMPTY = 0.01
+"""Share of rows without a relevant label above which a report mentions them; a smaller share changes means by < 1 %."""
+SHOWN_SHARE = 5e-4
+"""The smallest share that a percentage with one decimal place shows as more than 0.0%."""
+
+
+def on_bins(known: Known, named: Named) -> Iterator[str]:
+    """Yield a note on the largest error of values from bins of scores, if the error shows in four digits."""
+    furthest: dict[int, list[str]] = {}
+    for metric, result in known:
+        if result.facts.bounds is not None:
+            value, (low, high) = result.values.reshape(-1), (side.reshape(-1) for side in result.facts.bounds)
+            value = value[: low.numel()].to(low)  # over all rows, which come first
+            off = torch.maximum(high - value, value - low).nan_to_num().tolist()
+            most, key = max(zip(off, map(named, metric.row_keys()), strict=True))
+            of = f"{key}, of its buckets the furthest," if metric.buckets is not None else key
+            if most >= SHOWN_DIGIT:
+                furthest.setdefault(metric.settings()["bins"], []).append(f"{of} by up to {most:.2g}")
+    for bins, said in furthest.items():
+        yield (
+            f"Scores of a label in one of {bins:,} bins count as equal. Where they differ, values may be off: "
+            f"{'; '.join(said)}. error_bounds() of a metric has the ends; more bins, or logits in place of "
+            "probabilities, bring them together."
+        )
+
+
+def on_misses(known: Known, named: Named) -> Iterator[str]:
+    """Yield a note on rows whose list does not reach the recall of a metric: their share, and their value."""
+    found: dict[str, tuple[int, list[str]]] = {}  # a metric by bucket and one over all labels may share a key
+    for metric, result in known:
+        if result.facts.miss is not None:
+            miss, shares = result.facts.miss
+            most, name = max(zip(shares, metric.bucket_names or ("",), strict=True))
+            if most >= SHOWN_SHARE:
+                said = found.setdefault(named(metric.cutoff_keys()[0]), (miss, []))[1]
+                said.append(f"up to {most:.1%} of the rows in {name}" if name else f"{most:.1%} of the rows")
+    keys: dict[str, list[str]] = {}
+    for key, (miss, said) in found.items():
+        rows = ", ".join(sorted(said))  # sorted: a share of all rows, then shares "up to"
+        keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
+    for rows, of in keys.items():
+        yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
+
+
+def on_classes(known: Known, named: Named, num_rows: int, positives: int) -> Iterator[str]:
+    """Yield a note on accuracies, if rows have more than one relevant label on average."""
+    accuracies = (one for one, _ in known if one.formula.of_one_class and one.buckets is None)
+    keys = [named(key) for metric in accuracies for key in metric.row_keys()]
+    if keys and positives > num_rows:
+        yield (
+            f"{', '.join(keys)}: rows have {positives / num_rows:.2f} relevant labels on average, any of which "
+            "counts as right. Accuracy is of one class per row: where several cases were merged, such as the "
+            "visits of a user, make each case a row."
+        )
+
+
+def on_empty_rows(known: Known, named: Named) -> Iterator[str]:
+    """Yield a note on rows without a relevant label, if they change means: their number, and how they count."""
+    keys: dict[str, list[str]] = {}
+    with_rows = [(metric, result.facts.rows) for metric, result in known if result.facts.rows is not None]
+    for metric, (rows, answered) in ((metric, rows) for metric, rows in with_rows if rows is not None):
+        if metric.buckets is not None or metric.weighted:
+            continue
+        level = "" if metric.min_gain is None or metric.formula.reads_gains else f" at min_gain={metric.min_gain:g}"
+        said = f"{rows - answered:,} of {rows:,} rows have {metric.formula.lacking}{level}"
+        counted = {"skip": "are left out of", "pos": "count as 1 in"}
+        said += f", and {counted.get(metric.empty_target_action, 'count as 0 in')} "
+        if rows - answered > (0 if level else MANY_EMPTY * rows):
+            keys.setdefault(said, []).extend(map(named, metric.row_keys()))
+    by_bucket = {metric.empty_target_action for metric, _ in with_rows if metric.buckets is not None}
+    for said, of in keys.items():
+        hint = "; empty_target_action='skip' leaves them out." if "count as" in said else "."
+        if "count as 0" in said and "skip" in by_bucket:
+            hint += " Buckets leave them out, so that the value over all labels may be below that of each bucket."
+        yield f"{said}{', '.join(of)}{hint}"
+
+
+def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:
+    """Yield a note on the labels that are in their bucket because of their id, not of their frequency."""
+    for one in bucketings:
+        number = one.labels_by_id()
+        if number >= SHOWN_SHARE * one.num_labels:
+            yield (
+                f"{number:,} of {one.num_labels:,} labels are in their bucket only by their id: a border between "
+                f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
+                "ties='together', or thresholds, keep such labels in one bucket."
+            )
+
+
+def on_ignored(num_rows: int, left_out: int, ignored: int | None) -> Iterator[str]:
+    """Yield a note on the number of rows that ``ignore_index`` leaves out."""
+    if left_out:
+        yield f"{left_out:,} of {num_rows + left_out:,} rows are left out by ignore_index={ignored}."
+
+
+def on_chance(
+    known: Known,
+    named: Named,
+    scalars: Mapping[str, float],
+    columns: int,
+    chance: Mapping[str, float],
+    intervals: Mapping[str, Interval],
+) -> Iterator[str]:
+    """Yield a note on values over all labels that are worse than with equal scores: label ids may not match."""
+    worse = []
+    for metric in (one for one, _ in known if one.buckets is None):
+        for key in map(named, metric.row_keys()):
+            if metric.formula.is_of_softmax and columns:
+                worse += [key] if math.log(columns) + SHOWN_DIGIT < scalars[key] < math.inf else []
+            elif metric.cutoffs != (None,) and metric.higher_is_better and key in chance and key in intervals:
+                worse += [key] if intervals[key].high < chance[key] else []
+    if worse:
+        yield (
+            f"Worse than with equal scores for all labels: {', '.join(worse)}. Look whether the targets number "
+            "labels as the columns of preds do, from 0, whether the last axis of preds is that of labels, and "
+            "whether the largest score is the best."
+        )
+
+
+def captions(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
+    """Yield each key, without bucket, of a metric by bucket with its caption; calibration errors add numbers."""
+    for place, (stem, said) in enumerate(captions_of(metric).items()):
+        if result.facts.calibration is not None:
+            each = ", ".join(
+                f"{name} {shown:,} ({report_number(mean)}, {report_number(right)})"
+                for name, shown, mean, right in zip(metric.bucket_names, *result.facts.calibration[place], strict=True)
+            )
+            said += f"; predictions (their mean probability, the share that is right): {each}"
+        yield stem, said
+
+
+def on_means(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
+    """Yield keys over all labels with a text: the labels of a macro average, or the bias of predicted probabilities."""
+    over, facts = metric.aggregation.mean_over(), result.facts
+    if facts.calibration is not None:
+        for key, ((shown,), (confidence,), (accuracy,)) in zip(metric.row_keys(), facts.calibration, strict=True):
+            bias = (
+                "over-" if confidence > accuracy else "under-" if confidence < accuracy else "neither over- nor under-"
+            )
+            mean = f"predictions have a mean probability of {confidence:.4f}"
+            if shown:
+                yield key, f"{bias}confident on average: {mean}, and {accuracy:.4f} of them are right"
+    elif over:
+        said = "" if facts.labels_with_rows is None else _at_most(metric, facts.labels_with_rows[0])
+        yield from ((key, over + said) for key in metric.row_keys())
+
+
+def _at_most(metric: TopKMetric, with_rows: int) -> str:
+    """Return in words the largest possible mean over all labels, which is below 1 if a label has no relevant row."""
+    number = metric.num_labels or 0
+    if metric.settings()["labels"] != "all" or with_rows == number:
+        return ""
+    reach = f"so that it can reach {with_rows / number:.4f}"
+    return f", of which {number - with_rows:,} of {number:,} have no relevant row and count 0, {reach}"

@@ -1,0 +1,536 @@
+"""Aggregations: how rows become a number. Here: the base, means of rows, ratios of sums over rows, medians of rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import Self
+
+from tailmetrics._arguments import check_choice
+from tailmetrics.metrics._arguments_of_metrics import Average, EmptyTargetAction
+from tailmetrics.metrics._batches import warn_once
+from tailmetrics.metrics._readings import Ranks, Reading
+from tailmetrics.metrics._references import ValuesByCounts
+from tailmetrics.metrics._states import (
+    COUNT,
+    SUMS_OF_WEIGHTS,
+    UNIT,
+    Alike,
+    AtCells,
+    FixedPoint,
+    Increment,
+    Increments,
+    PerRow,
+    State,
+    divide,
+    ratios,
+    weighted,
+)
+from tailmetrics.metrics._ties import Ties
+from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._reading import PLAIN_ROWS
+
+Values: TypeAlias = "list[list[float]] | Tensor"
+"""Values by cut-off and bucket, (K, G), or by cut-off and label, (K, L)."""
+
+RowTerms: TypeAlias = Literal["mean", "ratio", "median"]
+"""What a value is of the terms of its rows: their mean, the ratio of their sums, or their median."""
+
+MANY_ROWS = 2**13
+"""From this number of rows times buckets, a formula skips rows without a hit: finding the others takes some 40 us."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What states tell beside the values of a metric; None where it does not apply.
+
+    Attributes:
+        rows: Number of rows, and of rows to which ``empty_target_action`` does not apply.
+        miss: What a row counts as whose list ends too early, and the share of such rows in each bucket.
+        bounds: The least and the largest value, by bucket or label, that scores in bins leave open.
+        labels_with_rows: Number of labels of each bucket that are relevant in some row.
+        calibration: For each cut-off, by bucket: number of predictions, their mean probability, the share of hits.
+    """
+
+    rows: tuple[int, int] | None = None
+    miss: tuple[int, Sequence[float]] | None = None
+    bounds: tuple[Tensor, Tensor] | None = None
+    labels_with_rows: Sequence[int] | None = None
+    calibration: Sequence[Sequence[Sequence[Any]]] | None = None
+
+
+class Aggregation(ABC):
+    """How the rows of all batches become one number for each cut-off and bucket.
+
+    It is made with the arguments of its metric; :meth:`bound` gives it the reading with the facts of training.
+
+    Args:
+        caller: Name of the metric, for errors.
+        reading: What the formula reads.
+        weighted: Whether rows have weights.
+        average: The average, one of ``averages``. With ``"none"`` a value is a vector with an entry for each label,
+            which has no key; with ``"weighted"`` a label weighs as much as the rows in which it is relevant.
+        empty_target_action: What happens to a row without a relevant label, one of ``actions``; None for the usual.
+    """
+
+    takes: tuple[str, ...] = ("average", "empty_target_action")
+    """The arguments of a metric that are arguments of its aggregation, and attributes of both."""
+    averages: tuple[Average, ...] = ("samples",)
+    actions: tuple[EmptyTargetAction, ...] = ("neg", "pos", "skip", "error")
+    tie_rules: tuple[Ties, ...] = ()
+    """The values of ``ties`` that the aggregation takes; of a class, () for those of the reading."""
+    needs: tuple[str, ...] = ()
+    """The facts of training that must be known before an update."""
+    can_be_weighted = True
+    row_terms: RowTerms | None = None
+    """What a value is of the terms of rows that :meth:`of_rows` returns; None if a row has no term."""
+    is_quality = True
+    """Whether a value says how good a ranking is; if not, it is left out where runs are compared."""
+    is_additive = False
+    """Whether the values of all buckets add up to the value over all labels."""
+    has_value_over_all = True
+    """Whether a value over all labels says something; a share of all places does not."""
+    depends_on_catalogue = False
+    """Whether a value depends on how many labels there are, seen in the data or not."""
+    keeps_all_counts = False
+    """Whether the states hold hits, predictions and support of each label."""
+    not_in_key: tuple[str, ...] = ()
+    """Arguments that no key shows."""
+
+    def __init__(
+        self,
+        caller: str,
+        reading: Reading,
+        weighted: bool,
+        *,
+        average: Average = "samples",
+        empty_target_action: EmptyTargetAction | None = None,
+    ) -> None:
+        self.caller, self.reading, self.weighted = caller, reading, weighted
+        if empty_target_action is not None:
+            check_choice(caller, "empty_target_action", empty_target_action, self.actions, " to this metric")
+        by_class = " (accuracy by class is RecallAtK(k=1, average='macro'))" if caller == "AccuracyAtK" else ""
+        self.average: Average = check_choice(caller, "average", average, self.averages, f" to this metric{by_class}")
+        self.has_value_per_label, self.weighs_by_support = (average == kind for kind in ("none", "weighted"))
+        self.tie_rules = self.tie_rules or reading.tie_rules
+        of_average = f" to this metric with average={average!r}"
+        check_choice(caller, "ties", reading.ties, self.tie_rules, of_average)
+        self.usual_action = self._usual_action(reading)
+        self.empty_target_action = empty_target_action or self.usual_action
+        self.counts: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
+        """The format of numbers of rows in a state, or, with row weights, of sums of weights."""
+
+    def _usual_action(self, reading: Reading) -> str:
+        """Return the default of ``empty_target_action``."""
+        return reading.formula.usual_action[reading.by_bucket]
+
+    def bound(self, reading: Reading) -> Self:
+        """Return the aggregation of a reading with the facts of training."""
+        bound = copy(self)
+        bound.reading = reading
+        return bound
+
+    warn_of: Callable[[Any, Ranking], None] | None = None
+    """Warns if the first batch of a metric looks like a mistake, in place of :meth:`Reading.warn_of`."""
+
+    # states and values
+
+    @abstractmethod
+    def states(self) -> dict[str, State]:
+        """Return the states by short name; called once all facts are known."""
+
+    @abstractmethod
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the amounts that a batch adds to each state, by short name."""
+
+    @abstractmethod
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the values by cut-off and bucket (one without buckets), given the states by short name."""
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return what the states tell beside the values."""
+        return Facts()
+
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
+        """Return the numbers of the buckets without a relevant label in any row, whose values are 0 by convention."""
+        return ()
+
+    # rows without a value
+
+    def answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return whether each row has a value, (N,) or (N, G), bool; if not, ``empty_target_action`` applies."""
+        known, arguments = self.reading.formula.answered, self.reading.formula.arguments
+        return ranks.n_relevant > 0 if known is None else known(ranking, ranks, **arguments)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if a counted row has no value; called if ``empty_target_action`` is ``"error"``."""
+        empty = ~self.answered(ranking, self.reading.of(ranking))
+        if ranking.row_mask is not None:
+            empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
+        if bool(empty.any()):
+            row, lacking = int(empty.nonzero()[0, 0]), self.reading.formula.lacking
+            raise ValueError(
+                f"{self.caller}: row {row} has {lacking}{' in some bucket' if empty.ndim > 1 else ''}; "
+                "drop such rows with row_mask, or choose another empty_target_action."
+            )
+
+    # what intervals, comparisons and captions ask
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Return the value of each row by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
+        raise ValueError(f"{self.caller}: no row has a value of its own")
+
+    def label_terms(self) -> dict[str, Any] | None:
+        """Return, as plain data, how a value is made of the labels of rows; None if it is not made of them."""
+        return None
+
+    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+        """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
+        return []
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether the states hold something of single labels, which :meth:`per_label` returns."""
+        return False
+
+    def per_label(
+        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+    ) -> dict[str, Tensor]:
+        """Return counts and values of each label, shape (L,) each.
+
+        Args:
+            states: The states by short name.
+            names: The name of the values at each cut-off.
+            several: Whether the names of counts include the cut-off even if there is only one.
+            zero_division: The value that divides by 0.
+        """
+        raise ValueError(f"{self.caller}: average={self.average!r} keeps no counts per label; use average='none'.")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a user wrote the aggregation: its states are shared with no other, and its cells are checked."""
+        return not type(self).__module__.startswith("tailmetrics.")
+
+    @property
+    def prefix(self) -> str:
+        """What stands in front of the stem in a key."""
+        return "" if self.average == "samples" else f"{self.average}_"
+
+    def cut_name(self, k: Any) -> str:
+        """Return a cut-off as it is written in keys, behind @."""
+        return self.reading.cut_name(k)
+
+    def mean_over(self) -> str:
+        """Return in words the labels of which a macro average is the mean; empty for other aggregations."""
+        return ""
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket is of."""
+        left_out = "empty_target_action" in self.takes and self.empty_target_action == "skip"
+        return self.reading.caption(k) + ("; rows with a relevant label there" if left_out else "")
+
+    def of_other_order(self, usual: Any, increments: Increments) -> Increments:
+        """Return the amounts of a batch without equal scores, given those of the same metric with other ``ties``."""
+        return {name: increments[name] for name in self.states()}
+
+    # for derived classes
+
+    @property
+    def num_buckets(self) -> int:
+        """G, or 1 without buckets."""
+        return self.reading.num_buckets
+
+    def by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:
+        """Return a list of the values of each cut-off, given all values ordered by cut-off, then by bucket."""
+        size = self.num_buckets
+        return [list(flat[first : first + size]) for first in range(0, len(flat), size)]
+
+
+def with_bucket_axis(values: Tensor) -> Tensor:
+    """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
+    return values[:, None] if values.ndim == 1 else values
+
+
+class _OfRows(Aggregation):
+    """An aggregation of a value, or two terms, of each row."""
+
+    def __init__(self, caller: str, reading: Reading, weighted: bool, **arguments: Any) -> None:
+        super().__init__(caller, reading, weighted, **arguments)
+        formula = reading.formula
+        # a value that is 0 or 1 in each order of equal scores has a fraction as mean
+        averaged = formula.number is COUNT and reading.ties == "expected"
+        self.number = UNIT if averaged else formula.number
+        self._known = ValuesByCounts()
+
+    def bound(self, reading: Reading) -> Self:
+        """Return the aggregation of a reading with the facts of training."""
+        bound = super().bound(reading)
+        bound._known = ValuesByCounts()
+        return bound
+
+    @property
+    def sums(self) -> FixedPoint:
+        """The format of sums over rows."""
+        return weighted(self.number) if self.weighted else self.number
+
+
+class MeanOfRows(_OfRows):
+    """The mean over rows of one value per row."""
+
+    row_terms = "mean"
+
+    @property
+    def is_additive(self) -> bool:  # type: ignore[override] # decided by arguments here
+        """Whether the values of all buckets add up to the value over all labels: each row counts in each bucket."""
+        reading = self.reading
+        return reading.formula.is_additive and reading.scope == "global" and self.empty_target_action == "neg"
+
+    def states(self) -> dict[str, State]:
+        """Return the sum of values and the number of rows: of all rows, and of those that are answered."""
+        size = self.num_buckets
+        return {
+            "sum": State((len(self.reading.cutoffs), size, self.sums.columns)),
+            "rows": State((1 + size, self.counts.columns)),
+        }
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the values of the rows of a batch, and which rows count."""
+        reading = self.reading
+        ranks = read = reading.of(ranking)
+        only_hits = reading.formula.zero_without_hits
+        if only_hits and ranking.rows is PLAIN_ROWS and ranking.num_rows * reading.num_buckets >= MANY_ROWS:
+            read = ranks.with_hits
+        values = reading.values(ranking, read, self._known)
+        if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
+            values = torch.where(ranking.row_mask.view(-1, *[1] * (values.ndim - 2)), values, 0.0)
+        if self.number.limbs and values.dtype == torch.bool:
+            values = values.to(real_dtype(values.device))
+        return {"sum": PerRow(values, self.number, row_axis=1), "rows": self.rows_counted(ranking, ranks)}
+
+    def rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
+        """Return whether each row counts, and whether it is answered in each bucket: (N, 1 + G), bool."""
+        by_labels = self.reading.formula.answered is None
+        memo: dict[object, PerRow] = ranks._memo if by_labels else {}
+        if "rows counted" in memo:
+            return memo["rows counted"]
+        if by_labels and ranks is ranking and ranking.targets.filled:  # every row has a label, as with class indices
+            counted: PerRow = Alike((1, 1), ranking.num_rows, ranking.ids.device)
+        else:
+            answered, row_mask = with_bucket_axis(self.answered(ranking, ranks)), ranking.row_mask
+            sides = F.pad(answered, (1, 0), value=True)
+            counted = PerRow(sides if row_mask is None else sides & row_mask[:, None])
+        memo["rows counted"] = counted
+        return counted
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
+        rows, *answered = (int(total) for total in self.counts.totals(states["rows"]))
+        unit, values, reading = self.counts.unit, [], self.reading
+        counted = answered if self.empty_target_action == "skip" else [rows] * len(answered)
+        for k, of_k in zip(reading.ks, self.by_cutoff(self.sums.totals(states["sum"])), strict=True):
+            one = self.sums.unit * reading.formula.one(k)
+            if self.empty_target_action == "pos":
+                pairs = zip(of_k, answered, strict=True)
+                of_k = [total + (rows - some) * one // unit for total, some in pairs]
+            values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
+        return values
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return the number of rows, and of rows that are answered (in the first bucket)."""
+        rows, answered, *_ = (int(total) // self.counts.unit for total in self.counts.totals(states["rows"]))
+        return Facts(rows=(rows, answered))
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Return the value of each row by cut-off and bucket, (K * G, N)."""
+        reading = self.reading
+        ranks = reading.of(ranking)
+        values = reading.values(ranking, ranks, self._known).to(torch.float64)
+        ones = [reading.formula.one(k) for k in reading.ks]
+        values = torch.stack([value / one for one, value in zip(ones, values, strict=True)])
+        if self.empty_target_action != "neg":
+            stand_in = 1.0 if self.empty_target_action == "pos" else torch.nan
+            values = torch.where(self.answered(ranking, ranks), values, stand_in)
+        return values.movedim(1, -1).flatten(0, -2)
+
+    def of_other_order(self, usual: Any, increments: Increments) -> Increments:
+        """Return the amounts of a batch without equal scores, given those of the same metric with other ``ties``."""
+        kept = super().of_other_order(usual, increments)
+        total = kept["sum"]
+        assert isinstance(total, PerRow)
+        if total.fixed_point == self.number:
+            return kept
+        counts = zip(total.values, self.reading.ks, strict=True)
+        values = torch.stack([divide(of_cutoff, usual.reading.formula.one(k)) for of_cutoff, k in counts])
+        return {**kept, "sum": PerRow(values, self.number, total.row_axis)}
+
+
+class RatioOfSums(_OfRows):
+    """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios."""
+
+    actions = ("neg", "skip", "error")
+    row_terms = "ratio"
+
+    def states(self) -> dict[str, State]:
+        """Return the sums of both terms."""
+        return {"sums": State((2, len(self.reading.cutoffs), self.num_buckets, self.sums.columns))}
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return both terms of the rows of a batch."""
+        terms = self.reading.values(ranking, self.reading.of(ranking), self._known)
+        return {"sums": PerRow(terms, self.number, row_axis=2)}
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the ratios of the sums; NaN where the denominator is 0."""
+        top, bottom = (self.sums.totals(sums) for sums in states["sums"])
+        return self.by_cutoff(ratios(top, [int(total) for total in bottom]))
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
+        terms = self.reading.values(ranking, self.reading.of(ranking), self._known).to(torch.float64)
+        return terms.movedim(2, -1).flatten(1, -2)
+
+
+RowStatistic: TypeAlias = Literal["median", "mean"]
+
+
+class MedianOfRows(Aggregation):
+    """The median, or the mean, over rows of a rank, which is missed where it lies beyond ``depth``.
+
+    Args:
+        statistic: The median, the mean of the two middle values of an even number of rows, or the mean.
+        miss_value: What a row counts as that misses; None is half the number of labels.
+        name: What stands behind @ in a key.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    takes = ("average", "empty_target_action", "statistic", "miss_value")
+    actions = ("skip", "error")
+    reading: Ranks
+
+    def __init__(
+        self,
+        caller: str,
+        reading: Ranks,
+        weighted: bool,
+        *,
+        statistic: RowStatistic,
+        miss_value: int | None,
+        name: str,
+        **other_arguments: Any,
+    ) -> None:
+        super().__init__(caller, reading, weighted, **other_arguments)
+        self.statistic, self.miss_value, self._name = statistic, miss_value, name
+        self.row_terms = statistic
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn where rows have one label each, so that half of the rows stand for a share of labels.
+
+        Rows without a label are left out, and a report notes how many lists end too early.
+        """
+        padded, share = ranking.targets.padded, metric.min_recall
+        if padded is not None and padded.shape[1] == 1 and share < 1:
+            warn_once(
+                ranking,
+                "one label per row",
+                f"{self.caller}: each row has one relevant label, so that min_recall={self._name} "
+                "makes no difference: the value is the median or mean rank of this label. How long a list must be to "
+                f"find {share:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that "
+                "reaches this share.",
+            )
+
+    @property
+    def prefix(self) -> str:
+        """What stands in front of the stem in a key."""
+        return f"{self.statistic}_"
+
+    def cut_name(self, k: Any) -> str:
+        """Return what stands behind @ in a key."""
+        return self._name
+
+    def states(self) -> dict[str, State]:
+        """Return the number of rows of each rank, the misses last, and the number of labels."""
+        return {
+            "histogram": State((self.num_buckets, self.reading.depth + 1, self.counts.columns)),
+            "num_labels": State((1,), reduce="max"),
+        }
+
+    def _ranks(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the rank of each row and bucket, and whether it has a relevant label, shape (N, G) each."""
+        ranks = self.reading.of(ranking)
+        shape = ranking.num_rows, self.num_buckets
+        k = self.reading.formula.at(ranks, (1,))  # the formula reads no cut-off: one stands for the whole list
+        return k.view(shape), (ranks.n_relevant > 0).view(shape)
+
+    def _num_labels_of(self, ranking: Ranking) -> int:
+        return self.reading.num_labels or ranking.num_labels or 0
+
+    def increments(self, ranking: Ranking) -> Increments:
+        """Return the rank of each row of a batch as a cell of the histogram."""
+        num_labels = self._num_labels_of(ranking)
+        if self.miss_value is None and not num_labels:
+            raise ValueError(
+                f"{self.caller}: a miss counts half the number of labels, which ids do not tell; pass num_labels= or "
+                "miss_value=."
+            )
+        k, answered = self._ranks(ranking)
+        depth = self.reading.depth
+        column = torch.where(k <= depth, k - 1, depth)  # the last one counts misses
+        cells = torch.arange(self.num_buckets, device=k.device) * (depth + 1) + column
+        rows = torch.arange(ranking.num_rows, device=k.device)
+        return {
+            "histogram": AtCells(cells.view(-1), answered.view(-1), rows.repeat_interleave(self.num_buckets)),
+            "num_labels": AtCells(torch.zeros_like(rows), torch.full_like(rows, num_labels), rows),
+        }
+
+    def _miss_of(self, states: Mapping[str, Tensor]) -> int:
+        return self.miss_value if self.miss_value is not None else int(states["num_labels"]) // 2
+
+    def _histograms(self, states: Mapping[str, Tensor]) -> list[list[int]]:
+        """Return for each bucket the rows by rank, the misses last."""
+        totals = [int(count) for count in self.counts.totals(states["histogram"])]
+        width = self.reading.depth + 1
+        return [totals[first : first + width] for first in range(0, len(totals), width)]
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the median or the mean of each bucket."""
+        miss_value = self._miss_of(states)
+        found = []
+        for *counts, misses in self._histograms(states):
+            ascending = sorted([*enumerate(counts, start=1), (miss_value, misses)])
+            found.append(_statistic(ascending, self.statistic))
+        return [found]
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return what a miss counts as, and the share of such rows in each bucket."""
+        shares = [misses / (sum(counts) + misses) if misses else 0.0 for *counts, misses in self._histograms(states)]
+        return Facts(miss=(self._miss_of(states), shares))
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Return the rank of each row by bucket, (G, N), NaN for rows without a relevant label."""
+        k, answered = self._ranks(ranking)
+        miss_value = self.miss_value if self.miss_value is not None else self._num_labels_of(ranking) // 2
+        value = torch.where(k <= self.reading.depth, k, miss_value).to(torch.float64)
+        return torch.where(answered, value, torch.nan).T
+
+
+def _statistic(histogram: Sequence[tuple[int, int]], statistic: RowStatistic) -> float:
+    """Return mean or median of ascending values, each with the number of rows that have it; NaN of no row."""
+    up_to = list(accumulate(count for _, count in histogram))
+    total = up_to[-1]
+    if not total:
+        return float("nan")
+    if statistic == "mean":
+        return sum(value * count for value, count in histogram) / total
+    # the lower and the upper middle, which are one and the same of an odd number of rows
+    lower, upper = (histogram[bisect_right(up_to, place)][0] for place in ((total - 1) // 2, total // 2))
+    return (lower + upper) / 2

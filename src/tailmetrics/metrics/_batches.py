@@ -1,0 +1,272 @@
+"""Checks of a ranked batch, and warnings of what looks like a mistake in the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics._arguments import check_ids_in_range, shape_of
+from tailmetrics.metrics._references import ReferenceRanking
+from tailmetrics.ranking import EVERYTHING, Ranking
+from tailmetrics.ranking._device import is_compiling
+from tailmetrics.ranking._reading import BatchRows
+from tailmetrics.ranking._warnings import warn_outside
+
+QUERIES_REMEMBERED = 2**16
+"""Number of queries of earlier updates that are kept, to find repeated queries: half a megabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueriesSeen:
+    """The queries of earlier updates. A repeated query was split over two updates, and counts twice.
+
+    Only the first repeated query causes a warning.
+
+    Attributes:
+        known: Shape (Q,), the latest queries; None before the first query.
+        warned: Whether the warning was given.
+    """
+
+    known: Tensor | None = None
+    warned: bool = False
+
+    def with_queries(self, caller: str, queries: Tensor | None) -> QueriesSeen:
+        """Return these queries and the queries of a batch; warn if a query is among both.
+
+        Args:
+            caller: Name of the class with which the warning begins.
+            queries: Shape (N,), the number of each query; None if ``indexes`` did not give queries.
+        """
+        if queries is None or self.warned or is_compiling():
+            return self
+        known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
+        back = queries[torch.isin(queries, known)]
+        if len(back):
+            warn_outside(
+                f"{caller}: the query {int(back[0])} of indexes was in an earlier update, too. Its documents there "
+                "count as another query: pass all documents of a query in one update. If it is another query, "
+                "number the queries of all batches differently."
+            )
+        return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
+
+
+def check_batch(metric: Any, ranking: Ranking) -> None:
+    """Raise unless a metric can read ``ranking``; warn of what looks like a mistake in its first batch."""
+    caller, reading = type(metric).__name__, metric.reading
+    if not isinstance(ranking, Ranking):
+        raise TypeError(
+            f"{caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as tailmetrics.rank(preds, target)."
+        )
+    reads, scores = reading.reads, ranking.scores
+    if scores is not None and scores.dtype == torch.bool:
+        if not reads.decisions:
+            raise ValueError(f"{caller}: preds are decisions (bool) without an order; pass scores or ids.")
+    elif reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
+        name = "depth" if reading.uses_depth else "k"
+        raise ValueError(
+            f"{caller}: {name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
+            f"per row); rank again with depth={reads.scores}."
+        )
+    if reading.needs_scores and scores is None and ranking.values is None:
+        raise ValueError(f"{caller}: preds are ranked ids, which have no scores; pass scores.")
+    if reading.check is not None:
+        reading.check(ranking, metric.validate_args)
+    if reads.lists is None and not ranking.complete and not ranking.scores_all:
+        raise ValueError(
+            f"{caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
+            "rank the scores or whole lists."
+        )
+    if ranking.documents is not None and metric.reads_labels:
+        raise ValueError(
+            f"{caller}: the documents of flat queries have no labels here, which this metric reads; pass "
+            "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
+        )
+    num_labels = metric.num_labels
+    if num_labels is not None and ranking.num_labels not in (None, num_labels):
+        raise ValueError(
+            f"{caller}: the ranking is of {ranking.num_labels} labels, the metric of {num_labels}; "
+            "make both for the same labels."
+        )
+    if num_labels is not None and ranking.num_labels is None and ranking.documents is None and metric.validate_args:
+        ranking.remembered(("ids below", num_labels), lambda: _check_ids_below(caller, ranking, num_labels))
+    if metric.row_groups is not None or metric.weighted:
+        _check_rows(metric, ranking.rows)
+    if metric._device != ranking.ids.device:
+        raise ValueError(
+            f"{caller}: the batch is on {ranking.ids.device}, the metric on {metric._device}; "
+            f"move the metric with .to({str(ranking.ids.device)!r})."
+        )
+    unknown = (scores is None and ranking.values is None) or ranking.in_pieces is not None
+    if metric.ties != "id" and unknown and not isinstance(ranking, ReferenceRanking):
+        raise ValueError(
+            f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids or come in "
+            "pieces; pass scores or scored candidates, or leave ties out."
+        )
+    if metric.empty_target_action == "error":
+        metric.aggregation.check(ranking)
+    if metric.formula.check is not None and metric.validate_args:
+        metric.formula.check(caller, ranking)
+    if metric._warns and not is_compiling():  # only the first batch is checked for likely mistakes
+        metric._warns = False
+        if metric.validate_args:
+            (metric.aggregation.warn_of or reading.warn_of)(metric, ranking)
+
+
+def _check_ids_below(caller: str, ranking: Ranking, num_labels: int) -> None:
+    """Raise unless listed and relevant ids are below ``num_labels``, for lists without a number of labels."""
+    check_ids_in_range(caller, "preds", ranking.ids, num_labels, None)
+    check_ids_in_range(caller, "target", ranking.targets.entries.ids, num_labels, None)
+
+
+def _check_rows(metric: Any, rows: BatchRows) -> None:
+    """Raise unless a batch has the row groups and weights that the metric asks for."""
+    caller, names, groups = type(metric).__name__, metric.row_groups, rows.groups
+    if metric.weighted and rows.weights is None:
+        raise ValueError(
+            f"{caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
+        )
+    if names is None:
+        return
+    if groups is None:
+        raise ValueError(
+            f"{caller}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
+            "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
+        )
+    largest = int(groups.max()) if metric.validate_args and groups.numel() else -1
+    if largest >= len(names):
+        raise ValueError(
+            f"{caller}: row_groups holds {largest}, but there are {len(names)} groups "
+            f"({', '.join(names)}); numbers of groups start at 0."
+        )
+
+
+# likely mistakes
+
+# no numbers of a batch in these texts: the parts of a data set give the same warning
+OF_NO_CLASS = (
+    "some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows that do not count, "
+    "such as padding, make the metrics with ignore_index=-1; if it marks labels that preds have no column for, they "
+    "are misses, and without them values are too high: give the metrics empty_target_action='neg'."
+)
+OF_SHORT_LISTS = (
+    "most lists end before that. A metric that reads beyond the end of a list, this one or another, takes the list as "
+    "complete: what it leaves out is a miss, and a precision divides by what is listed. Compare models by lists of one "
+    "length, or with a k that all lists reach."
+)
+
+
+def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
+    """Warn of rows without a class, of buckets of at most k labels, and of lists that are too short or too long."""
+    caller, reading = type(metric).__name__, metric.reading
+    padded, by_default = ranking.targets.padded, "empty_target_action" not in metric._given
+    if padded is not None and padded.shape[1] == 1 and metric.empty_target_action == "neg" and by_default:
+        missing = ranking.n_relevant == 0
+        if bool((missing if ranking.row_mask is None else missing & ranking.row_mask).any()):
+            warn_once(ranking, "no class", f"{caller}: {OF_NO_CLASS}")
+    if isinstance(ranking, ReferenceRanking):
+        return
+    if metric._warns_of_cutoffs:
+        for said in whole_buckets([metric], str):
+            warn_outside(f"{caller}: {said}")
+    known = metric.num_labels or ranking.num_labels or EVERYTHING
+    whole = f"k=None, all {known:,} labels"
+    cuts = {f"k={k}" if k else whole: k or known for k in metric.cutoffs}
+    depth = reading.places(None) if reading.uses_depth else 0
+    cuts = {f"depth={depth}": depth} if depth else cuts
+    for name, cut in {} if reading.needs_scores else cuts.items():
+        if short_lists(ranking, min(cut, known)) is not None:
+            warn_once(ranking, "short lists", f"{caller}, {name}: {OF_SHORT_LISTS}")
+            break
+    if depth and is_listed(ranking) and bool((ranking.length > depth).any()):
+        warn_once(
+            ranking,
+            ("long lists", depth),
+            f"{caller}, depth={depth}: some lists are longer. A value by bucket (scope 'bucket') reads "
+            f"the first {depth:,} places alone; a larger depth reads more.",
+        )
+
+
+def warn_once(ranking: Ranking, what: object, text: str) -> None:
+    """Warn once for a batch, even if several metrics of a collection have the same reason ``what`` to warn."""
+    ranking.remembered(("warned of", what), lambda: warn_outside(text))
+
+
+def is_listed(ranking: Ranking) -> bool:
+    """Whether rows are lists of ids or candidates, of any length, and not scores of all labels."""
+    return ranking.scores is None and ranking.documents is None and ranking.complete
+
+
+def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
+    """Return the lengths of the lists of counted rows if most lists end before ``cut``; else None."""
+    if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
+        return None
+    length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
+    return length if 2 * int((length < cut).sum()) > len(length) else None  # in any data some rows have few candidates
+
+
+def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
+    """Warn once if most lists lack labels: an area counts all missing labels of a row as one tie."""
+    length = short_lists(ranking, num_labels)
+    if length is not None:
+        warn_once(
+            ranking,
+            "partial lists",
+            f"{caller}: rows list {int(length.median()):,} of {num_labels:,} labels (median). An area, this one or "
+            "another, counts all others of a row as one tie at its end. Compare it with areas of lists of one length "
+            "alone, not with areas of the scores of all labels.",
+        )
+
+
+def whole_buckets(
+    metrics: Iterable[Any], named: Callable[[str], str], among: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield a warning if buckets have at most k labels, so that a hit says nothing about the model.
+
+    Args:
+        metrics: The metrics to check.
+        named: Adds prefix and postfix to a key.
+        among: Names of the buckets that matter; None for all.
+    """
+    keys: dict[str, list[str]] = {}
+    for metric in metrics:
+        buckets = metric.bound_buckets
+        if buckets is None or metric.reading.scope == "global" or metric.formula.reads_one_rank:
+            continue
+        for k, key in zip(metric.cutoffs, metric.cutoff_keys(), strict=True):
+            if not isinstance(k, int):
+                continue
+            sizes = zip(buckets.names, buckets.sizes, strict=True)
+            whole = [name for name, size in sizes if 0 < size <= k and (among is None or name in among)]
+            if whole:
+                keys.setdefault(", ".join(whole), []).append(named(key))
+    if keys:
+        found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items())
+        yield (
+            f"k reaches the number of labels for {found}: every relevant label there that is ranked within depth is a "
+            "hit, whatever the model; scope='global' asks for the row's overall top k."
+        )
+
+
+SORTED_SCORES = 2**21
+"""Number of scores that are sorted at once: 8 MB in float32."""
+
+
+def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield blocks of a few rows: the number of the first row, and the scores of all labels, float32 or float64."""
+    height = max(1, SORTED_SCORES // max(1, num_labels))
+    for first in range(0, ranking.num_rows, height):
+        if ranking.scores is not None:
+            block = ranking.scores[first : first + height]
+            yield first, block.to(torch.promote_types(block.dtype, torch.float32))
+            continue
+        assert ranking.values is not None
+        ids = ranking.ids[first : first + height]
+        values = ranking.values[first : first + height, : ids.shape[1]]
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        block = values.new_full((len(ids), num_labels + 1), -torch.inf)
+        place = torch.where(ids >= 0, ids, num_labels)
+        yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]

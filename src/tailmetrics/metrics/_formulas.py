@@ -1,0 +1,217 @@
+"""Formulas: pure functions of what a reading gives, with the facts about their values that states and ties need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import torch
+from torch import Tensor
+
+from tailmetrics._arguments import INTEGERS, check_choice, check_cutoffs, shape_of
+from tailmetrics.metrics._states import REAL, UNIT, FixedPoint
+from tailmetrics.ranking import EVERYTHING, Ranking, TargetRanks
+from tailmetrics.ranking._device import is_compiling, real_dtype
+from tailmetrics.ranking._hits import LabelWeights
+from tailmetrics.ranking._inputs import Batch, Context
+from tailmetrics.ranking._ranking import rank_batch
+from tailmetrics.ranking._reading import Depth
+
+Value = TypeVar("Value")
+
+
+def formula(
+    function: Callable[..., Value], reads: Depth | None = None, warns: Callable[[Ranking], None] | None = None
+) -> Callable[..., Value]:
+    """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
+
+    Arrays are ranked as deep as its ``k`` asks, or as deep as ``reads``. ``warns`` looks at such a ranking first.
+    """
+    shape = signature(function)
+    first, *others = shape.parameters.values()
+    ranking_name = first.name
+    arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
+    of_arrays = shape.replace(parameters=[*arrays, *others])
+    names = list(of_arrays.parameters)
+    choices = {name: get_args(kind) for name, kind in get_type_hints(function).items() if get_origin(kind) is Literal}
+
+    @wraps(function)
+    def either(*args: Any, **kwargs: Any) -> Value:
+        for name, known in choices.items():
+            if name in kwargs and kwargs[name] not in known:  # only then: formulas are called often
+                check_choice(either.__name__, name, kwargs[name], known)
+        if "ranking" in kwargs:
+            kwargs[ranking_name] = kwargs.pop("ranking")
+        if ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
+            return function(*args, **kwargs)
+        try:
+            rest = of_arrays.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{either.__name__}: {error}; pass {either.__name__}({', '.join(names)}).") from None
+        preds, target, k = rest.pop("preds"), rest.pop("target"), rest.get("k")
+        if "k" in shape.parameters:
+            check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
+        deepest = max(k) if isinstance(k, tuple) else k
+        depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
+        ranking = rank_batch(Context(either.__name__, warns=True), Batch(preds, target), depth)
+        if warns is not None and not is_compiling():
+            warns(ranking)
+        return function(ranking, **rest)
+
+    return either
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A function of the ranks of the relevant labels, with what is known about its values.
+
+    Attributes:
+        function: Called as ``function(ranks, k, **arguments)``, k an int, or a tuple whose cut-offs are the first axis
+            of the value. It returns one value per row, shape (...), or for a ratio of sums two of them.
+        arguments: Further arguments of the function.
+        number: The format in which values are added up. With ``COUNT``, a value is a whole number, divided by
+            ``per_one(k)``.
+        per_one: How many counts make a value of 1 at a cut-off.
+        check: Raises unless the function can read a ranking, ``check(caller, ranking)``; None if it can read any. It
+            looks at values, and is called only if arguments are validated.
+        reads_cutoff: Whether the function takes ``k``; if not, it reads the list that the reading gives.
+        optional_k: Whether k may be None, for whole lists.
+        zero_without_hits: Whether the value of a row without a hit is 0.
+        is_averaged: Whether the mean over all orders of equal scores is known, for ``ties="expected"``.
+        reads_counts_alone: Whether a value without gains depends only on ranks, the length of the list, the number of
+            relevant labels and the number of all labels.
+        reads_gains: Whether the function reads gains, so that ``min_gain`` has no effect.
+        reads_one_rank: Whether the function reads a single rank: no order is then the worst or the best of all ranks.
+        reads_first: Whether the function reads the best relevant label alone.
+        unit: What a value counts, such as ``"places"`` of a list; empty for shares, sums and means of them.
+        is_of_softmax: Whether scores are taken for logits, so that runs with probabilities cannot be compared with it.
+        of_one_class: Whether a row is meant to have one relevant label, its class.
+        is_additive: Whether the values of all buckets in the one list of a row add up to the value over all labels.
+        answered: A function of a ranking, the ranks and the arguments: whether a row has a value, to which
+            ``empty_target_action`` does not apply; None if it is whether a row has a relevant label.
+        lacking: What is the matter with a row to which ``empty_target_action`` applies.
+        usual_action: The default of ``empty_target_action``: overall, and within buckets.
+        is_own: Whether a user wrote it: what it returns is checked.
+    """
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    number: FixedPoint = UNIT
+    per_one: Callable[[int], int] | None = None
+    check: Callable[[str, Ranking], None] | None = None
+    reads_cutoff: bool = True
+    optional_k: bool = False
+    zero_without_hits: bool = False
+    is_averaged: bool = False
+    reads_counts_alone: bool = False
+    reads_gains: bool = False
+    reads_one_rank: bool = False
+    reads_first: bool = False
+    unit: str = ""
+    is_of_softmax: bool = False
+    of_one_class: bool = False
+    is_additive: bool = False
+    answered: Callable[..., Any] | None = None
+    lacking: str = "no relevant label"
+    usual_action: tuple[str, str] = ("neg", "skip")
+    is_own: bool = False
+
+    def with_arguments(self, **arguments: Any) -> Formula:
+        """Return the formula with other or further arguments."""
+        return replace(self, arguments={**self.arguments, **arguments})
+
+    @property
+    def weights(self) -> LabelWeights | None:
+        """The worth of each label as a hit; None if all labels are worth the same, or their gain."""
+        return self.arguments.get("weights")
+
+    def one(self, k: int) -> int:
+        """Return the sum that one row of value 1 adds at a cut-off."""
+        return 1 if self.per_one is None else self.per_one(k)
+
+    def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
+        """Return the value of each row at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
+        k = ks if len(ks) > 1 else ks[0]
+        function = getattr(self.function, "__wrapped__", self.function)  # ranks need not be made of arrays
+        found = function(ranks, k, **self.arguments) if self.reads_cutoff else function(ranks, **self.arguments)
+        if isinstance(found, tuple):
+            found = torch.stack(found)
+            return found if len(ks) > 1 else found.unsqueeze(1)
+        value: Tensor = found if len(ks) > 1 else found.unsqueeze(0)
+        return value
+
+
+def of_hits(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None, **facts: Any) -> Formula:
+    """Return a formula of hits: 0 without one, depends on counts alone, and its mean over all orders is known."""
+    known = {"zero_without_hits": True, "is_averaged": True, "reads_counts_alone": True, **facts}
+    return Formula(function, {} if arguments is None else arguments, **known)
+
+
+def _no_value(*_: Any) -> Tensor:
+    raise NotImplementedError("a row has no value of its own")
+
+
+NO_FORMULA = Formula(_no_value)
+"""The formula of aggregations that read lists themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFormula(Formula):
+    """A formula that a user wrote for one cut-off: it is called once for each, and what it returns is checked.
+
+    Attributes:
+        caller: Name of the metric, for errors.
+        validate: Whether the values are checked, and not only their shape and type.
+    """
+
+    caller: str = ""
+    validate: bool = True
+    is_own: bool = True
+
+    def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
+        """Return the values as :meth:`Formula.at` does. Ranks that another metric asked for are not shown."""
+        if max(ks) < EVERYTHING:
+            ranks = ranks.first(max(ks))
+        values = []
+        for k in ks:
+            found = self.function(ranks, k, **self.arguments)
+            terms = found if isinstance(found, tuple) else (found,)
+            for term in terms:
+                check_returned_values(self.caller, self.function.__name__, term, ranks, self.number, self.validate)
+            values.append(terms)
+        stacked = torch.stack([torch.stack(side) for side in zip(*values, strict=True)])
+        return stacked if len(stacked) > 1 else stacked[0]
+
+
+def check_returned_values(
+    caller: str, method: str, values: Any, ranks: TargetRanks, number: FixedPoint, validate: bool
+) -> None:
+    """Raise unless a formula returned one value per row that can be added up without loss."""
+    rows = ranks.n_relevant
+    if not isinstance(values, Tensor) or values.shape != rows.shape:
+        raise TypeError(
+            f"{caller}: {method} returned {shape_of(values)}; return one number per row: a tensor of the shape of "
+            f"n_relevant, {list(rows.shape)}."
+        )
+    whole = values.dtype in (torch.bool, *INTEGERS)
+    if whole != (number.limbs == 0) or (not whole and values.dtype != real_dtype(values.device)):
+        raise TypeError(
+            f"{caller}: {method} returned {shape_of(values)}; return float64, such as divide(hits, n) or "
+            "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."
+        )
+    if not validate or not values.numel():
+        return
+    low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
+    # a quotient of sums may be rounded to a little more than 1
+    if not whole and not 0 <= low <= high <= number.largest * (1 + 1e-9):
+        most = "" if number is REAL else f" and at most {number.largest:g}, or larger with fixed_point = REAL"
+        raise ValueError(
+            f"{caller}: {method} returned {high if low >= 0 else low}; values are numbers of at least 0{most}."
+        )
+    if bool((values[rows == 0] != 0).any()):
+        raise ValueError(
+            f"{caller}: {method} returned a value other than 0 for a row without a relevant label; return 0 there."
+        )

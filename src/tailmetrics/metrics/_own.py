@@ -1,0 +1,76 @@
+"""Base classes for metrics of users: a formula of one cut-off, as a method of a class."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from torch import Tensor
+from typing_extensions import Unpack
+
+from tailmetrics.metrics._aggregations import MeanOfRows, RatioOfSums
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
+from tailmetrics.metrics._formulas import OwnFormula
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import REAL, UNIT, FixedPoint
+from tailmetrics.ranking import TargetRanks
+
+
+class RowMeanMetric(TopKMetric):
+    """Mean over rows of one value per row; a metric of yours defines the formula of that value.
+
+    Args:
+        k: Cut-off, or a sequence of cut-offs.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    fixed_point: FixedPoint = UNIT
+    """The format in which values are added up."""
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        formula = OwnFormula(
+            self._row_value,
+            number=self.fixed_point,
+            per_one=self._per_one,
+            caller=self._caller,
+            validate=kwargs.get("validate_args", True),
+        )
+        super().__init__(k, formula, aggregation=MeanOfRows, **kwargs)
+
+    @abstractmethod
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        """Return the value of each row, shape (...), called for every batch and cut-off.
+
+        0 for a row without a relevant label. float64 within ``bounds``; or, with ``fixed_point = COUNT``, integers or
+        bools: the row's value is then the integer divided by ``_per_one(k)``.
+        """
+
+    def _per_one(self, k: int) -> int:
+        return 1
+
+
+class RatioMetric(TopKMetric):
+    """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios.
+
+    Args:
+        k: Cut-off, or a sequence of cut-offs.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    fixed_point: FixedPoint = REAL
+    """The format in which terms are added up."""
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        formula = OwnFormula(
+            self._row_terms,
+            number=self.fixed_point,
+            caller=self._caller,
+            validate=kwargs.get("validate_args", True),
+        )
+        super().__init__(k, formula, aggregation=RatioOfSums, **kwargs)
+
+    @abstractmethod
+    def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
+        """Return each row's terms of the numerator and the denominator, shape (...), called per batch and cut-off.
+
+        0 for rows that do not count.
+        """

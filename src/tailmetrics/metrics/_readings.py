@@ -1,0 +1,354 @@
+"""Readings: which part of a ranking a formula looks at. Here: the base, and the ranks of relevant labels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, check_number
+from tailmetrics._transfer import digest_of
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.metrics._batches import warn_of_ranks
+from tailmetrics.metrics._formulas import Formula
+from tailmetrics.metrics._references import RanksByCounts, ReferenceRanking, ValuesByCounts
+from tailmetrics.metrics._states import Increment, PerRow, at_labels
+from tailmetrics.metrics._ties import (
+    AnyOrder,
+    ExpectedRanks,
+    Ties,
+    cut_span,
+    has_no_ties,
+    in_order,
+    spans,
+    tied_across,
+    tied_hits,
+)
+from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
+from tailmetrics.ranking._device import once
+from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._target_ranks import weights_at_targets
+
+
+class Reading(ABC):
+    """Which part of a ranking a metric looks at, and how it is called in keys and captions.
+
+    A reading is made with the arguments of its metric; :meth:`bound` gives it the buckets once they are known.
+
+    Args:
+        caller: Name of the metric, for errors.
+        k: Cut-off, or cut-offs, as the metric was given them.
+        formula: The formula that reads.
+        by_bucket: Whether the metric has buckets, known or not.
+        min_gain: Smallest gain with which a label is relevant; None for any gain above 0.
+    """
+
+    takes: tuple[str, ...] = ("min_gain",)
+    """The arguments of a metric that are arguments of its reading, and attributes of both."""
+    tie_rules: tuple[Ties, ...] = ("id",)
+    """The values of ``ties`` of which the reading knows the ranks; the aggregation checks which it takes."""
+    reads_targets = True
+    """Whether it looks at relevant labels."""
+    needs_scores = False
+    """Whether ids without scores are refused."""
+    uses_depth = False
+    """Whether lists are read only up to ``depth``."""
+    scope: Scope = "global"
+    ties: Ties = "id"
+    buckets: LabelBuckets | None = None
+    num_buckets = 1
+    """G, or 1 without buckets."""
+    num_labels: int | None = None
+
+    def __init__(
+        self,
+        caller: str,
+        k: Any,
+        formula: Formula,
+        by_bucket: bool,
+        *,
+        min_gain: float | None = None,
+    ) -> None:
+        self.caller, self.formula, self.by_bucket = caller, formula, by_bucket
+        self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
+        self.cutoffs = self._checked_cutoffs(k)
+        # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
+        self.several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))
+
+    def bound(self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None) -> Self:
+        """Return the reading with the facts of training."""
+        bound = copy(self)
+        vars(bound).update(formula=formula, buckets=buckets, num_labels=num_labels)
+        bound.num_buckets = 1 if buckets is None else len(buckets)
+        vars(bound).pop("reads", None)
+        return bound
+
+    def _checked_cutoffs(self, k: Any) -> tuple[Any, ...]:
+        return check_cutoffs(self.caller, k, self.formula.optional_k)
+
+    @property
+    @abstractmethod
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+
+    @abstractmethod
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+
+    @once
+    def ks(self) -> tuple[int, ...]:
+        """The cut-offs; None becomes a number larger than any rank."""
+        return tuple(EVERYTHING if k is None else k for k in self.cutoffs)
+
+    def relevant(self, ranking: Ranking) -> Ranking:
+        """Return the ranking with only the relevant labels whose gain is at least ``min_gain``."""
+        return ranking if self.min_gain is None else ranking.at_least(self.min_gain)
+
+    def of(self, ranking: Ranking) -> TargetRanks:
+        """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N, G) with buckets."""
+        ranking = self.relevant(ranking)
+        return ranking if self.buckets is None else ranking.by_bucket(self.buckets, "global")
+
+    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
+        """Return the formula's value of each row, shape (K, ...), or numerator and denominator, (2, K, ...)."""
+        return self.formula.at(ranks, self.ks)
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:  # noqa: B027 - most have nothing to warn of
+        """Warn if the first batch of a metric is accepted but looks like a mistake."""
+
+    check: Callable[[Ranking, bool], None] | None = None
+    """Raises unless the reading can read a ranking: ``check(ranking, validate)``; None if it can read any ranking.
+
+    Without ``validate`` it looks at no value."""
+
+    @property
+    def prefix(self) -> str:
+        """What stands in front of a key."""
+        return "global_" if self.scope == "global" and self.by_bucket and "scope" in self.takes else ""
+
+    def cut_name(self, k: Any) -> str:
+        """Return a cut-off as it is written in keys, behind @; empty for None."""
+        return "" if k is None else str(k)
+
+    def cut_text(self, k: Any) -> str:
+        """Return a cut-off as text for digests of arguments."""
+        return f"k={k}"
+
+    def places(self, k: Any) -> int:
+        """Return how many places of a list a value at a cut-off reads, 0 for all."""
+        return k or 0
+
+
+class Lists(Reading):
+    """The top k of each list, whatever is relevant."""
+
+    takes: tuple[str, ...] = ()
+    reads_targets = False
+
+    @property
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        return Depth(max(self.ks), max(self.ks))
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        return "of the list that a row shows"
+
+
+class Hits(Lists):
+    """The top k of each list, and which of its labels are relevant."""
+
+    takes = ("min_gain",)
+    reads_targets = True
+
+
+class Ranks(Reading):
+    """The ranks of the relevant labels of each row, or of each row and bucket.
+
+    Args:
+        scope: Whether the labels of a bucket are ranked among themselves, or in the one list of the row.
+        depth: Number of labels of a list that are ranked among themselves.
+        ties: The order of equal scores.
+        to_depth: Whether all lists end at ``depth``, also without buckets.
+        other_arguments: See :class:`Reading`.
+    """
+
+    takes = ("min_gain", "scope", "depth", "ties")
+
+    def __init__(
+        self,
+        caller: str,
+        k: Any,
+        formula: Formula,
+        by_bucket: bool,
+        *,
+        scope: Scope = "bucket",
+        depth: int = DEFAULT_DEPTH,
+        ties: Ties = "id",
+        to_depth: bool = False,
+        **other_arguments: Any,
+    ) -> None:
+        super().__init__(caller, k, formula, by_bucket, **other_arguments)
+        mean: tuple[Ties, ...] = ("expected",) if formula.is_averaged else ()
+        self.ties: Ties = ties
+        self.tie_rules = ("id", *mean, "worst", "best")
+        self.scope = check_choice(caller, "scope", scope, Scope)
+        self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
+        self.uses_depth = to_depth or (by_bucket and self.scope == "bucket")
+        self.reads_everything = None in self.cutoffs and not self.uses_depth
+        self._to_depth, self._deepest = to_depth, self.depth if to_depth else max(self.ks)
+        self._whole = None in self.cutoffs and not to_depth
+
+    @once
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        deepest = self.depth if self.uses_depth else max((k for k in self.cutoffs if k is not None), default=0)
+        # the list must hold all labels that tie with its last label
+        return Depth(deepest, None if self.ties != "id" or self.reads_everything else deepest)
+
+    def relevant(self, ranking: Ranking) -> Ranking:
+        """Return the ranking with the relevant labels of a gain of at least ``min_gain``; all if gains are read."""
+        return ranking if self.min_gain is None or self.formula.reads_gains else ranking.at_least(self.min_gain)
+
+    def of(self, ranking: Ranking) -> TargetRanks:
+        """Return the ranks of the relevant labels; by bucket if the metric has buckets."""
+        if self.min_gain is not None:
+            ranking = self.relevant(ranking)
+        buckets = self.buckets
+        if self.ties != "id":
+            ranks = self._tied(ranking)
+            return ranks.first(self.depth) if self._to_depth else ranks
+        if buckets is None:
+            return ranking.exact if self._whole else ranking.up_to(self._deepest)
+        return ranking.by_bucket(buckets, self.scope, self.depth, self._whole and self.scope == "global", self._deepest)
+
+    def _tied(self, ranking: Ranking) -> TargetRanks:
+        """Return the ranks in the order of equal scores that ``ties`` names."""
+        buckets, ties, formula = self.buckets, self.ties, self.formula
+        if isinstance(ranking, ReferenceRanking):
+            by_counts = ranking.by_counts(buckets, self.scope) if formula.reads_counts_alone else None
+            if formula.reads_one_rank and ranking.reference == "attainable":
+                return ranking.at_any_rank(buckets, self.scope, self.depth)
+            return by_counts or ranking.ranks(buckets, self.scope, self.depth, formula.weights)
+        by = (None if buckets is None else (buckets.digest, self.scope, self.depth), self.reads_everything)
+        ranks, above, equal = ranking.remembered(
+            ("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth, self.reads_everything)
+        )
+        cut = None
+        if buckets is not None and self.scope == "bucket":
+            cut = ranking.remembered(("cut", by), lambda: cut_span(ranking, buckets, self.depth))
+        if ties == "expected":
+            return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal, cut))
+        if formula.reads_one_rank:
+            return ranking.remembered((ties, by), lambda: AnyOrder(ranks, above, equal, cut, every=ties == "worst"))
+        worth = ranks.target_gains if formula.weights is None else weights_at_targets(ranks, formula.weights)
+        return in_order(ranks, above, equal, worth, cast("Any", ties), cut)
+
+    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
+        """Return the formula's value of each row; for references and expected ranks, its mean over all orders."""
+        formula, ks = self.formula, self.ks
+        if isinstance(ranks, RanksByCounts):
+            assert isinstance(ranking, ReferenceRanking)
+            of_buckets = self.buckets, self.scope, self.depth
+            return ranks.mean_by_counts(lambda one: formula.at(one, ks), ks, known, lambda: ranking.ranks(*of_buckets))
+        if isinstance(ranks, ExpectedRanks):
+            return ranks.mean_of(lambda one: formula.at(one, ks), max(ks))
+        return formula.at(ranks, ks)
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn if the first batch of a metric is accepted but looks like a mistake."""
+        warn_of_ranks(metric, ranking)
+
+    def has_no_ties(self, ranking: Ranking) -> bool:
+        """Whether it is known that no equal scores in a batch change a value."""
+        return has_no_ties(ranking, self.depth if self.uses_depth else ranking.depth, self.reads_everything)
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket looks at."""
+        if self.scope == "global":
+            return "in the one list that a row shows (scope global)"
+        return "the labels of a bucket ranked among themselves, k places for each bucket (scope bucket)"
+
+    def places(self, k: Any) -> int:
+        """Return how many places of a list a value at a cut-off reads, 0 for all."""
+        return self.depth if self.uses_depth else k or 0
+
+    # lists of single labels, for averages over labels
+
+    def counts(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
+        """Return the number of hits and of predictions of each row, cut-off and bucket, shape (N, K, G) each."""
+        shape = ranking.num_rows, len(self.ks), self.num_buckets
+        pairs = zip(*((ranks.hits_at(k), self._predicted(ranking, ranks, k)) for k in self.ks), strict=True)
+        hits, predicted = (torch.stack(side, dim=1).view(shape) for side in pairs)
+        return hits, predicted
+
+    def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
+        """Return the number of predictions in the top k of each row, or of each row and bucket."""
+        if self.formula.arguments.get("denominator") == "k":
+            return torch.full_like(ranks.n_relevant, k)
+        if self.buckets is not None and self.scope == "global":
+            return self.buckets.totals(ranking.ids[:, :k])
+        return ranks.length.clamp(max=k)
+
+    def hit_labels(self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor) -> Increment:
+        """Return an amount for each label that is a hit at a cut-off, in rows that count."""
+        return at_labels(ranks.target_ids, ranks.within(k) & counted.unsqueeze(-1))
+
+    def predicted_labels(self, ranking: Ranking, k: int, counted: Tensor) -> Increment:
+        """Return an amount for each label that is predicted at a cut-off, in rows that count."""
+        ranks = ranking.listed_ranks(self.buckets, self.scope, self.depth)
+        ids = ranking.ids[:, : ranks.shape[1]]
+        shown = (ranks <= k) & (ids >= 0)
+        if self.buckets is None:
+            return at_labels(ids, shown & counted[:, None])
+        bucket = self.buckets.of(ids).clamp(max=self.num_buckets - 1)
+        return at_labels(ids, shown & counted.gather(1, bucket))
+
+    def key_of_counts(self, of_buckets: bool) -> str:
+        """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
+        buckets = self.buckets
+        by = "" if buckets is None or not (of_buckets or self.uses_depth) else f"_{buckets.digest[:16]}"
+        level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
+        return f"{level}_{self.scope}{self.depth}{by}" if by else level
+
+
+class TieCount:
+    """Counts the rows in which equal scores stand on both sides of a cut-off, for a warning.
+
+    Attributes:
+        cuts: The cut-offs; None: each relevant label is looked at.
+        name: Short name of the state.
+    """
+
+    def __init__(self, reading: Ranks, weighted: bool) -> None:
+        self._reading = reading
+        cuts = {k for k in reading.cutoffs if k is not None} | ({reading.depth} if reading.uses_depth else set())
+        self.cuts: tuple[int | None, ...] = (*sorted(cuts), *[None] * (None in reading.cutoffs))
+        self._first_alone = reading.formula.reads_first and not reading.by_bucket
+        whole = (reading.min_gain, self._first_alone, reading.uses_depth) if None in self.cuts else ()
+        self.name = f"tied_{digest_of((self.cuts, weighted, *whole))}"
+
+    def of(self, ranking: Ranking) -> PerRow | None:
+        """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
+        memo = ranking._memo
+        if self.name not in memo:
+            exact = None in self.cuts
+            memo[self.name] = self._of_labels(ranking) if exact else tied_across(ranking, cast("Any", self.cuts))
+        found: PerRow | None = memo[self.name]
+        return found
+
+    def _of_labels(self, ranking: Ranking) -> PerRow | None:
+        """Return the counts of a batch where no cut-off ends the list."""
+        reading = self._reading
+        depth = reading.depth if reading.uses_depth else None
+        hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)
+        across = hits if depth is None else tied_across(ranking, (depth,))
+        if hits is None or across is None or depth is None:
+            return hits
+        return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))

@@ -1,0 +1,219 @@
+"""The plain kernels that read scores and lists alone, whatever is relevant: see :mod:`tailmetrics.ranking._kernels`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking import _matrices
+from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
+from tailmetrics.ranking._hits import Entries, ListCheck
+from tailmetrics.ranking._matrices import above, plain_top_k, tournament
+
+ROUND_SCORES = 2**28
+"""At most this many scores enter one tournament. It needs a third of their memory: 1/3 GB for float32."""
+
+BLOCK_SCORES = 2**22
+"""A thread compares this many scores at once. Their 4 MB of flags stay in the cache for all thresholds.
+
+The row and the label of a score that is found take 16 bytes. On a device each score has a row and a label: 64 MB.
+"""
+
+ROW_BY_ROW = 2**11
+"""A mask of at least this many labels is counted row by row: 0.3 µs more per row, a quarter of the time per label."""
+
+Found = TypeVar("Found")
+
+
+class ScoreKernels:
+    """The steps that read scores and lists. If ``reads`` is False, no step reads a value."""
+
+    reads = False
+    """Whether steps may read values, and sizes may depend on values."""
+
+    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
+        """Return the ``k`` best labels of each row; of equal scores, the lower label comes first.
+
+        A row is cut into chunks. Only chunks that can hold one of the best labels are kept, until the rest is narrow
+        enough to be sorted in one pass. Each choice is a stable sort, which keeps the order of ties. At [1024, 131072]
+        and k = 500 this moves 1.1 GB with 45 launches; a sort of whole rows moves 23 GB with 6 launches.
+
+        Args:
+            scores: Shape (N, L), floating.
+            k: At most L.
+
+        Returns:
+            Four values. The best scores, best first, shape (N, min(k + 1, L)): the score behind the first k shows
+            whether the cut-off falls inside a tie. The ids, shape (N, k), int64. Whether the scores are known to be
+            strictly descending. Whether the scores of the ids are known to be neither NaN nor -inf.
+        """
+        if not scores.numel() or k == 0:
+            return *plain_top_k(scores, k), False, False
+        height = max(1, ROUND_SCORES // scores.shape[1])
+        depth = min(k + 1, scores.shape[1])
+        parts = [tournament(part, depth) for part in torch.split(scores, height)]
+        if len(parts) == 1:
+            values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
+        else:  # in both cases a copy, because a view would keep the wide table in memory
+            values, ids = map(torch.cat, zip(*parts, strict=True))
+        return values, ids[:, :k], False, False
+
+    def look_through(self, ids: Tensor) -> ListCheck:
+        """Return the lowest and highest id of lists (N, K), and the first rows with a gap and with a repeated id.
+
+        The program waits for the device.
+        """
+        if not ids.numel():
+            return ListCheck(0, -1, None, None)
+        lowest, highest, gaps, repeats = zip(*self.over_rows(self._look_through, ids), strict=True)
+        gap, repeat = (next((row for row in rows if row is not None), None) for rows in (gaps, repeats))
+        return ListCheck(min(lowest), max(highest), gap, repeat)
+
+    def _look_through(self, ids: Tensor, first: int) -> ListCheck:
+        """Check a part of the rows, like :meth:`look_through`; ``first`` is the number of its first row."""
+        lowest, highest = (int(end) for end in torch.aminmax(ids))
+        if ids.shape[1] == 1:
+            return ListCheck(lowest, highest, None, None)
+        rows: Any = ids  # the lines below run with torch and with NumPy
+        if self.reads:  # NumPy takes a tenth of torch's time; ids of 16 bits take nine times longer without AVX-512
+            rows = ids.numpy()
+            ordered: Any = rows.astype(np.promote_types(np.int32, np.min_scalar_type(min(lowest, ~highest))))
+            ordered.sort(axis=1)
+        else:
+            ordered = ids.sort(dim=1).values
+        repeats, gaps = ordered[:, 1:] == ordered[:, :-1], rows[:, :0]
+        if lowest < 0:
+            repeats, gaps = repeats & (ordered[:, 1:] >= 0), (rows[:, 1:] >= 0) & (rows[:, :-1] < 0)
+        found = ((flags.any(1) * 1).argmax() if bool(flags.any()) else None for flags in (gaps, repeats))
+        gap, repeat = (None if row is None else first + int(row) for row in found)
+        return ListCheck(lowest, highest, gap, repeat)
+
+    def repeated(self, ids: Tensor) -> Tensor:
+        """Return True for each id that already occurs at an earlier place of its row, for ids (N, K), bool (N, K)."""
+        ordered, order = ids.sort(dim=1, stable=True)
+        repeated = torch.zeros_like(ids, dtype=torch.bool)
+        repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        return torch.zeros_like(repeated).scatter_(1, order, repeated)
+
+    def rows_not_falling(self, values: Tensor) -> Tensor:
+        """Return the rows of values (N, C) in which a value is not above the next one, and the next one is not -inf."""
+        if not self.reads:
+            return (~((values[:, :-1] > values[:, 1:]) | (values[:, 1:] == -torch.inf))).any(dim=1).nonzero()[:, 0]
+        flat = values.to(torch.promote_types(values.dtype, torch.float32)).numpy().reshape(-1)
+        places = np.flatnonzero(~(flat[:-1] > flat[1:]))  # all rows as one: in a tenth of torch's time for a matrix
+        places = places[((places + 1) % values.shape[1] > 0) & (flat[places + 1] != -np.inf)]
+        rows: Tensor = torch.unique_consecutive(torch.from_numpy(places // values.shape[1]))
+        return rows
+
+    def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
+        """Return the scores and ids of candidates (N, C), sorted: the best first, of equal scores the lower id first.
+
+        The third value is True if each row is known to have a candidate and no equal scores. Candidates that are in
+        order already are returned unchanged.
+        """
+        if self.reads:  # most files and indexes give sorted lists: only rows that are out of order are sorted
+            rows = self.rows_not_falling(scores)
+            if not len(rows):
+                return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
+            if len(rows) < len(scores):
+                best, of_best, _ = self.best_first(scores[rows], ids[rows])
+                # most rows out of order hold equal scores alone, in another order of labels
+                scores, ids = (
+                    given if torch.equal(ordered, given[rows]) else given.index_copy(0, rows, ordered)
+                    for given, ordered in ((scores, best), (ids, of_best))
+                )
+                return scores, ids, False
+        order = ids.argsort(dim=1, stable=True)
+        order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+        return scores.gather(1, order), ids.gather(1, order), False
+
+    def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
+        """Return the cells above 0 of a matrix (N, L), bool or gains, in the rows that count, as entries.
+
+        On a device each cell has an entry, void if the cell is not relevant, because no size may depend on a value.
+        """
+        num_rows, num_labels = matrix.shape
+        relevant = matrix if matrix.dtype == torch.bool else matrix > 0
+        if self.reads:
+            flat = np.flatnonzero(relevant.numpy())  # several times as fast as torch's nonzero
+            rows, ids = (torch.from_numpy(part) for part in np.divmod(flat, max(1, num_labels)))
+            if row_mask is not None:
+                rows, ids = rows[row_mask[rows]], ids[row_mask[rows]]
+        else:
+            relevant = relevant if row_mask is None else relevant & row_mask[:, None]
+            ids = torch.where(relevant, torch.arange(num_labels, device=matrix.device), -1).reshape(-1)
+            rows = torch.arange(num_rows, device=matrix.device).repeat_interleave(num_labels, output_size=ids.numel())
+        if matrix.dtype == torch.bool:
+            return Entries(rows, ids, None, num_labels)
+        gains = (matrix[rows, ids] if self.reads else matrix.reshape(-1)).to(real_dtype(matrix.device))
+        return Entries(rows, ids, None if self.reads and bool((gains == 1).all()) else gains, num_labels)
+
+    def count_true(self, mask: Tensor) -> Tensor:
+        """Return the number of True in each row of a mask (N, L), int64."""
+        if not self.reads:
+            return mask.sum(dim=1)
+        rows = mask.numpy()  # torch's sum takes 20 times as long
+        if mask.shape[1] < ROW_BY_ROW:
+            return torch.from_numpy(np.count_nonzero(rows, axis=1))
+        return torch.from_numpy(np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows)))
+
+    TERMS = 2**22
+    """This many exponentials of scores are added up at a time: 32 MB. Large steps are few."""
+
+    def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
+        """Add up terms (N, C) from 0 to 1 exactly, as whole numbers of their binary digits.
+
+        On a device the number of steps costs most, so the steps are few, though slower. Division by a power of two,
+        rounding down and the remainder are exact, so the bits equal the bits of the CPU.
+
+        Args:
+            terms: Floating; they are overwritten.
+            bits: The first whole number holds this many digits behind the point, the second the next ``bits`` digits.
+            added: Receives the two sums of each row, shape (2, N).
+        """
+        unit = 2.0**-bits
+        torch.sum(torch.div(terms, unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
+        rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
+        torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
+
+    LIMBS = 5 * 2**20
+    """This many limbs are made at a time: 40 MB. Large steps are few."""
+
+    def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
+        """Return the sums of ``native.add_up``; None if no native code adds these values."""
+        return None
+
+    def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
+        """Call ``work`` on parts of the rows of a matrix and the number of their first row; return the results."""
+        return over_threads(work, matrix) if self.reads else [work(matrix, 0)]
+
+    def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
+        """Return the number of scores (N, L) of each row above a limit, shape (N,), int64.
+
+        The limit is one number, or one per label (L,).
+        """
+        height = max(1, (BLOCK_SCORES if self.reads else _matrices.FLAGGED) // max(1, scores.shape[1]))
+        return torch.cat([self.count_true(above(part, limit)) for part in torch.split(scores, height)])
+
+    def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yield the cells of scores (N, L) above each limit, some rows at a time.
+
+        A limit is a number, or one number per label (L,).
+
+        Yields:
+            The index of the limit, rows (S,) and labels (S,), int64; an entry with label -1 is void.
+        """
+        height = max(1, BLOCK_SCORES // max(1, scores.shape[1])) * (num_threads() if self.reads else 1)
+
+        def of_part(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:
+            found = [self.entries_of(above(part, limit), None) for limit in limits]
+            return [(number, entries.rows + first, entries.ids) for number, entries in enumerate(found)]
+
+        for first in range(0, len(scores), height):
+            for number, rows, ids in chain.from_iterable(self.over_rows(of_part, scores[first : first + height])):
+                yield number, rows + first, ids
