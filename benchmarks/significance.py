@@ -11,6 +11,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -18,9 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tables import replace_table
-from tailmetrics.significance import Interval, LabelRows, ShownRows, compare, intervals
-from tailmetrics.significance.labels import Exposure
+from benchmarks.tables import replace_table, table
+from tailmetrics.significance import Interval, LabelRows, ShownRows, blind_spots, compare, intervals
+from tailmetrics.significance.labels import Exposure, at_half_the_rows
 
 PAGE = Path(__file__).parents[1] / "docs" / "significance.md"
 LEVEL = 0.05
@@ -245,9 +246,110 @@ def _held(found: Sequence[Interval], truth: float) -> float:
     return sum(one.low - 1e-9 <= truth <= one.high + 1e-9 for one in given) / len(given) if given else math.nan
 
 
+LABELS = 120
+RAREST = np.arange(80, LABELS)
+MOVING = {
+    "weighted precision@3": {"below": (1.0, 0.0), "weighted": True},
+    'macro F1@3, labels="all"': {"top": 2.0, "below": (1.0, 1.0), "over": "all"},
+    "macro recall@3": {},
+}
+"""Averages over the rarest third of 120 labels, of which the first two depend on the number of rows."""
+TRUTH = 50_000
+"""Rows, drawn three times, whose values stand for those of any number of rows."""
+
+
+def _lists_of_three(rng: Random, rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which labels rows hold, at most three, the first ones most often; and which three a model lists."""
+    popularity = (np.arange(LABELS) + 10) ** -1.4
+    edges = np.cumsum(popularity / popularity.sum())
+    held = np.zeros((rows, LABELS), bool)
+    drawn = np.minimum(np.searchsorted(edges, rng.random((rows, 3))), LABELS - 1)
+    held[np.arange(rows)[:, None], drawn] = True
+    scores = rng.normal(size=held.shape) + 1.6 * held
+    listed = np.zeros_like(held)
+    listed[np.arange(rows)[:, None], np.argpartition(-scores, 3, axis=1)[:, :3]] = True
+    return held[:, RAREST], listed[:, RAREST]
+
+
+def _averages(rng: Random, rows: int) -> dict[str, LabelRows]:
+    held, listed = _lists_of_three(rng, rows)
+    row, label = np.nonzero(held | listed)
+    flags = listed[row, label], held[row, label]
+    return {name: LabelRows(row, label, *flags, np.ones(rows, bool), RAREST.size, **of) for name, of in MOVING.items()}  # type: ignore[arg-type]
+
+
+@cache
+def _truth() -> dict[str, float]:
+    rng = np.random.default_rng(5)
+    whole = [{name: one.value() for name, one in _averages(rng, TRUTH).items()} for _ in range(3)]
+    return {name: float(np.mean([one[name] for one in whole])) for name in MOVING}
+
+
+def moving(rows: int, samples: int) -> dict[str, tuple[float, ...]]:
+    """Return by average the numbers of a line of the table.
+
+    They are the truth, the mean at this number of rows, and the estimate for many rows; then shares of the samples:
+    intervals that hold the mean and the truth, and reports that say that the value depends on the number of rows.
+    """
+    rng, truth = np.random.default_rng(4), _truth()
+    drawn = [_averages(rng, rows) for _ in range(samples)]
+    found: dict[str, tuple[float, ...]] = {}
+    for name in MOVING:
+        values = [intervals({"k": one[name]}, resamples=0)["k"] for one in drawn]
+        halves = [at_half_the_rows(one[name]) for one in drawn]
+        mean = float(np.nanmean([one.value for one in values]))
+        known = [of for of in zip(values, halves, drawn, strict=True) if not math.isnan(of[0].low)]
+        many = float(np.mean([2 * one.value - half for one, half, _ in known]))
+        said = float(np.mean([one.moves(half) or of[name].rests_on_single_rows() for one, half, of in known]))
+        found[name] = truth[name], mean, many, _held(values, mean), _held(values, truth[name]), said
+    return found
+
+
+ALIKE = ((6, 3, 1000), (15, 3, 60), (200, 10, 60), (300, 10, None))
+"""Numbers of labels, of buckets, and of the rows of each label; None for supports of 1,000, 667, 500 ... rows."""
+
+
+def named_by_chance(labels: int, buckets: int, rows: int | None, reports: int) -> float:
+    """Return the share of reports that name a blind spot where all labels of a bucket are found equally often."""
+    rng, bucket, named = np.random.default_rng(1), np.arange(labels) * buckets // labels, 0
+    rates, means = np.linspace(0.7, 0.2, buckets)[bucket], 2000 / np.arange(2, labels + 2)
+    for _ in range(reports):
+        support = rng.poisson(means) if rows is None else np.full(labels, rows)
+        named += blind_spots(rng.binomial(support, rates), support, bucket).listed.size > 0
+    return named / reports
+
+
+def named_rightly(reports: int) -> float:
+    """Return the share of reports that name the one label found in .3 of 60 rows, in a bucket of 100 found in .6."""
+    rng, bucket, named = np.random.default_rng(2), np.arange(1000) // 100, 0
+    rates, support = np.linspace(0.7, 0.2, 10)[bucket], np.full(1000, 60)
+    rates[100:200], rates[100] = 0.6, 0.3
+    for _ in range(reports):
+        named += 100 in blind_spots(rng.binomial(support, rates), support, bucket).listed
+    return named / reports
+
+
+def _blind_lines(reports: int) -> Iterator[list[str]]:
+    for labels, buckets, rows in ALIKE:
+        of_each = "1,000, 667, 500 … 7" if rows is None else f"{rows:,}"
+        share = f"{named_by_chance(labels, buckets, rows, reports):.3f}".removeprefix("0")
+        yield [f"{labels} labels alike, in {buckets} buckets", of_each, share]
+    share = f"{named_rightly(reports):.3f}".removeprefix("0")
+    yield ["1 of 1,000 labels found in .3 of its rows, the others of its bucket in .6", "60", share]
+
+
+BLIND_HEADS = ("what is drawn", "rows of each label", "reports that name a label")
+MOVING_HEADS = ("rarest third of 120 labels", "rows", "truth", "mean", "estimate", "mean held", "truth held", "said")
 HEADS = ("a row's value", "rows", "rejected", "difference held", "value held", "quick")
 SHOWN = ("randomisation", "difference", "resampled", "quick")
 """Rates in the table of the page: what decides, and its intervals."""
+
+
+def _moving_lines(samples: int) -> Iterator[list[str]]:
+    of_rows = {rows: moving(rows, samples) for rows in (60, 300, 1000)}
+    for name in MOVING:
+        for rows, found in of_rows.items():
+            yield [name, f"{rows:,}", *(f"{share:.3f}".removeprefix("0") for share in found[name])]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -273,8 +375,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "\n".join(f"| {' | '.join(cells)} |" for cells in lines),
         f"The least difference, named with a power of .8, was found in {', '.join(least)} of pairs that differ by it "
         "(share of 3 labels; 50, 100 and 300 rows).",
+        "Blind spots: at most .05 of reports may name a label where all labels of a bucket are alike.",
+        table(BLIND_HEADS, _blind_lines(max(2, options.pairs // 2))),
+        "Averages over labels depend on the number of rows. `mean` is that of so many rows, `estimate` the one that "
+        "reports give for many rows, and `said` the share of reports that say that the value depends on the rows.",
+        table(MOVING_HEADS, _moving_lines(max(2, options.pairs // 5))),
     ]
-    print(text[-1])
+    print("\n\n".join(text[2:]))
     replace_table(options.page, "benchmarks.significance", "\n\n".join(text))
     print(f"written to {options.page}")
 

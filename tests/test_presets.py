@@ -22,6 +22,7 @@ def load(name: str) -> list[TopKMetric]:
     """Return the metrics of a preset, as a LightningCLI makes them."""
     parser = ArgumentParser()
     parser.add_argument("--config", action="config")
+    parser.add_argument("--headline", type=str)
     parser.add_argument("--metrics", type=list[TopKMetric])
     instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # renamed in 4.49
     loaded: list[TopKMetric] = instantiate(parser.parse_args(["--config", str(CONFIGS / f"{name}.yaml")])).metrics
@@ -45,16 +46,16 @@ def evaluate(name: str) -> dict[str, float]:
 KEYS = {
     "head_to_tail": "precision@1,5,10 normalized_recall@1,5,10 ndcg@1,5,10 / precision@1,5,10 ndcg@1,5,10 median_k_for_recall@0.8"
     " mean_k_for_recall@0.8 prediction_proportion@1,5,10 positive_coverage@1,5,10",
-    "xmc": "precision_k@1,3,5 ndcg@1,3,5 psp@1,3,5 psndcg@1,3,5 recall@10,100 / global_precision_k_neg@1,3,5 global_recall@10,100"
-    " ndcg@1,3,5 prediction_proportion@5 positive_coverage@5",
-    "retrieval": "precision_k@5,10,20 recall@100,1000 hit_rate@1,5,10 map mrr r_precision ndcg@5,10,20,1000",
-    "recsys": "recall_skip@10,20 ndcg_skip@10,20 hit_rate_skip@10 mrr_skip@10 map_attainable_skip@10 catalog_coverage@10 gini@10"
-    " entropy@10 popularity@10 novelty@10 tie_rate@10 / global_recall@10 prediction_proportion@10",
-    "next_location": "accuracy@1,5,10 mrr ndcg@10 weighted_f1@1 cross_entropy / global_accuracy@1,5,10 global_mrr cross_entropy",
-    "medical_coding": "micro_f1@t0.5 macro_f1_all@t0.5 macro_f1_all_of_averages@t0.5 macro_auc micro_auc precision_k@5,8,15"
-    " recall@15 / micro_f1@t0.5 macro_f1_all@t0.5 macro_auc micro_auc global_precision_k_neg@5,8,15 global_recall@15",
-    "language_model": "accuracy@1,5,10 mrr cross_entropy / global_accuracy@1,5,10 global_mrr cross_entropy",
-    "map12": "map_attainable@12 precision_k@12 relevance@1,2,3",
+    "xmc": "precision@1,3,5 ndcg@1,3,5 psp@1,3,5 psndcg@1,3,5 recall@10,100 / recall@10,100 ndcg@1,3,5 precision@1,3,5"
+    " prediction_proportion@5 positive_coverage@5",
+    "retrieval": "precision@5,10,20 recall@100,1000 hit_rate@1,5,10 map mrr r_precision ndcg@5,10,20,1000",
+    "recsys": "recall@10,20 ndcg@10,20 hit_rate@10 mrr@10 map@10 catalog_coverage@10 gini@10"
+    " entropy@10 popularity@10 novelty@10 tie_rate@10 / recall@10 prediction_proportion@10",
+    "next_location": "accuracy@1,5,10 mrr ndcg@10 weighted_f1 cross_entropy / accuracy@1,5,10 mrr cross_entropy",
+    "medical_coding": "micro_f1 macro_f1 macro_f1_caml macro_auc micro_auc precision@5,8,15"
+    " recall@15 / micro_f1 macro_f1 macro_auc micro_auc precision@5,8,15 recall@15",
+    "language_model": "accuracy@1,5,10 mrr cross_entropy / accuracy@1,5,10 mrr cross_entropy",
+    "map12": "map@12 precision@12 relevance@1,2,3",
 }
 """The metrics of each preset with their cut-offs, and behind a slash those by decile."""
 

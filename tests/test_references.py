@@ -1,6 +1,7 @@
 """References: chance, popularity and what is attainable, without a run."""
 
 import pickle
+from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
@@ -10,6 +11,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tailmetrics as tm
+from cases import EVERY_CASE, Case
+from cases import NUM_LABELS as LABELS_OF_CASES
+from tailmetrics._arguments import arguments
+from tailmetrics.metrics import REGISTRY
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import Addition
 from tailmetrics.ranking._device import force_plain
@@ -66,23 +71,75 @@ def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) ->
 
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize(("scope", "depth"), SETTINGS)
-def test_popularity_and_attainable_are_metrics_of_scores(scope: str | None, depth: int, graded: bool) -> None:
-    """Those of counts as scores, and of the targets as scores, as means over all orders of equal scores."""
+def test_popularity_is_a_metric_of_counts_as_scores(scope: str | None, depth: int, graded: bool) -> None:
+    """As a mean over all orders of equal counts."""
     target = _target(graded)
-    collection = tm.TopKCollection(_metrics(scope, depth), references=["popularity", "attainable"])
+    collection = tm.TopKCollection(_metrics(scope, depth), references=["popularity"])
     collection.bind(_frequency()).update(torch.rand(target.shape), target)
-    for name, scores in (("popularity", COUNTS.float().expand(target.shape)), ("attainable", target.float())):
-        wanted = tm.TopKCollection(_metrics(scope, depth, ties="expected"))
-        wanted.update(scores, target)
-        found = collection.references()[name]
-        values = wanted.compute()
-        if name == "attainable":  # of weighted labels, the best ranking has those of large weight first
-            wanted.reset()
-            weights = tm.functional.inverse_propensities(COUNTS, 500)
-            wanted.update((target > 0) * weights, target)
-            values |= {key: value for key, value in wanted.compute().items() if "psp" in key}
-        for key, value in zip(found, values.values(), strict=True):
-            assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), (name, key)
+    wanted = tm.TopKCollection(_metrics(scope, depth, ties="expected"))
+    wanted.update(COUNTS.float().expand(target.shape), target)
+    found = collection.references()["popularity"]
+    for key, value in zip(found, wanted.compute().values(), strict=True):
+        assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize(("scope", "depth"), SETTINGS)
+def test_attainable_is_the_value_of_the_targets_as_scores(scope: str | None, depth: int, graded: bool) -> None:
+    """In each bucket that of a ranking that has the relevant labels of this bucket first, by gain or by weight."""
+    target, scores = _target(graded), torch.rand(NUM_ROWS, NUM_LABELS)
+    collection = tm.TopKCollection(_metrics(scope, depth), references=["attainable"])
+    collection.bind(_frequency()).update(scores, target)
+    found = collection.references()["attainable"]
+    weights = tm.functional.inverse_propensities(COUNTS, 500)
+    for number in range(len(BUCKETS) if scope else 1):
+        own = (BUCKETS.assignment == number) if scope else torch.ones(NUM_LABELS, dtype=torch.bool)
+        for by_weight in (False, True):
+            wanted = tm.TopKCollection(_metrics(scope, depth))
+            # where the list is cut, the others are so spread over the buckets that it is as long as that of the row
+            others = torch.where(own, scores - 1, scores) if scope == "bucket" else scores
+            first = 2 + ((target > 0) * weights if by_weight else target.float())
+            wanted.update(torch.where((target > 0) & own, first.float(), others), target)
+            for key, value in wanted.compute().items():
+                divided = "precision" in key or "f1" in key  # lengths of lists count, which differ where they are cut
+                here = key.endswith(BUCKETS.names[number]) if scope else True
+                if here and key in found and ("psp" in key) == by_weight and not (divided and depth < NUM_LABELS):
+                    assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
+
+
+def _forms(draw: torch.Generator) -> Iterator[tuple[Any, torch.Tensor]]:
+    """Yield three rows of good scores of all labels, of some labels, and lists that end anywhere; with and without gains."""
+    target = torch.rand(3, LABELS_OF_CASES, generator=draw) < 0.6 * torch.rand(3, 1, generator=draw)
+    gains = target * torch.randint(1, 4, target.shape, generator=draw).float()
+    scores = torch.randn(target.shape, generator=draw) + 3 * target * torch.rand(3, 1, generator=draw)
+    some = scores.masked_fill(torch.rand(target.shape, generator=draw) < 0.7, -torch.inf)
+    lists = scores.topk(12).indices
+    lists = lists.masked_fill(torch.arange(12) >= torch.randint(13, (3, 1), generator=draw), -1)
+    yield from ((preds, relevant) for preds in (scores, some, lists) for relevant in (target, gains))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in EVERY_CASE if "expected" in case.metric().reading.tie_rules], ids=str
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_value_is_above_what_is_attainable(case: Case) -> None:
+    """In both scopes, whole and cut lists, with gains and weights, for each bucket and over all labels."""
+    depths = [{}, {"depth": 7}] if "depth" in arguments(REGISTRY[case.name]) and "depth" not in case.arguments else [{}]
+    for seed, depth in enumerate(depths):
+        draw = torch.Generator().manual_seed(seed)
+        collection = tm.TopKCollection([case.metric(weighted=True, **depth)], references=["attainable"])
+        less = collection.members().popitem()[1].higher_is_better is False
+        for preds, target in _forms(draw):
+            collection.reset()
+            try:
+                collection.update(preds, target, row_weights=torch.rand(3, generator=draw))
+            except ValueError as error:  # of the forms that this metric does not read
+                assert "scores" in str(error)
+                continue
+            most, values = collection.references()["attainable"], collection.compute()
+            assert bool(most) != less
+            for key, most_of_key in most.items():
+                assert values[key] <= most_of_key + 1e-9 or (values[key].isnan() and most_of_key.isnan()), key
 
 
 def _frequency() -> tm.LabelFrequency:

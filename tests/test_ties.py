@@ -1,5 +1,6 @@
 """Equal scores: means, worst and best over all their orders, held to every order one by one."""
 
+import math
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -147,7 +148,10 @@ def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any]
 
 @pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}], ids=str)
 def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict[str, Any]) -> None:
-    """In the metric's own sense of better, for each row: worst <= listed <= best <= attainable, and chance too."""
+    """In the metric's own sense of better, for each row: worst <= listed <= best <= attainable, and chance too.
+
+    Where less is better, nothing is said of what is attainable.
+    """
     named = [(name, {"name": f"{name}{i}", **given}) for i, (name, given) in enumerate(METRICS + UNBOUNDED)]
     metrics = [getattr(tailmetrics, one)(**given, **by) for one, given in named]
     collection = tailmetrics.TopKCollection(metrics, references=["chance", "attainable"]).with_orders()
@@ -157,8 +161,11 @@ def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict
         collection.update(scores.clamp(min=-1), gains)
         listed, orders, references = collection.compute(), collection.orders(), collection.references()
         for key, value in listed.items():
-            between = [orders["worst"][key], value, orders["best"][key], references["attainable"][key]]
-            low, own, high, most = (signs[key] * float(one) for one in between)
+            most = references["attainable"].get(key, torch.tensor(signs[key] * math.inf))
+            low, own, high, most = (
+                signs[key] * float(one) for one in (orders["worst"][key], value, orders["best"][key], most)
+            )
+            assert (most == math.inf) == (signs[key] < 0)
             if own == own:
                 assert low - 1e-12 <= own <= high + 1e-12 <= most + 2e-12, (key, scores, gains)
                 assert signs[key] * float(references["chance"][key]) <= most + 1e-12, key

@@ -75,14 +75,14 @@ def test_buckets_break_down_what_a_preset_leaves_overall(given, evaluated):
     right = [(scores.argmax(1) == target)[target == one].mean() for one in range(4)]
     assert found["global_macro_recall@1/head"] == right[0]
     assert found["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)
-    assert {"calibration_error@1/tail", "global_accuracy@1/tail"} <= {*found}
+    assert {"calibration_error@1/tail", "accuracy@1/tail"} <= {*found}
 
 
 def test_every_preset_can_be_broken_down(given, evaluated):
     """recsys has recall overall and by bucket with other settings: no key is made twice."""
     files = given(preds=np.eye(30), target=np.arange(30), label_counts=np.arange(30) % 9 + 1)
     found = evaluated("--preset", "recsys", *files, "--buckets=thresholds:1,5", "--num-train=99")["metrics"]
-    assert {"global_recall@10/1-4", "global_ndcg@10/1-4"} <= {*found}
+    assert {"recall@10/1-4", "ndcg@10/1-4"} <= {*found}
 
 
 def test_what_a_config_says_of_one_metric_stays(given, evaluated, config):

@@ -8,8 +8,8 @@ import pytest
 import pytrec_eval
 
 MEASURES = {
-    "precision_k@5": "P_5",
-    "precision_k@10": "P_10",
+    "precision@5": "P_5",
+    "precision@10": "P_10",
     "recall@100": "recall_100",
     "hit_rate@1": "success_1",
     "hit_rate@10": "success_10",

@@ -72,6 +72,33 @@ def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Pat
     assert "end in a run of label 0" in (tmp_path / "out" / "report.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("buckets", "said"),
+    [
+        ("deciles", "decile_10 is label 0 (pad) alone: 50% of all labels in training, and relevant in no row."),
+        ("thresholds:1,10:many,few", "Label 0 (pad) of many is frequent: 50% of all labels in training"),
+    ],
+)
+def test_training_targets_padded_by_a_label_are_told_in_a_report(buckets: str, said: str) -> None:
+    """Half of the training labels are 0, which no row asks for; not where a row does, or the metrics leave 0 out."""
+    counts, generator = torch.tensor([190, *[10] * 19]), torch.Generator().manual_seed(1)
+    target = torch.randint(1, 20, (60,), generator=generator)
+    metric, scores = tm.RecallAtK(3, buckets=buckets, scope="global"), torch.randn(60, 20, generator=generator)
+    names = ["pad", *(f"item {label}" for label in range(1, 20))]
+
+    def notes(target: torch.Tensor, **more: object) -> list[str]:
+        report = evaluate(
+            scores[: len(target)], target, label_counts=counts, metrics=[metric], label_names=names, **more
+        )
+        return [one for one in report.warnings if "relevant in no row" in one]
+
+    (found,) = notes(target)
+    assert found.startswith(said)
+    assert "make the metrics with ignore_index=0" in found
+    assert notes(target.masked_fill(torch.arange(60) == 7, 0)) == notes(target, ignore_index=0) == []
+    assert notes(target[:39]) == []  # half of 39 labels: 20 would be expected
+
+
 def test_sequences_that_end_alike_without_padding_are_not_told() -> None:
     """Ignored or masked padding, a frequent class that is anywhere, ends that differ, labels of no sequences."""
     logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))

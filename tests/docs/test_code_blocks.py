@@ -4,11 +4,14 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import processes
 
@@ -52,6 +55,73 @@ def test_every_block_runs_and_prints_what_is_shown(page: str, tmp_path: Path, mo
             exec(compile("\n" * (line - 1) + code, ROOT / page, "exec"), names)
         if shown is not None:
             assert printed.getvalue().strip() == shown.strip(), f"{page}:{line}"
+
+
+INSTALLED = re.compile(r"pip install ((?:'[^']+'|[\w.\[\],-]+)(?: +(?:'[^']+'|[\w.\[\],-]+))*)")
+USUAL = "tailmetrics[all]"
+"""What README and the first page install, where a page says nothing else."""
+
+
+def said_by(page: str) -> frozenset[str]:
+    """Return what a page installs, as pip takes it."""
+    found = {word.strip("'") for words in INSTALLED.findall((ROOT / page).read_text()) for word in words.split()}
+    return frozenset(word.replace(".[", "tailmetrics[") for word in found) or frozenset({USUAL})
+
+
+def drawn_by(requirements: Iterable[str]) -> set[str]:
+    """Return the distributions that pip installs for requirements, as far as they are installed here."""
+    found, known = list(requirements), set[str]()
+    while found:
+        one = Requirement(found.pop())
+        key = f"{canonicalize_name(one.name)}[{','.join(sorted(one.extras))}]"
+        if key in known:
+            continue
+        known.add(key)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            needs = map(Requirement, metadata.requires(one.name) or ())
+            wanted = [{"extra": extra} for extra in ("", *one.extras)]
+            found += [str(need) for need in needs if not need.marker or any(map(need.marker.evaluate, wanted))]
+    return {key.partition("[")[0] for key in known}
+
+
+LACKING = """
+import os, sys, warnings
+from importlib import metadata
+from importlib.machinery import PathFinder
+whole = metadata.Distribution.from_name.__func__
+def from_name(cls, name):
+    if name.lower().replace("_", "-").replace(".", "-") not in {there!r}:
+        raise metadata.PackageNotFoundError(name)
+    return whole(cls, name)
+metadata.Distribution.from_name = classmethod(from_name)
+class Installed(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {lacking!r} else PathFinder.find_spec(name, path, target)
+sys.meta_path[:] = [Installed if one is PathFinder else one for one in sys.meta_path]
+for name in [name for name in sys.modules if name.partition(".")[0] in {lacking!r}]:
+    del sys.modules[name]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("installed", sorted({said_by(page) for page in pages()}, key=sorted), ids=" ".join)
+def test_every_page_runs_with_what_it_says_to_install(installed: frozenset[str], tmp_path: Path) -> None:
+    """In a process to which only the packages exist that pip draws in for what the page, or else README, installs."""
+    there = drawn_by(installed)
+    homes = metadata.packages_distributions()
+    lacking = {
+        module
+        for module, of in homes.items()
+        if not {canonicalize_name(one) for one in of} & there and module != "examples"
+    }
+    for page in (page for page in pages() if said_by(page) == installed):
+        code = "\n".join(text for _, text, _ in blocks((ROOT / page).read_text()))
+        prepared = LACKING.format(lacking=lacking, there=there)
+        folder = tmp_path / page.replace("/", "-")
+        folder.mkdir()
+        quiet = f"os.chdir({str(folder)!r}); warnings.simplefilter('ignore'); sys.stdout = open(os.devnull, 'w')\n"
+        processes.found_by(f"{prepared}{quiet}{code}\nfound = None", str(ROOT / "src"))
 
 
 def test_a_wrong_output_and_its_place_are_found() -> None:

@@ -5,6 +5,7 @@ import warnings
 from inspect import signature
 from math import e, inf, log, nan
 
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import torch
@@ -113,7 +114,7 @@ def test_defaults():
     scores, mask = data()
     overall = ["precision@1", "precision@3", "precision@5", "ndcg@10"]
     assert list(tm.evaluate(scores, mask).scalars) == overall
-    by_bucket = ["global_precision@1", "global_recall@10", "global_ndcg@10", "prediction_proportion@10"]
+    by_bucket = ["global_recall@10", "global_precision@1", "global_ndcg@10", "prediction_proportion@10"]
     frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.update(torch.arange(NUM_LABELS))
     for known in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
@@ -608,3 +609,50 @@ def test_visits_of_a_user_as_lines_of_one_query():
     for names in ({"preds": [["a", "a"]], "target": [["a"]]}, {"preds": [["a"]], "target": [["a", "a"]]}):
         with pytest.raises(ValueError, match="query '0': holds the label 'a' twice"):
             tm.evaluate(**names, metrics=tm.RecallAtK(k=1))
+
+
+def test_a_cut_off_beyond_short_lists_is_no_alarm():
+    """Half of the rows find their document in lists of 20; equal scores of all 150 would find 100 / 150 within 100."""
+    documents = [f"d{number}" for number in range(150)]
+    qrels = {f"q{row}": {documents[row]: 1} for row in range(100)}
+    lists = {
+        f"q{row}": {documents[(row + place + (row % 10 > 4)) % 150]: 1.0 - place / 20 for place in range(20)}
+        for row in range(100)
+    }
+    metrics = [tm.RecallAtK(k=[20, 100], num_labels=150), tm.MRR()]
+    report = tm.evaluate(lists, qrels, metrics=metrics, label_names=documents)
+    assert report.scalars["recall@100"] == pytest.approx(0.5)
+    assert report.references["chance"]["recall@100"] == pytest.approx(2 / 3)
+    assert not [one for one in report.warnings if "Worse than" in one]
+    worst = {
+        query: {documents[(int(query[1:]) + 40 + place) % 150]: 1.0 - place / 20 for place in range(20)}
+        for query in lists
+    }
+    (said,) = [
+        one for one in tm.evaluate(worst, qrels, metrics=metrics, label_names=documents).warnings if "Worse than" in one
+    ]
+    assert said == (
+        "Worse than with equal scores for all labels: recall@20. Look whether predictions and targets call the same labels "
+        "by the same names, and whether each list begins with the best label."
+    )
+
+
+REPEATED = {"names": [["a", "b", "a"], ["b", "c"]], "ids": [[0, 1, 0], [1, 2]]}
+
+
+@pytest.mark.parametrize("form", ["names", "ids", "table"])
+def test_what_the_error_of_a_repeated_label_advises_is_taken(form):
+    """By hand: 1 of 3 places and 1 of 2 are hits, the second place of the label a miss; said to evaluate or to a metric."""
+    relevant = {"names": [["a"], ["c"]], "ids": [[0], [2]], "table": {"q": {"a": 1}, "r": {"c": 1}}}[form]
+    queries, items = zip(
+        *[(query, item) for query, row in zip("qr", REPEATED["names"], strict=True) for item in row], strict=True
+    )
+    table = {"query": queries, "item": items, "score": [0.9, 0.8, 0.7, 0.9, 0.8]}
+    lists = pa.table(table).to_pandas() if form == "table" else REPEATED[form]
+    with pytest.raises(ValueError, match="duplicates='first'"):
+        tm.evaluate(lists, relevant, metrics=[tm.PrecisionAtK(3)])
+    for metric, more in ((tm.PrecisionAtK(3), {"duplicates": "first"}), (tm.PrecisionAtK(3, duplicates="first"), {})):
+        report = tm.evaluate(lists, relevant, metrics=metric, **more)
+        assert report.scalars["precision@3"] == pytest.approx((1 / 3 + 1 / 2) / 2)
+        runs = compare_runs({"one": lists, "two": lists}, relevant, metrics=[metric], resamples=99, **more)
+        assert runs.values["precision@3"] == {"one": pytest.approx(5 / 12), "two": pytest.approx(5 / 12)}

@@ -1,6 +1,7 @@
 """Intervals of averages over labels: of the value that the metric has, the same in any batches, shares and orders."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_models_are_compared_by_them() -> None:
     assert found["macro_auc"].difference > 0
     assert found["macro_recall@3/gap"].statistic == "gap"
     assert report.verdict is not None
-    assert report.verdict.startswith("better against worse: macro_recall@3 is better in ")
+    assert report.verdict.startswith("better against worse: macro_recall@3: better over all labels (")
     alone = tm.evaluate(scores, target, metrics=chosen, intervals=False).scalars
     assert found["macro_auc"].value == pytest.approx(alone["macro_auc"])
 
@@ -123,3 +124,67 @@ def test_an_area_of_many_rows_has_the_error_of_delong() -> None:
     assert (found.high - found.low) / 2 == pytest.approx(
         scipy.stats.t.ppf(0.975, own.size - 1) * math.sqrt(variance), rel=0.01
     )
+
+
+def skewed(rows: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tm.LabelBuckets]:
+    """Scores, targets and thirds of 120 labels, of which the rare ones have few rows."""
+    generator = torch.Generator().manual_seed(seed)
+    popularity = (torch.arange(120) + 10.0) ** -1.4
+    drawn = torch.multinomial(popularity, 3 * rows, replacement=True, generator=generator).view(rows, 3)
+    target = torch.zeros(rows, 120, dtype=torch.bool).scatter(1, drawn, True)
+    buckets = tm.LabelBuckets.quantiles((popularity * 1e5).long(), 3, by="labels")
+    return torch.randn(rows, 120, generator=generator) + 1.6 * target, target, buckets
+
+
+def test_the_value_at_half_of_the_rows_is_the_same_in_any_batches_and_orders() -> None:
+    """Of each average over labels, to the last bit; with clusters and without; and no value of a group of rows."""
+    keys = {key for key in accumulated([list(range(N))]).scalars() if "/de" not in key and "/en" not in key}
+    first = accumulated([list(range(N))]).report("").at_half_the_rows
+    assert {*first} == {key for key in keys if "unseen" not in key}
+    order = np.random.default_rng(0).permutation(N).tolist()
+    other = accumulated([order[:7], order[7:80], order[80:]]).report("").at_half_the_rows
+    assert {key: repr(value) for key, value in first.items()} == {key: repr(value) for key, value in other.items()}
+    scores, target, _ = data()
+    chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
+    plain, clustered = (tm.evaluate(scores, target, metrics=chosen, clusters=of) for of in (None, torch.arange(N)))
+    assert plain.at_half_the_rows == pytest.approx(clustered.at_half_the_rows, nan_ok=True)
+    assert not tm.evaluate(scores, target, metrics=chosen, intervals=False).at_half_the_rows
+
+
+def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
+    """Weighted precision of rare labels falls with more rows; a recall does not move, and is not named."""
+    scores, target, buckets = skewed(300)
+    chosen = [
+        tm.PrecisionAtK(3, average="weighted", buckets=buckets, scope="global"),
+        tm.RecallAtK(3, average="macro", buckets=buckets),
+    ]
+    report = tm.evaluate(scores, target, metrics=chosen)
+    key = "global_weighted_precision@3/quantile_1"
+    value, half = report.scalars[key], report.at_half_the_rows[key]
+    assert half > value
+    (said,) = [note for note in report.notes if "depend on the number of rows" in note]
+    assert (
+        f"{key} falls with more rows ({half:.4f} at half of them, {value:.4f}, about {2 * value - half:.4f} with many)"
+        in said
+    )
+    assert "recall" not in said
+    assert report.as_dict()["at_half_the_rows"][key] == half
+    header, lines = report.records()[""]
+    (line,) = [one for one in map(list, lines) if "/".join(one[:2]) == key]
+    assert line[header.index("at_half_the_rows")] == half
+    assert "of an average over labels, for its value at this number of rows" in str(report).replace("\n", " ").replace(
+        "  ", " "
+    )
+
+
+def test_coverage_rises_and_has_no_estimate_and_single_rows_say_nothing() -> None:
+    """With 60 rows most labels of the rare third are held by one row, whatever the value at half of the rows is."""
+    scores, target, buckets = skewed(60)
+    thirds = {"buckets": buckets, "scope": "global"}
+    coverage = tm.evaluate(scores, target, metrics=[tm.PositiveCoverageAtK(3, num_labels=120)])
+    (said,) = [note for note in coverage.notes if "depend on the number of rows" in note]
+    half, value = coverage.at_half_the_rows["positive_coverage@3"], coverage.scalars["positive_coverage@3"]
+    assert f"positive_coverage@3 rises with more rows ({half:.4f} at half of them, {value:.4f})" in said
+    report = tm.evaluate(scores, target, metrics=[tm.PrecisionAtK(3, average="weighted", **thirds)])
+    (said,) = [note for note in report.notes if "depend on the number of rows" in note]
+    assert re.search(r"global_weighted_precision@3/quantile_1 \(\S+\) has one row for most of its labels", said)

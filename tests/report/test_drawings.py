@@ -11,7 +11,7 @@ import torch
 from scipy.stats import t as student
 
 from report.test_page import Tags, drawings
-from tailmetrics import LabelBuckets, RecallAtK, TopKCollection, evaluate
+from tailmetrics import LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, Report, latex, markdown, page
 from tailmetrics.report.charts import Scale, axis_of
@@ -50,7 +50,10 @@ def test_references_stand_at_each_bar():
     assert not any(mark.filled for mark in chart.marks if mark.kind == "dot")
     tops = [high for _, high in levels(chart, "line", "thin")]
     assert {1.0, 0.9} <= set(tops)
-    assert "dotted line: chance · hollow mark: popularity · cap: the most that is attainable" in chart.caption
+    assert (
+        "dotted line: chance · hollow mark: popularity · cap: the most that a list can reach in this bucket"
+        in chart.caption
+    )
     assert "head 0.8000, chance 0.1000, popularity 0.6000, attainable 1.0000" in chart.in_words
 
 
@@ -268,3 +271,18 @@ def test_references_of_a_collection_reach_the_report():
         report.references
     )  # a report always has them, where the number of labels is known
     assert evaluate(scores.topk(9).indices, target, metrics=[RecallAtK(5)]).references is None
+
+
+def test_parts_of_a_value_have_no_line_at_their_sum_and_recall_is_drawn_first():
+    """Of two buckets with .5 and .25 of P@1 = .75 the highest bar fills the drawing; the headline comes first."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    parts = PrecisionAtK(1, denominator="k", empty_target_action="neg", buckets=buckets, scope="global")
+    metrics = [parts, RecallAtK(1, buckets=buckets, scope="global")]
+    report = evaluate(torch.eye(4)[[0, 1, 2, 2]], torch.arange(4), metrics=TopKCollection(metrics, references=[]))
+    recall, precision = drawings(replace(report, references=None, intervals={}), "buckets")
+    assert (recall.title, precision.title) == ("global_recall@1", "global_precision_k_neg@1")
+    assert len(levels(recall, "line", "dashed")) == 1
+    assert levels(precision, "line", "dashed") == []
+    bars = [max(up for _, up in mark.places) for mark in precision.marks if mark.kind == "bar"]
+    assert bars == pytest.approx([1.0, 0.5])
+    assert "all labels" not in precision.in_words + precision.caption.replace("the value over all labels", "")

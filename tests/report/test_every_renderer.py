@@ -270,17 +270,17 @@ def test_captions_say_what_a_metric_reads():
 
 
 def test_an_adjusted_gap_above_one_is_explained():
-    """Rows of two relevant labels and one place: a list of the head alone is above attainable, which lists by id."""
-    buckets = LabelBuckets.from_assignment([1, 1, 0, 0], ["head", "tail"])
-    target = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]] * 20)
+    """Two labels and one place: lists of the head alone have all of it, and a tail below chance."""
+    buckets = LabelBuckets.from_assignment([0, 1], ["head", "tail"])
+    first, second = [0.9, 0.2], [0.2, 0.9]
     metrics = [RecallAtK(1, buckets=buckets, scope="global")]
-    head, even = (
-        evaluate(torch.tensor([row] * 40), target, metrics=metrics) for row in ([0.1, 0, 0.9, 1], [1, 0, 0, 0.9])
-    )
-    for report, above in ((head, True), (even, False)):
-        gap = report.summaries["global_recall@1/adjusted_gap"]
-        assert (gap > 1) == above
-        assert ("begins with the relevant labels, by id" in markdown(report)) == above
+    for rows, gap in (
+        ([first] * 4, 2.0),
+        ([first] * 2 + [second] * 2, 0.0),
+    ):  # 2 = (1 - 1/2) / (1 - 1/2) - (0 - 1/2) / (1 - 1/2)
+        report = evaluate(torch.tensor(rows * 10), torch.arange(40) % 2, metrics=metrics)
+        assert report.summaries["global_recall@1/adjusted_gap"] == pytest.approx(gap)
+        assert ("above 1 where the tail is below chance" in markdown(report)) == (gap > 1)
 
 
 def test_warnings_name_counts_and_causes():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchmarks.significance import settings, simulate
-from tailmetrics.significance import compare, correct
+from benchmarks.significance import moving, settings, simulate
+from tailmetrics.significance import compare, correct, intervals
 
 pytestmark = pytest.mark.slow
 
@@ -66,3 +66,33 @@ def test_settings_of_every_kind_keep_the_error_rates():
         assert low * 0.7 <= pairs * rates.randomisation <= high, name
         for held in (rates.difference, rates.resampled, rates.quick):
             assert pairs - high * 1.1 <= pairs * held, name
+
+
+@pytest.mark.parametrize("rows", [60, 300, 1000])
+def test_reports_say_where_averages_over_labels_depend_on_the_number_of_rows(rows):
+    """In .8 of 100 samples where the bias is above a quarter of half the interval, in .1 where there is none.
+
+    At 1,000 rows the bias of macro F1 is a tenth of half the interval.
+    """
+    for name, (truth, mean, many, *_, said) in moving(rows, 100).items():
+        if name == "macro recall@3" or (rows == 1000 and name.startswith("macro F1")):
+            assert said <= 0.1, name
+        else:
+            assert said >= 0.8, name
+            assert abs(many - truth) < abs(mean - truth), name
+
+
+def test_the_difference_of_two_gaps_of_other_rows_is_held_by_its_interval():
+    """95 % intervals of 800 differences, of the gaps of 100 and of 300 rows, hold the truth as often as they say."""
+    rng, (draw,) = np.random.default_rng(6), {one.draw for one in settings() if one.name.startswith("gap")}
+    drawn = {rows: [draw(rng, rows)[0] for _ in range(800)] for rows in (100, 300)}
+    found = []
+    for samples in drawn.values():
+        sides = {f"{place}/{key}": values for place, one in enumerate(samples) for key, values in one.items()}
+        gaps = {f"{place}": [f"{place}/head", f"{place}/tail"] for place in range(len(samples))}
+        of_rows = intervals(sides, gaps=gaps, resamples=0)
+        found.append([of_rows[name] for name in gaps])
+    differences = [first.minus(last) for first, last in zip(*found, strict=True)]
+    held = sum(one.low <= 0 <= one.high for one in differences)  # both gaps are of the same kind of rows
+    low, high = scipy.stats.binom.ppf([0.0005, 0.9995], 800, 0.95)
+    assert low <= held <= high

@@ -8,6 +8,7 @@ import scipy.stats
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from tailmetrics.significance import AreaRows, LabelRows, ShownRows, alike, compare, intervals, verdict
+from tailmetrics.significance.labels import at_half_the_rows
 
 N, L = 60, 7
 
@@ -217,6 +218,11 @@ def test_a_mean_and_a_median_have_no_gap():
     assert np.isnan(intervals({"k": ([1, 1], [1, -1])})["k"].value)
 
 
+def without_sizes(said):
+    """Return a verdict without the sizes in brackets."""
+    return re.sub(r" \([^)]*\)", "", said)
+
+
 def test_a_verdict_names_the_values_that_are_worse():
     """The first metric is better in deciles: a loss over all labels, in deciles, and of a loss is named; no gap is."""
     rows = np.random.default_rng(0).random(40)
@@ -234,27 +240,27 @@ def test_a_verdict_names_the_values_that_are_worse():
     )
     deciles = ["decile_3", "decile_2", "decile_1"]
     assert [one.difference < 0 for one in found if one.significant and one.key == "first/gap"] == [True]
-    first = "new against old: first is better in deciles 1 to 3. Other values that are worse: first, lost, metric over "
-    assert verdict(found, deciles, ["loss"]) == f"{first}all labels; 2 more are worse."
+    assert without_sizes(verdict(found, deciles, ["loss"])) == (
+        "new against old: first: worse over all labels, better in deciles 1 to 3. Worse elsewhere: lost over all labels; "
+        "metric over all labels; lost in deciles 1 to 2; 1 more."
+    )
     by_decile = [one for one in found if "/" in one.key]
-    assert verdict(by_decile, deciles, ["loss"]) == (
-        "new against old: first is better in deciles 1 to 3. Other values that are worse: lost in deciles 1 to 2; "
-        "loss in deciles 1 to 3."
+    assert without_sizes(verdict(by_decile, deciles, ["loss"])) == (
+        "new against old: first: better in deciles 1 to 3. Worse elsewhere: lost in deciles 1 to 2; loss in deciles 1 to 3."
     )
 
 
 def test_a_verdict_names_the_values_that_are_better():
-    """Beside what is worse: values over all labels, then those by bucket; without a bucket one sentence has both."""
+    """Beside what is worse, their number: of one metric over all labels and by bucket; without a bucket all are named."""
     rows = np.random.default_rng(0).random(40)
     better, worse = rows + 1, rows - 1
     new = {"first/tail": worse, "lost": worse, "won/tail": better, "won": better}
     old = dict.fromkeys(new, rows)
     found = compare({"old": old, "new": new}, unbounded=[*new], resamples=999)
-    assert verdict(found, ["tail"]) == (
-        "new against old: first is worse in tail. Other values that are worse: lost over all labels. "
-        "Other values that are better: won over all labels; won in tail."
+    assert without_sizes(verdict(found, ["tail"])) == (
+        "new against old: first: worse in tail. Worse elsewhere: lost over all labels. Better elsewhere: 1 metric."
     )
-    assert verdict(found) == "new against old: better in won/tail and won, worse in first/tail and lost."
+    assert without_sizes(verdict(found)) == "new against old: better in won/tail and won, worse in first/tail and lost."
 
 
 def test_a_verdict_says_where_rows_are_too_few():
@@ -265,7 +271,7 @@ def test_a_verdict_says_where_rows_are_too_few():
     old["r/unseen"][1:], new["r/unseen"][1:] = np.nan, np.nan
     found = compare({"old": old, "new": new}, resamples=999)
     buckets = ["head", "tail", "unseen"]
-    assert verdict(found, buckets) == (
+    assert without_sizes(verdict(found, buckets)) == (
         "new against old: r: no difference shown in tail, worse in head, too few rows in unseen."
     )
     runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
@@ -285,7 +291,7 @@ def test_the_verdict_says_what_the_numbers_say(seed):
     old = {f"r@1/{name}": rng.random(40) for name in buckets}
     new = {key: rows + shift + rng.normal(0, 0.1, 40) for (key, rows), shift in zip(old.items(), effect, strict=True)}
     found = compare({"old": old, "new": new}, unbounded=["r@1"], resamples=999)
-    said = verdict(found, buckets)
+    said = without_sizes(verdict(found, buckets))
 
     def outcome_of(one):
         if one.p_corrected.randomisation > 0.05:
@@ -417,3 +423,51 @@ def test_rows_that_hold_no_label_are_no_evidence(over):
         (found,) = compare(runs, resamples=999)
         assert found.p.randomisation >= 0.5**held
         assert not found.significant
+
+
+def kinds():
+    """One of each kind of average, of 60 rows, and the same of other rows in another order."""
+    held, predicted = rows(4)
+    marks = np.random.default_rng(6).integers(9, size=held.shape)
+    of_shown = {"measure": "entropy", "size": L, "weights": np.ones(L)}
+    for order in (np.arange(N), np.random.default_rng(5).permutation(N)):
+        row, label = np.nonzero((held | predicted)[order])
+        cells = row, label, predicted[order][row, label], held[order][row, label], np.ones(N, bool), L
+        yield [
+            LabelRows(*cells, 2.0, (1.0, 1.0), "all"),
+            LabelRows(*cells, 2.0, (1.0, 1.0), of_averages=True),
+            LabelRows(*cells, 0.0),
+            AreaRows(marks[order], held[order], np.ones(N, bool), "precision", "weighted"),
+            AreaRows(marks[order], held[order], np.ones(N, bool), "roc", "micro"),
+            ShownRows(*cells, **of_shown),
+        ]
+
+
+def test_the_value_at_half_of_the_rows_does_not_depend_on_their_order():
+    """Also of rows that are alike: 60 rows of seven labels, of which many predict and hold the same."""
+    for one, other in zip(*kinds(), strict=True):
+        assert at_half_the_rows(one) == at_half_the_rows(other)
+        assert one.value() == pytest.approx(one.influence().value)
+
+
+def test_the_value_at_half_of_the_rows_is_that_of_random_halves():
+    """Its mean over 40 samples is that of halves drawn at random, in plain matrices, within three standard errors."""
+    rng, found = np.random.default_rng(3), []
+    for seed in range(40):
+        held, predicted = rows(100 + seed)
+        half = rng.permutation(N)[: N // 2]
+        drawn = f1_score(held[half], predicted[half], average="macro", zero_division=0)
+        found.append((at_half_the_rows(as_cells(held, predicted, top=2.0, below=(1.0, 1.0), over="all")), drawn))
+    ours, drawn = np.transpose(found)
+    assert ours.mean() == pytest.approx(drawn.mean(), abs=3 * scipy.stats.sem(drawn))
+    whole = [f1_score(*rows(100 + seed), average="macro", zero_division=0) for seed in range(40)]
+    assert abs(ours.mean() - np.mean(whole)) > 3 * scipy.stats.sem(np.subtract(ours, whole))
+
+
+def test_rows_that_are_alike_are_split_by_chance():
+    """Two rows that hold one label, both or neither in a half: a label of two equal rows is absent from some halves."""
+    row, label = np.arange(200), np.repeat(np.arange(100), 2)
+    yes = np.ones(200, bool)
+    one = LabelRows(row, label, yes, yes, yes, 100, top=1.0, over="all")
+    assert one.value() == 1
+    assert at_half_the_rows(one) == pytest.approx(0.75, abs=0.03)  # each of two rows is in a half by a fair coin

@@ -13,10 +13,18 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, notes_on_sequences, report_of, stream
+from tailmetrics.cli.evaluate import (
+    answerable,
+    bind,
+    chosen_metrics,
+    notes_on_sequences,
+    report_of,
+    seen_labels,
+    stream,
+)
 from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
 from tailmetrics.cli.messages import CommandError, in_options
-from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
+from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
@@ -35,7 +43,7 @@ COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"
 
 def compare_runs(request: Request, said: dict[str, bool]) -> None:
     """Compare runs, then write and print the result; ``said`` holds the warnings printed so far."""
-    options, data = request.get(CompareOptions), request.get(DataOptions)
+    options, output, data = request.get(CompareOptions), request.get(OutputOptions), request.get(DataOptions)
     tables, preds = request.options.tables, options.preds or []
     # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
@@ -51,11 +59,11 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
     paths = paths_of(preds, data)
     read += [*map(Path, paths), *local_files(paths), *map(Path, request.configs)]
-    with Outputs(read, options.overwrite) as outputs:
-        folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
+    with Outputs(read, output.overwrite) as outputs:
+        folder = None if output.out is None else outputs.claim(output.out, COMPARE_FILES)
         models = models or [[path] for path in _tables(request, preds, names, outputs.scratch())]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
-        report = _compared(opened, options, data, request.get(ResamplingOptions))
+        report = _compared(opened, request)
         alike = in_options(ALIKE) if report.num_clusters else None
         notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
@@ -65,7 +73,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         if folder is not None:
             report.write(folder)
         written = outputs.place()
-    show(report, written, options.quiet, said)
+    show(report, written, output.quiet, said)
 
 
 def _check_told_nothing_else(request: Request) -> None:
@@ -102,17 +110,19 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
     inputs = open_inputs(preds, data, alone)
     first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)
     for name, other in zip(names[1:], others, strict=True):  # before they are evaluated, which takes longer
-        _check_same_names(names[0], first, name, other)
+        check_same_names(names[0], first, name, other)
     metrics = chosen_metrics(request)
     for dataset in inputs.runs:
         metrics = answerable(metrics, dataset, request)
-    groups = [read_row_groups(data, dataset) for dataset in inputs.runs]
-    evaluation = Evaluation(metrics, row_groups=None if groups[0] is None else groups[0].names)
+    groups = [read_row_groups(inputs.files, dataset) for dataset in inputs.runs]
+    row_groups = None if groups[0] is None else groups[0].names
+    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics))
     bind(evaluation.collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
         one = deepcopy(evaluation)
         one.start()
+        one.seen = seen_labels(dataset, inputs)
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, alone, of_rows, data, writer.write)
             report = report_of(one, given, dataset, data, of_rows)
@@ -122,9 +132,8 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
     return paths
 
 
-def _compared(
-    models: dict[str, list[RowTable]], options: CompareOptions, data: DataOptions, resampling: ResamplingOptions
-) -> ComparisonReport:
+def _compared(models: dict[str, list[RowTable]], request: Request) -> ComparisonReport:
+    options, output, data = request.get(CompareOptions), request.get(OutputOptions), request.get(DataOptions)
     names = next(iter(models.values()))[0].names
     models = {name: [one.joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
@@ -140,7 +149,10 @@ def _compared(
             raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
         clusters = kept[0] if kept else None
     plain = [key for key in first.pairs if key not in facts.parts]
-    keys = [key for key in _chosen(plain, options.only) if key != options.clusters]
+    keys = [key for key in chosen(plain, options.only) if key != options.clusters]
+    if options.only is not None:
+        stem, *_ = [key.rpartition("/")[0] for key in keys if key.rpartition("/")[2] in facts.buckets] or keys
+        facts = replace(facts, headline=stem)
     stems = {key.rpartition("/")[0] for key in keys}
     parts = (of for name, of in facts.gaps.items() if name.rpartition("/")[0] in stems and {*of} & {*facts.parts})
     keys += [key for of in parts for key in of]
@@ -148,7 +160,7 @@ def _compared(
         for table in some:
             if not first.names.equals(table.names):
                 rows = first.names.to_pylist(), name, table.names.to_pylist()
-                _check_same_names(next(iter(models)), *rows, zero="evaluate --missing zero --per-row")
+                check_same_names(next(iter(models)), *rows, zero="evaluate --missing zero --per-row")
             if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
                 problem = f"{name} has other groups of rows than {next(iter(models))}"
                 raise CommandError(problem, "evaluate both with the same --row-groups.")
@@ -169,24 +181,25 @@ def _compared(
         values=scalars,
         list_lengths={name: some[0].list_lengths for name, some in models.items()},
         warnings={name: [note for one in some for note in one.notes] for name, some in models.items()},
-        title=options.title,
+        title=output.title,
+        headline=request.headline(),
         correction=options.correction,
         baseline=options.baseline,
-        **asdict(resampling),
+        **asdict(request.get(ResamplingOptions)),
         clusters=clusters,
         shown={"clusters": options.clusters or ""},
         identities={name: some[0].identity for name, some in models.items()},
     )
 
 
-def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
-    """Return the keys that are compared, in the order of ``only``: the verdict is about the first metric by bucket.
+def chosen(keys: list[str], only: list[str] | None) -> list[str]:
+    """Return the keys that are compared, in the order of ``only``: the first one is the headline.
 
     A metric over all labels takes along its values by bucket, also those of the one list that a row shows.
     """
     if only is None:
         return keys
-    chosen: list[str] = []
+    kept: list[str] = []
     for name in only:
         found = [key for key in keys if key == name or key.startswith(f"{name}/")]
         if not found:
@@ -194,11 +207,11 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
             problem = f"--only {name}: no metric of rows is called that"
             reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
             raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
-        chosen += found if found != [name] else [name, *(key for key in keys if key.startswith(f"global_{name}/"))]
-    return list(dict.fromkeys(chosen))
+        kept += found if found != [name] else [name, *(key for key in keys if key.startswith(f"global_{name}/"))]
+    return list(dict.fromkeys(kept))
 
 
-def _check_same_names(
+def check_same_names(
     first_name: str, first: Sequence[Any], name: str, other: Sequence[Any], zero: str = "--missing zero"
 ) -> None:
     """Raise unless two runs have rows of the same names in the same order.

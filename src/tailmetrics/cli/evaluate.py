@@ -31,7 +31,7 @@ from tailmetrics.cli.inputs import (
     read_row_groups,
 )
 from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
-from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
@@ -41,6 +41,7 @@ from tailmetrics.evaluation.data import note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import from_all
+from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
 from tailmetrics.io.labels import order_of_names
@@ -62,7 +63,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     ``said`` holds the warnings printed so far.
     """
     options, data = request.get(EvaluateOptions), request.get(DataOptions)
-    resampling = request.get(ResamplingOptions)
+    output, resampling = request.get(OutputOptions), request.get(ResamplingOptions)
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.intervals and options.no_intervals:
@@ -77,14 +78,14 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     input_files: list[str | Path] = [*paths, *local_files(paths), *request.configs]
     with (
         joined_processes(options.device) as ranks,
-        Outputs(input_files, options.overwrite) as outputs,
+        Outputs(input_files, output.overwrite) as outputs,
         ExitStack() as stack,
     ):
         engine = None if options.engine is None else Engine(options, data, ranks)
         with ranks.agreement():
             folder, tables = None, list[Path]()
             if ranks.is_first:
-                folder = None if options.out is None else outputs.claim(options.out, REPORT_FILES)
+                folder = None if output.out is None else outputs.claim(output.out, REPORT_FILES)
                 tables = _claim_row_tables(options, outputs, folder, ranks.world_size)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
         ranks.check_same(facts)
@@ -94,21 +95,25 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         ranks.check_same(inputs.facts)
         (dataset,) = inputs.runs
         with ranks.agreement():
-            groups, clusters = read_row_groups(data, dataset), None
+            groups, clusters = read_row_groups(inputs.files, dataset), None
             if options.clusters is not None:
                 of_rows = dataset.row_names, dataset.num_rows, dataset.tokens
                 clusters = groups_of_rows("--clusters", options.clusters, data, *of_rows)
+            metrics = answerable(metrics, dataset, request)
             evaluation = Evaluation(
-                answerable(metrics, dataset, request),
+                metrics,
                 row_groups=None if groups is None else groups.names,
                 labels=options.labels,
                 label_names=label_names(data.label_names, dataset.label_names, inputs.files.num_labels),
                 examples=options.examples,
                 row_names=dataset.row_names,
                 intervals=None if options.no_intervals or options.clusters else resampling.confidence,
+                headline=request.headline(metrics),
             )
         bind(evaluation.collection, inputs, ranks, engine)
         evaluation.start(ranks.device)
+        if engine is None:
+            evaluation.seen = seen_labels(dataset, inputs)
         writer = None
         with ranks.agreement():
             if engine is None:
@@ -124,7 +129,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         alike = notes_on_sequences(dataset) if clusters is None else []
         notes = [*report.notes, *([] if options.no_intervals else alike)]
         notes += [one for one, of_file in said.items() if not of_file and one not in notes]
-        report = replace(report, title=options.title or report.title, notes=tuple(notes))
+        report = replace(report, title=output.title or report.title, notes=tuple(notes))
         with ranks.agreement():
             if writer is not None:
                 writer.scalars = report.scalars
@@ -137,11 +142,10 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                     join_parts(parts, table)
                 if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
                     drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
-                    found = _intervals(table, {**drawn, "clusters": clusters})
-                    report = with_intervals(report, found)
+                    report = _with_intervals(report, table, {**drawn, "clusters": clusters})
                 if folder is not None:
                     report.write(folder)
-                show(report, outputs.place(), options.quiet, said)
+                show(report, outputs.place(), output.quiet, said)
 
 
 def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:
@@ -188,6 +192,11 @@ def report_of(
     lacking = 0 if groups is None else int((groups.numbers < 0).sum())
     notes += [f"{lacking:,} rows have no group and count only overall."] * (lacking > 0)
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
+
+
+def seen_labels(dataset: Dataset, inputs: Inputs) -> SeenLabels | None:
+    """Return what counts the places that show labels of the same row in training; call it in every process."""
+    return SeenLabels.of(dataset, inputs.train, f"add --filter {inputs.files.options.train_target}")
 
 
 def notes_on_sequences(dataset: Dataset) -> list[str]:
@@ -457,7 +466,7 @@ def _logarithm(probabilities: Tensor) -> Tensor:
 def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
     """Add one share of the rows to the evaluation."""
     dataset = files.run(preds, ranks)
-    stream(dataset, evaluation, ranks, read_row_groups(files.options, dataset), files.options)
+    stream(dataset, evaluation, ranks, read_row_groups(files, dataset), files.options)
 
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
@@ -476,11 +485,11 @@ READ_VALUES = 2**25
 """The most values read at once (256 MB). All sets of keys get the same draws, because they have the same seed."""
 
 
-def _intervals(path: Path, drawn: Mapping[str, Any]) -> dict[str, Interval]:
-    """Return the interval of each key from a table of values per row."""
+def _with_intervals(report: Report, path: Path, drawn: Mapping[str, Any]) -> Report:
+    """Return the report with the interval of each key from a table of values per row."""
     table, found = RowTable.open(path), dict[str, Interval]()
     keys, size = list(table.pairs), max(1, READ_VALUES // len(table.names))
     for start in range(0, len(keys), size):
         group = keys[start : start + size]
         found |= intervals(table.values(group), **table.facts.among(group), **drawn)
-    return found
+    return with_intervals(report, found, table.values([key for key in keys if key in table.facts.labels]))

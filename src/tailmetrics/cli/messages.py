@@ -14,7 +14,7 @@ from pydoc import locate
 from typing import Any
 
 from tailmetrics._arguments import arguments
-from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.cli.options import KINDS
 from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
 from tailmetrics.metrics import REGISTRY
@@ -42,7 +42,7 @@ class CommandWarning(UserWarning):
 
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
-HELP = "evaluate --help and compare --help list the options, --metrics.help CLASS the arguments of a metric."
+HELP = "evaluate, compare or plan --help lists the options, --metrics.help CLASS the arguments of a metric."
 
 # -- errors -------------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ def _one_line(text: str) -> str:
 
 # -- the words of the library -------------------------------------------------------------------------------------
 
-NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, CompareOptions) for one in fields(kind)]
+NAMES = [one.name for kind in KINDS for one in fields(kind)]
 """Names of arguments of functions that are also options of the command line."""
 _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")

@@ -9,6 +9,7 @@ from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
+from tailmetrics.significance.planning import POWER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,8 @@ class DataOptions:
         probabilities: Scores are probabilities: CrossEntropy and CalibrationErrorAtK read their logarithm.
         row_groups: The group of each row, such as its language: a column of the targets, or a file of lines
             'query,group', or of one group per row.
+        row_buckets: Buckets of rows, such as quantiles:3, from the most to the least active: by the number of labels
+            that --train-target has for their query.
         format: Format of all files; by default each file tells it. The formats are listed below.
         preds_format: Format of the predictions, where it is not that of the other files.
         columns: Names of columns.
@@ -64,6 +67,7 @@ class DataOptions:
     buckets: str | None = None
     probabilities: bool = False
     row_groups: str | None = None
+    row_buckets: str | None = None
     format: str | None = None
     preds_format: str | None = None
     columns: Columns = field(default_factory=Columns)
@@ -91,12 +95,31 @@ class ResamplingOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What both commands show and write.
+
+    Attributes:
+        out: Folder for the results: a page, pictures, Markdown, LaTeX, CSV and JSON.
+        headline: The metric that the results are about, such as recall@10. It is shown first, by bucket. By default
+            that of the preset, or else recall.
+        title: Title of the results.
+        overwrite: Replace existing files.
+        quiet: Print nothing but the paths of the files written.
+    """
+
+    out: str | None = None
+    headline: str | None = None
+    title: str | None = None
+    overwrite: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
     """What ``tailmetrics evaluate`` reads and writes.
 
     Attributes:
         preds: Predictions: a file, a folder of parts, a pattern in quotes, or an address such as s3://.
-        out: Folder for the report.
         per_row: Parquet file to write, for compare: the value of every metric in every row.
         intervals: Compute confidence intervals by resampling, which takes longer than the intervals of every report.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the targets,
@@ -104,28 +127,21 @@ class EvaluateOptions:
         no_intervals: Leave confidence intervals out, which is faster.
         labels: Write labels.csv with the values of each label. The report then names the worst labels.
         examples: Show, for each bucket, one row that misses a label of it.
-        title: Title of the report.
         device: Where metrics are computed.
         engine: Evaluate shares of the rows on a cluster: ray, spark or dask.
         shares: Number of shares; by default twice the processors of the cluster.
-        overwrite: Replace existing files.
-        quiet: Print neither tables nor the notes below them.
     """
 
     preds: str | None = None
-    out: str | None = None
     per_row: str | None = None
     intervals: bool = False
     clusters: str | None = None
     no_intervals: bool = False
     labels: bool = False
     examples: bool = False
-    title: str | None = None
     device: Literal["cpu", "cuda"] = "cpu"
     engine: Literal["ray", "spark", "dask"] | None = None
     shares: int | None = None
-    overwrite: bool = False
-    quiet: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,13 +154,9 @@ class CompareOptions:
         baseline: The run to compare the others with. By default all pairs are compared.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the tables,
             or of --target, or a file as for --row-groups. By default what evaluate --clusters wrote into the tables.
-        only: What to compare, such as recall@10 with its values by bucket, or recall@10/decile_1. The verdict begins
-            with the first one that is by bucket.
+        only: What to compare, such as recall@10 with its values by bucket, or recall@10/decile_1. The first one that is
+            by bucket becomes the headline.
         correction: How p-values are corrected for the number of comparisons.
-        title: Title of the comparison.
-        out: Folder for the comparison as a page, a picture, JSON, Markdown and CSV.
-        overwrite: Replace existing files.
-        quiet: Print neither tables nor the notes below them.
     """
 
     preds: list[str] | None = None
@@ -153,7 +165,28 @@ class CompareOptions:
     clusters: str | None = None
     only: list[str] | None = None
     correction: Correction = "holm"
-    title: str | None = None
-    out: str | None = None
-    overwrite: bool = False
-    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What ``tailmetrics plan`` reads and writes.
+
+    Attributes:
+        difference: The true difference that is to be shown, such as 0.02.
+        power: The probability that a comparison finds it.
+        level: The level of the comparison. Divide it by the number of comparisons that are corrected together.
+        agreement: For one table, the correlation between the values of a row in the two models; 0.5 if not given.
+        clusters: Column with the cluster of each row; by default what evaluate --clusters wrote into the table.
+        only: What to plan for, such as recall@10 with its values by bucket, or recall@10/decile_1.
+    """
+
+    difference: float | None = None
+    power: float = POWER
+    level: float = 0.05
+    agreement: float | None = None
+    clusters: str | None = None
+    only: list[str] | None = None
+
+
+KINDS = DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions, PlanOptions
+"""All options of all commands."""

@@ -27,7 +27,14 @@ import tailmetrics
 from tailmetrics._arguments import arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.messages import HELP, CommandError, did_you_mean, usage_error
-from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.cli.options import (
+    CompareOptions,
+    DataOptions,
+    EvaluateOptions,
+    OutputOptions,
+    PlanOptions,
+    ResamplingOptions,
+)
 from tailmetrics.evaluation.description import UNSAID, by_bucket
 from tailmetrics.io import FORMATS
 from tailmetrics.io.errors import reading
@@ -51,6 +58,11 @@ COMPARE = """Compare runs row by row.
 
 It takes tables that tailmetrics evaluate --per-row wrote; or files of predictions (--preds), with one --target, and one
 --preset or --config."""
+PLAN = """Say how many rows would show a difference, for each metric and bucket.
+
+  tailmetrics plan rows.parquet --difference 0.02
+
+It takes a table that tailmetrics evaluate --per-row wrote, or the tables of the two runs that are compared."""
 METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
@@ -73,7 +85,7 @@ class Request:
     """A parsed command line.
 
     Attributes:
-        command: ``"evaluate"`` or ``"compare"``.
+        command: ``"evaluate"``, ``"compare"`` or ``"plan"``.
         options: The values of all options; metrics and columns are objects.
     """
 
@@ -89,6 +101,13 @@ class Request:
         """Return the options of one group."""
         return kind(**{one.name: self.options[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 
+    def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
+        """Return the metric that the results are to be about; None for that of a preset which is not among metrics."""
+        wanted, preset = self.options.headline, self.options.preset
+        of_preset = preset and f"headline: {wanted}" in preset_paths()[preset].read_text(encoding="utf-8").splitlines()
+        lacking = all(wanted not in metric.cutoff_keys() for metric in metrics)
+        return None if of_preset and lacking else wanted
+
 
 def parse(argv: Sequence[str] | None) -> Request:
     """Return the parsed command line, with its metrics as objects.
@@ -100,11 +119,13 @@ def parse(argv: Sequence[str] | None) -> Request:
     parser, options_of = _parser()
     if words and words[0] not in (*options_of, "-h", "--help", "--version"):
         known = did_you_mean(words[:1], [*options_of, "--help", "--version"])
-        raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate or compare. {HELP}")
+        raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate, compare or plan. {HELP}")
     _check_repeated(words)
     _check_yaml(words)
     try:
         parsed = parser.parse_args(argv)
+        if parsed.command == "plan":
+            return Request("plan", parsed.plan)
         _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
         # `instantiate` is the name since jsonargparse 4.49, where the older name warns
         objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
@@ -140,12 +161,18 @@ def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     text = "Tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
-    return parser, {"evaluate": [*evaluate._option_string_actions], "compare": [*compare._option_string_actions]}
+    usage = "tailmetrics plan TABLE [TABLE] --difference D [options]"
+    plan = _command(PLAN, usage, {"plan": PlanOptions}, of_data=False)
+    plan.add_argument("tables", type=str, nargs="*", help="Tables of values per row, of one run or two.")
+    commands.add_subcommand("plan", plan, help=PLAN.splitlines()[0])
+    named = {"evaluate": evaluate, "compare": compare, "plan": plan}
+    return parser, {name: [*one._option_string_actions] for name, one in named.items()}
 
 
 def _check_repeated(words: Sequence[str]) -> None:
     """Raise if an option of one value is given twice: argparse takes the last value, and says nothing."""
-    kinds = DataOptions, ResamplingOptions, CompareOptions if words[:1] == ["compare"] else EvaluateOptions
+    own = {"compare": CompareOptions, "plan": PlanOptions}.get(words[0] if words else "", EvaluateOptions)
+    kinds = DataOptions, ResamplingOptions, OutputOptions, own
     single = {name for kind in kinds for name, of in get_type_hints(kind).items() if of not in (bool, list[str] | None)}
     named = [word.partition("=")[0] for word in words if word.startswith("--")]
     for name, number in Counter(named).items():
@@ -177,25 +204,28 @@ def _check_yaml(words: Sequence[str]) -> None:
                     raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
 
 
-def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
+def _command(description: str, usage: str, options: dict[str, type], of_data: bool = True) -> ArgumentParser:
     width = max(map(len, FORMATS))
     formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
     parser = ArgumentParser(
         description=description,
         usage=usage,
-        epilog=f"formats (--format), found from the name or the first lines of a file:\n{formats}",
+        epilog=f"formats (--format), found from the name or the first lines of a file:\n{formats}" if of_data else None,
         formatter_class=_Help,
         exit_on_error=False,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
-    parser.add_argument(
-        "--preset", action=_Preset, help=f"A config that comes with the library: {', '.join(preset_paths())}."
-    )
-    parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
-    text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
-    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
-    for title, kind in {**options, "data": DataOptions, "resampling": ResamplingOptions}.items():
+    options = {**options, "output": OutputOptions}
+    if of_data:
+        parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
+        parser.add_argument(
+            "--preset", action=_Preset, help=f"A config that comes with the library: {', '.join(preset_paths())}."
+        )
+        parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
+        text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
+        parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
+        options |= {"data": DataOptions, "resampling": ResamplingOptions}
+    for title, kind in options.items():
         group = parser.add_argument_group(title)
         types = get_type_hints(kind)
         helps = {one.arg_name: one.description for one in parse_docstring(kind.__doc__ or "").params}

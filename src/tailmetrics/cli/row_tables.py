@@ -192,7 +192,8 @@ class RowTableWriter:
         options: Mapping[str, Any] | None = None,
         clusters: Sequence[Any] | None = None,
     ) -> None:
-        self._columns = RowColumns(evaluation.collection, evaluation.over_all, dataset.num_rows)
+        of = evaluation.collection, evaluation.over_all, dataset.num_rows
+        self._columns = RowColumns(*of, headline=evaluation.headline)
         self._names, self._clusters = dataset.row_names, clusters
         self._identity = None
         if options is not None:

@@ -40,7 +40,9 @@ class Alternatives:
 
     def _can(self, name: Reference | Ties) -> list[tuple[str, TopKMetric]]:
         ties = "expected" if name in REFERENCES else name
-        return [(key, metric) for key, metric in self._members.items() if ties in metric.aggregation.tie_rules]
+        can = [(key, metric) for key, metric in self._members.items() if ties in metric.aggregation.tie_rules]
+        # of what is lower for better lists, such as fall-out, the best list begins with no relevant label of the bucket
+        return [one for one in can if name != "attainable" or one[1].higher_is_better]
 
     @staticmethod
     def _alike(metric: TopKMetric, name: Reference | Ties) -> TopKMetric:

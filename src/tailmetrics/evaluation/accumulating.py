@@ -7,6 +7,7 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 from operator import index
 from typing import Any
@@ -21,6 +22,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import (
     bucket_rows,
+    headline_of,
     listed,
     settings_of,
     versions,
@@ -30,9 +32,10 @@ from tailmetrics.evaluation.description import (
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
+from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._batches import whole_buckets
+from tailmetrics.metrics._batches import is_listed, whole_buckets
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import one_thread
@@ -41,6 +44,7 @@ from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
+from tailmetrics.significance.labels import OverLabels
 
 SHOWN = 10
 """Number of labels of a list that an example shows, as many as users commonly see."""
@@ -62,6 +66,7 @@ class Evaluation:
         examples: Whether the report shows example rows: for each bucket, a row that misses a label of the bucket.
         row_names: The name of each row by its number, for the examples.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
+        headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
     """
 
     counts: RowCounts
@@ -76,6 +81,7 @@ class Evaluation:
         examples: bool = False,
         row_names: Sequence[str] | None = None,
         intervals: float | None = None,
+        headline: str | None = None,
     ) -> None:
         given: Any = listed(metrics)
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
@@ -83,8 +89,10 @@ class Evaluation:
         self.labels = labels or any(one.aggregation.has_value_per_label for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
         self.collection.leave_warnings()  # to the report
+        self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
+        self.seen: SeenLabels | None = None
         self.confidence = intervals
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
@@ -94,6 +102,8 @@ class Evaluation:
         """Number of labels L of the evaluated rankings; 0 if no batch tells it."""
         self.ignored: int | Tensor = 0
         """Number of rows that the metrics' ``ignore_index`` left out on this process."""
+        self.shortest: int | Tensor = EVERYTHING
+        """Length of the shortest list on this process; scores of all labels have no end."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Set the buckets and counts that the metrics still lack, and return the evaluation itself."""
@@ -131,7 +141,7 @@ class Evaluation:
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
         self.counts = RowCounts(self.bucketings, least.pop() if len(least) == 1 else None, groups).to(device)
-        self.started, self.ignored = True, 0
+        self.started, self.ignored, self.shortest = True, 0, EVERYTHING
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
             adjusted = [name for name in self.collection.alternatives.adjusted if name in having]
@@ -191,13 +201,19 @@ class Evaluation:
         with self._keeping():
             self.collection.update(ranking)
         self.ignored = self.ignored + ranking._memo.get(IGNORED, 0)  # a tensor: the program does not wait for a device
+        if is_listed(ranking) and ranking.num_rows:
+            ends = ranking.length if ranking.row_mask is None else ranking.length.where(ranking.row_mask, EVERYTHING)
+            self.shortest = ends.min().clamp(max=self.shortest)
         with one_thread():
             for one in (self.counts, *self.moments):
                 one.update(ranking)
             if self.over_labels is not None:
                 self.over_labels.add(ranking)
+            numbers = None if rows is None else _checked_numbers(rows, ranking.num_rows)
             if self.examples is not None:
-                self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
+                self.examples.update(ranking, numbers)
+            if self.seen is not None and numbers is not None:
+                self.seen.update(ranking, numbers)
 
     def _counted(self) -> list[Any]:
         """Return all parts of the evaluation that have states."""
@@ -216,11 +232,12 @@ class Evaluation:
             mine.merge_state(its)
         self.warnings += other.warnings
         self.columns, self.ignored = max(self.columns, other.columns), int(self.ignored) + int(other.ignored)
+        self.shortest = min(int(self.shortest), int(other.shortest))
 
     def state_bytes(self) -> bytes:
         """Return the accumulated states as bytes, for :meth:`load_state_bytes` on another machine."""
         parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
-        return json.dumps([self.warnings, self.columns, int(self.ignored), *parts]).encode()
+        return json.dumps([self.warnings, self.columns, int(self.ignored), int(self.shortest), *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace the accumulated states by states from :meth:`state_bytes`.
@@ -231,8 +248,8 @@ class Evaluation:
         counted = self._counted()
         before = [one.state_bytes() for one in counted]
         try:
-            warnings, columns, ignored, *parts = json.loads(bytes(data))
-            facts = [*map(str, warnings)], index(columns), index(ignored)
+            warnings, columns, ignored, shortest, *parts = json.loads(bytes(data))
+            facts = [*map(str, warnings)], index(columns), index(ignored), index(shortest)
             for one, part in zip(counted, map(b64decode, parts), strict=True):
                 one.load_state_bytes(part)
         except Exception as error:  # whatever a part makes of bytes that are not its own
@@ -242,7 +259,7 @@ class Evaluation:
                 f"Evaluation.load_state_bytes: data is of other metrics, or damaged ({error}); pass what state_bytes() "
                 "of an evaluation of the same metrics returned, whole."
             ) from error
-        self.warnings, self.columns, self.ignored = facts
+        self.warnings, self.columns, self.ignored, self.shortest = facts
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the values of the metrics by key, over all ranks."""
@@ -262,11 +279,12 @@ class Evaluation:
         ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
         orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
-        num_rows, positives, group_rows, of_buckets = self.counts.by_bucket()
+        num_rows, positives, of_top, group_rows, of_buckets = self.counts.by_bucket()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, differing = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         buckets = next(iter(self.bucketings), None)
-        of_processes, sizes, left_out = zip(*from_all((self.warnings, self.columns, int(self.ignored))), strict=True)
+        mine = self.warnings, self.columns, int(self.ignored), int(self.shortest)
+        of_processes, sizes, left_out, ends = zip(*from_all(mine), strict=True)
         warnings, width = dict.fromkeys(text for of_process in of_processes for text in of_process), max(sizes)
         labels = examples = None
         with_rows = [(m, result.facts.labels_with_rows) for m, result in results if result.facts.labels_with_rows]
@@ -275,11 +293,15 @@ class Evaluation:
             columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
             within = () if buckets is None else (buckets.assignment, buckets.names)
             labels = LabelTable(columns, self._names_of(len(columns["support"])), *within)
+            if self.over_labels is not None and labels.tests is not None:
+                labels = replace(labels, instead=self.over_labels.listed_instead(labels.tests.listed.tolist()))
         if self.examples is not None:
             known = self._num_labels if buckets is None else buckets.num_labels
             examples = self.examples.examples(self._names_of(known), self.row_names)
         references = {name: _read(values) for name, values in self.collection.references().items()}
-        intervals = self._intervals({**scalars, **summaries})
+        averages = {} if self.over_labels is None else self.over_labels.by_content()
+        intervals, chance = self._intervals({**scalars, **summaries}, averages), references.get("chance", {})
+        ignored = self.members[0].ignore_index  # equal in all members
         report = Report(
             title=title,
             scalars=scalars,
@@ -301,12 +323,15 @@ class Evaluation:
                 *notes.on_classes(results, named, num_rows, positives),
                 *notes.on_empty_rows(results, named),
                 *notes.on_buckets(self.bucketings),
-                *notes.on_chance(results, named, scalars, width, references.get("chance", {}), intervals),
-                *notes.on_ignored(num_rows, sum(left_out), self.members[0].ignore_index),
+                *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
+                *(() if self.seen is None else self.seen.note()),
+                *notes.on_chance(results, named, scalars, width, min(ends), self.label_names, chance, intervals),
+                *notes.on_ignored(num_rows, sum(left_out), ignored),
                 *warnings,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
             over_all=self.over_all,
+            headline=self.headline,
             postfix=self.collection.postfix or "",
             captions={
                 named(stem): said for m, result in results if m.buckets for stem, said in notes.captions(m, result)
@@ -316,7 +341,9 @@ class Evaluation:
             },
             labels_with_rows=dict(zip(*of_bucket.pop(), strict=True)) if len(of_bucket) == 1 else {},
             places=tuple(dict.fromkeys(named(key) for m in self.members if m.formula.unit for key in m.cutoff_keys())),
-            shares=tuple(dict.fromkeys(named(key) for m in self.members if _is_share(m) for key in m.cutoff_keys())),
+            additive=tuple(
+                dict.fromkeys(named(key) for m in self.members if m.aggregation.is_additive for key in m.cutoff_keys())
+            ),
             summaries=summaries,
             references=references or None,
             tie_bounds=bounds,
@@ -324,21 +351,20 @@ class Evaluation:
             intervals=intervals,
             examples=examples or (),
         )
-        return with_intervals(report)
+        return with_intervals(report, averages=averages)
 
-    def _intervals(self, scalars: Mapping[str, float]) -> dict[str, Interval]:
+    def _intervals(self, scalars: Mapping[str, float], averages: Mapping[str, OverLabels]) -> dict[str, Interval]:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
         with sent_together("Evaluation", [one for one in self.moments if one.will_send]):
             for one in self.moments:
                 found |= one.intervals(scalars, self.collection.named, self.confidence)
-        rows = {} if self.over_labels is None else self.over_labels.by_content()
-        if self.over_labels is not None and rows:
+        if self.over_labels is not None and averages:
             from tailmetrics.significance import intervals  # needs SciPy
 
-            facts = self.over_labels.facts.among(rows)
-            found |= as_valued(intervals(rows, **facts, resamples=0, confidence=self.confidence), scalars)
+            facts = self.over_labels.facts.among(averages)
+            found |= as_valued(intervals(averages, **facts, resamples=0, confidence=self.confidence), scalars)
         return {key: found[key] for key in scalars if key in found}
 
     def _names_of(self, labels: int | None) -> Sequence[str] | None:
@@ -359,11 +385,6 @@ def check_update(collection: TopKCollection, caller: str) -> None:
         )
 
 
-def _is_share(metric: TopKMetric) -> bool:
-    """Whether the values of all buckets add up to 1."""
-    return metric.aggregation.is_additive and not metric.aggregation.has_value_over_all
-
-
 def _ranks(metric: TopKMetric) -> Iterator[int]:
     """Yield the cut-offs of a metric that are ranks, not thresholds of scores."""
     yield from (k for k in metric.cutoffs if isinstance(k, int))
@@ -379,10 +400,8 @@ def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
     return kept, (f"Metrics mean different labels by {', '.join(differ)}: counts are those of the first metric.",)
 
 
-def _checked_numbers(rows: Any, num_rows: int) -> Tensor | None:
-    """Return the row numbers as int64; None if none are given. Raise unless there is a number >= 0 for each row."""
-    if rows is None:
-        return None
+def _checked_numbers(rows: Any, num_rows: int) -> Tensor:
+    """Return the row numbers as int64. Raise unless there is a number >= 0 for each row."""
     numbers: Tensor = torch.as_tensor(rows)
     if numbers.dtype not in INTEGERS or numbers.shape != (num_rows,) or bool((numbers < 0).any()):
         raise ValueError(
@@ -398,7 +417,7 @@ def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
 
 
 class RowCounts(ExactMetric):
-    """Counts rows, the rows of each group, and relevant labels in total and by bucket.
+    """Counts rows, the rows of each group, and relevant labels in total, by bucket, and of the most frequent label.
 
     Args:
         bucketings: Any number of different label buckets.
@@ -411,7 +430,9 @@ class RowCounts(ExactMetric):
     def __init__(self, bucketings: Sequence[LabelBuckets], min_gain: float | None = None, groups: int = 0) -> None:
         super().__init__()
         self.bucketings, self.min_gain, self.groups = tuple(bucketings), min_gain, groups
-        self.sizes = [1, 1, groups, *map(len, bucketings)]
+        self.counted = next((one for one in self.bucketings if one.counts is not None), None)
+        self.top = -2 if self.counted is None or self.counted.counts is None else int(self.counted.counts.argmax())
+        self.sizes = [1, 1, 1, groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
@@ -419,14 +440,15 @@ class RowCounts(ExactMetric):
         targets = ranking.at_least(self.min_gain).targets
         n = targets.n_relevant
         rows = torch.ones_like(n) if targets.row_mask is None else targets.row_mask.to(torch.int64)
-        added = [rows.sum()[None], n.sum()[None]]
-        kinds = []
+        added, of_top, kinds = [rows.sum()[None], n.sum()[None]], rows.new_zeros(1), []
         if self.bucketings:
             ids, times = targets.kernels.occurrences(targets)
+            of_top = (times * (ids == self.top)).sum()[None]
             kinds = [(len(one), one.of(ids), times) for one in self.bucketings]
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
             kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
+        added.append(of_top)
         for size, place, amount in kinds:
             padded = torch.zeros(size + 1, dtype=torch.int64, device=n.device)  # the last: no bucket or group
             added.append(padded.scatter_add_(0, place, amount)[:-1])
@@ -437,7 +459,8 @@ class RowCounts(ExactMetric):
         """Return the state over all processes."""
         return self.counts.clone()
 
-    def by_bucket(self) -> tuple[int, int, list[int], list[list[int]]]:
-        """Return, over all processes: rows, relevant labels, rows per group, and relevant labels per bucket."""
-        (rows,), (positives,), groups, *found = (part.tolist() for part in torch.split(self.compute(), self.sizes))
-        return rows, positives, groups, found
+    def by_bucket(self) -> tuple[int, int, int, list[int], list[list[int]]]:
+        """Return over all processes: rows, relevant labels, also of the most frequent label, by group and by bucket."""
+        found = [part.tolist() for part in torch.split(self.compute(), self.sizes)]
+        (rows,), (positives,), (of_top,), groups, *of_buckets = found
+        return rows, positives, of_top, groups, of_buckets

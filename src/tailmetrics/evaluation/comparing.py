@@ -17,7 +17,7 @@ from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
-from tailmetrics.ranking._inputs import check_indexes
+from tailmetrics.ranking._inputs import Duplicates, check_indexes
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def compare_runs(
     label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     ignore_index: int | None = None,
+    duplicates: Duplicates = "error",
     batch_rows: int = 4096,
     baseline: str | None = None,
     title: str | None = None,
@@ -48,6 +49,7 @@ def compare_runs(
     resample: Resample = "rows",
     seed: int = 0,
     clusters: Any = None,
+    headline: str | None = None,
 ) -> ComparisonReport:
     """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
 
@@ -64,6 +66,7 @@ def compare_runs(
         label_names: The name of each label; for tables and dicts, the names of all labels of the catalogue.
         missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
         ignore_index: Rows with this label do not count.
+        duplicates: Treatment of a label that a list holds twice.
         batch_rows: Number of rows that are ranked at a time.
         baseline: The run with which all others are compared; None compares all pairs.
         title: Title of the comparison; None takes the names of the runs.
@@ -74,6 +77,7 @@ def compare_runs(
         seed: Seed of the random numbers; the same seed gives the same results.
         clusters: The cluster of each row, such as its user, in the forms of ``row_groups``: the rows of a cluster are
             drawn together. None draws single rows.
+        headline: The metric that the comparison is about, as for :func:`evaluate`.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -92,7 +96,13 @@ def compare_runs(
         "labels": labels,
     }
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    more |= {"ignore_index": ignore_index, "label_names": label_names, "clusters": clusters}
+    more |= {
+        "duplicates": duplicates,
+        "ignore_index": ignore_index,
+        "label_names": label_names,
+        "clusters": clusters,
+        "headline": headline,
+    }
     found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
@@ -155,6 +165,22 @@ def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[s
     return found | {key: found[first] for key, first in firsts.items() if first in found}
 
 
+def _headline(facts: RowFacts, keys: Sequence[str], wanted: str | None) -> str:
+    """Return the metric that a comparison is about, as a key without bucket; empty if the runs' own is not compared.
+
+    Raises:
+        ValueError: If ``wanted`` was asked for, and is not compared.
+    """
+    by_bucket = [key.rpartition("/")[0] for key in keys if key.rpartition("/")[2] in facts.buckets]
+    stems = list(dict.fromkeys([*by_bucket, *keys]))
+    name = facts.headline if wanted is None else wanted
+    found = [stem for stem in stems if name in (stem, facts.over_all.get(stem))]
+    if wanted is not None and not found:
+        known = dict.fromkeys(stem.partition("/")[0] for stem in stems)
+        raise ValueError(f"compare: headline={wanted!r} is not compared; choose one of {', '.join(map(repr, known))}.")
+    return found[0] if found else ""
+
+
 def _title(names: list[str], baseline: str | None) -> str:
     """Return a title with the names of the runs: the other runs against the baseline, or a list of all runs."""
     if baseline is None and len(names) > 2:
@@ -169,6 +195,7 @@ def compared(
     *,
     title: str | None = None,
     correction: Any = "holm",
+    headline: str | None = None,
     values: Mapping[str, Mapping[str, float]] | None = None,
     list_lengths: Mapping[str, Any] | None = None,
     warnings: Mapping[str, Sequence[str]] | None = None,
@@ -182,6 +209,7 @@ def compared(
         facts: Facts about the keys that the values per row do not hold.
         title: Title of the comparison; None takes the names of the models.
         correction: As for :func:`tailmetrics.significance.compare`.
+        headline: The metric that the comparison is about; None takes that of ``facts``.
         values: Name of a model -> its values by key, including keys that are not compared.
         list_lengths: Name of a model -> number of labels in the list of each row, shape (N,); None if each list holds
             all labels.
@@ -219,6 +247,7 @@ def compared(
     if not keys:
         said = " ".join(because.values()).removesuffix(".")
         raise ValueError(f"compare: nothing is left to compare. {said}; add a metric of rows, such as RecallAtK.")
+    headline = _headline(facts, keys, headline)
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
@@ -233,12 +262,13 @@ def compared(
         unequal_lists=unequal,
         verdict=" ".join(
             [
-                verdict(found, facts.buckets, facts.lower_is_better),
+                verdict(found, facts.buckets, facts.lower_is_better, headline, facts.over_all),
                 *([because[mixed]] if mixed in because else []),
                 *unequal_in_words(unequal),
             ]
         ),
         lower_is_better=facts.lower_is_better,
+        headline=headline,
         not_compared=others,
         not_compared_because=list(because.values()),
         what_buckets_are=facts.what_buckets_are,

@@ -15,12 +15,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import shape_of
+from tailmetrics._arguments import check_choice, check_counts, shape_of
+from tailmetrics.buckets import buckets_of
+from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, check_indexes, per_row
+from tailmetrics.ranking._inputs import (
+    Batch,
+    Context,
+    Duplicates,
+    ExplicitTarget,
+    as_tensor,
+    as_tensors,
+    check_indexes,
+    per_row,
+)
 from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.report.formatting import cut
-from tailmetrics.report.report import Report
+from tailmetrics.report.report import ROWS, Report
 
 CALLER = "evaluate"
 Part = tuple[slice, Any, Any]
@@ -45,7 +56,9 @@ class Data(NamedTuple):
         clusters: The cluster of each row; None if rows are drawn singly.
         tokens: Number of rows per sequence, T, if scores are (B, T, L); 1 otherwise.
         train: Label counts of the training targets; None without training targets.
+        activity: The number of training labels of each query; None if the training targets name no queries.
         notes: Notes on the rows, for the report.
+        seen: Counts the places that show labels of the same row in training; None if rows or training have no names.
     """
 
     num_rows: int
@@ -61,7 +74,29 @@ class Data(NamedTuple):
     clusters: Any = None
     tokens: int = 1
     train: LabelFrequency | None = None
+    activity: Mapping[str, int] | None = None
     notes: tuple[str, ...] = ()
+    seen: SeenLabels | None = None
+
+    def row_buckets(self, kind: str, activity: Any, row_groups: Any, beside: Any) -> tuple[list[str], Tensor]:
+        """Return the names of the buckets of rows, and the bucket of each row, as :func:`row_buckets_of`.
+
+        ``activity`` has the forms of row groups, or is ``"train"``; for ``beside`` see :func:`of_rows`.
+        """
+        if row_groups is not None:
+            raise ValueError(
+                f"{CALLER}: both row_groups= and activity= are given; pass one of them: a row has one group or bucket."
+            )
+        if isinstance(activity, str):
+            check_choice(CALLER, "activity", activity, ("train",))
+            if self.activity is None or self.row_names is None:
+                raise ValueError(
+                    f"{CALLER}: activity='train' counts the labels of each query in train_target=, but no query is "
+                    "named there; pass the counts of the rows, shape (N,)."
+                )
+            activity = self.activity
+        found = of_rows(activity, "activity", self, beside)
+        return row_buckets_of(kind, [one or 0 for one in found] if isinstance(activity, Mapping) else found)
 
 
 def read_data(
@@ -73,6 +108,7 @@ def read_data(
     missing: Missing = "skip",
     known: Mapping[str, Iterable[Any]] | None = None,
     ignore_index: int | None = None,
+    duplicates: Duplicates = "error",
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors.
 
@@ -91,7 +127,7 @@ def read_data(
     if any(tables):
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
         as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
-        return _of_tables(preds, target, train_target, row_mask, missing, as_text)
+        return _of_tables(preds, target, train_target, row_mask, missing, as_text, duplicates)
     num_names = None if label_names is None else len(label_names)
     return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index, num_names)
 
@@ -238,7 +274,13 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 
 
 def _of_tables(
-    preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing, known: Mapping[str, list[str]]
+    preds: Any,
+    target: Any,
+    train_target: Any,
+    row_mask: Any,
+    missing: Missing,
+    known: Mapping[str, list[str]],
+    duplicates: Duplicates,
 ) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.database import MEMORY
@@ -258,7 +300,7 @@ def _of_tables(
         given_order = _places(known["label_names"], names)
     with catch_warnings(record=True) as guesses, _columns_are_renamed():
         simplefilter("always", UserWarning)  # notes, and that rows belong together by their number
-        dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
+        dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing, duplicates=duplicates)
         sources = (dataset.target, dataset.preds)
         if dataset.row_names is None:  # both hold lists, row by row
             number_strings(sources, names, True, MEMORY)
@@ -277,13 +319,16 @@ def _of_tables(
             for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
                 yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
-    train = None
+    train = activity = seen = None
     if train_target is not None:
         train = LabelFrequency(len(names))
         with catch_warnings(), _columns_are_renamed(of="train_"):
             simplefilter("ignore", DataFileNote)
-            for part in read_target(tables["train_target"], label_names=names, string_ids=True):
+            trained = read_target(tables["train_target"], label_names=names, string_ids=True)
+            for part in trained:
                 train.update(part.target)
+            activity = activity_of(trained)
+        seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
     notes = tuple(
         f"{str(guess.message).partition(';')[0]}; rename columns to choose others."
         if issubclass(guess.category, DataFileNote)
@@ -307,7 +352,9 @@ def _of_tables(
         dataset.tie_winner,
         dataset.row_names,
         train=train,
+        activity=activity,
         notes=notes,
+        seen=seen,
     )
 
 
@@ -464,6 +511,34 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
         )
     return [known.get(name) for name in names]
+
+
+def activity_of(train: Any) -> dict[str, int] | None:
+    """Return the number of labels of each query of training targets, an open data set; None without queries."""
+    if train.row_names is None:
+        return None
+    found: dict[str, int] = {}
+    for part in train:
+        target = part.target
+        if target.is_sparse_csr:
+            rows = torch.repeat_interleave(torch.arange(len(target)), target.crow_indices().diff())
+            counts = torch.bincount(rows[target.values() > 0], minlength=len(target))
+        else:
+            counts = (target >= 0).sum(dim=1)
+        found.update(zip((train.row_names[row] for row in part.rows.tolist()), counts.tolist(), strict=True))
+    return found
+
+
+def row_buckets_of(kind: str, activity: Any) -> tuple[list[str], Tensor]:
+    """Return the names of the buckets that hold rows, the most active rows first, and the bucket of each row, (N,).
+
+    Args:
+        kind: The kind of buckets, such as ``"quantiles:3"``.
+        activity: Shape (N,), the activity of each row, such as its number of training labels.
+    """
+    buckets = buckets_of(kind, check_counts(CALLER, "activity", activity))
+    held, numbers = torch.unique(buckets.assignment, return_inverse=True)
+    return [f"{ROWS}{buckets.names[bucket]}" for bucket in held.tolist()], numbers
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from platform import python_version
 from typing import Any
@@ -17,6 +17,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FACTS
+from tailmetrics.metrics._keys import DATA
 from tailmetrics.report.report import BucketRow, summary_of_counts
 
 
@@ -30,8 +31,15 @@ def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
 def captions_of(metric: TopKMetric) -> dict[str, str]:
     """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out."""
     sums = "; over all buckets the values add up to the value over all labels" if metric.aggregation.is_additive else ""
-    pairs = zip(metric.cutoff_keys(), metric.cutoffs, strict=True)
-    return {key: f"{metric.aggregation.caption(k)}{sums}" for key, k in pairs}
+    pairs, said = zip(metric.cutoff_keys(), metric.cutoffs, strict=True), conventions_of(metric)
+    of_name = f"; {said}" if said else ""
+    return {key: f"{metric.aggregation.caption(k)}{sums}{of_name}" for key, k in pairs}
+
+
+def conventions_of(metric: TopKMetric) -> str:
+    """Return in words the arguments that the key of a metric would show if it had no name of its own."""
+    unusual = metric.unusual_settings() if metric.name is not None else {}
+    return ", ".join(f"{name}={value}" for name, value in unusual.items() if name not in (*DATA, *WITHIN))
 
 
 WITHIN = ("buckets", "scope", "depth")
@@ -75,6 +83,41 @@ def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetri
         return metric.again(without=WITHIN, **own, **chosen)
     except (TypeError, ValueError):
         return None  # a metric that needs buckets
+
+
+USUAL_STEM, USUAL_K = "recall", 10
+"""What a report is about if nobody says it: how much of the relevant labels a list of a common length holds."""
+
+
+def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted: str | None = None) -> str:
+    """Return the metric that a report is about, as a key without bucket.
+
+    By default this is a metric by bucket, rather recall than another metric, rather of the one list of a row than of
+    lists of the buckets, and rather at 10 than at another cut-off. It is no metric that says nothing about quality, and
+    none whose values of buckets are parts of the value over all labels: such parts are small in every bucket.
+
+    Args:
+        collection: The metrics.
+        over_all: For each metric by bucket, the key of its value over all labels.
+        wanted: The metric that was asked for: its key without bucket, or the key of its value over all labels.
+
+    Raises:
+        ValueError: If no metric has the key ``wanted``.
+    """
+    found: dict[str, tuple[bool, ...]] = {}
+    for metric in collection.members().values():
+        aggregation, usual = metric.aggregation, metric.stem == USUAL_STEM
+        order = (not aggregation.is_quality, aggregation.is_additive, metric.buckets is None)
+        for key, k in zip(metric.cutoff_keys() if metric.row_keys() else (), metric.cutoffs, strict=False):
+            here = (*order, not usual, metric.reading.scope != "global", k != USUAL_K)
+            found[key] = min(here, found.get(key, here))
+    keys = sorted(found, key=lambda key: found[key])
+    if wanted is not None:
+        named = {key: {key, collection.named(key), over_all.get(collection.named(key))} for key in keys}
+        keys = [key for key in sorted(keys, key=lambda key: found[key][2]) if wanted in named[key]]
+        if not keys:
+            raise ValueError(f"headline={wanted!r} is no metric here; choose one of {', '.join(map(repr, found))}.")
+    return collection.named(keys[0]) if keys else ""
 
 
 UNSAID = (None, "error")

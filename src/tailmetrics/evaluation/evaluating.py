@@ -28,6 +28,7 @@ from tailmetrics.metrics import (
 )
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
+from tailmetrics.ranking._inputs import Duplicates
 from tailmetrics.report.report import Report
 
 ALIKE = (
@@ -49,16 +50,20 @@ def evaluate(
     train_target: Any = None,
     row_mask: Any = None,
     row_groups: Any = None,
+    activity: Any = None,
+    row_buckets: str = "quantiles:3",
     labels: bool = False,
     label_names: Sequence[str] | None = None,
     examples: bool = False,
     row_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     ignore_index: int | None = None,
+    duplicates: Duplicates = "error",
     intervals: bool | int | None = None,
     clusters: Any = None,
     title: str = "Evaluation",
     batch_rows: int = 4096,
+    headline: str | None = None,
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
 
@@ -87,6 +92,10 @@ def evaluate(
         row_groups: The group of each row, such as its language, None for no group: shape (N,), or by query like
             ``row_mask``; for scores (B, T, L) also (B,) or (B, T). Every value is then also reported for the rows of
             each group. If the metrics name the groups, group numbers can be given too.
+        activity: How active each row is, such as the number of training labels of its user, in the forms of
+            ``row_groups``, where a query without a number has 0; or ``"train"``, the number of labels of each query in
+            ``train_target``. Every value is then also reported for buckets of rows, from the most to the least active.
+        row_buckets: The kind of these buckets, which are made as label buckets are: ``"quantiles:3"``.
         labels: Whether the report has values of single labels, and names the worst labels. The values come from metrics
             that keep them (``average="none"``, ``"macro"``), or else are precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,). With scores, targets can then be lists of names. With ids, L is
@@ -100,6 +109,8 @@ def evaluate(
             counts it as an empty list.
         ignore_index: Rows with this label in ``target`` do not count, in every metric without an ``ignore_index`` of
             its own. This label in ``train_target`` does not count either.
+        duplicates: Treatment of a label that a list holds twice: ``"error"``, or ``"first"``, which counts the later
+            one as a miss in its place.
         intervals: 95 % confidence intervals. None computes them from sums over the rows, without resampling, if scipy
             is installed (``tailmetrics[report]`` brings it). False leaves them out, which is faster. True resamples
             10,000 times; a number sets the number of resamples.
@@ -107,6 +118,8 @@ def evaluate(
             are too narrow if the rows of one user are alike.
         title: Title of the report.
         batch_rows: Number of rows that are ranked at a time; it does not change the values.
+        headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes recall if
+            it is by bucket, else the first metric that says how good the ranking is.
 
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
@@ -117,7 +130,8 @@ def evaluate(
     more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
     more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
-    more |= {"ignore_index": ignore_index, "clusters": clusters}
+    more |= {"duplicates": duplicates, "ignore_index": ignore_index, "clusters": clusters, "headline": headline}
+    more |= {"activity": activity, "row_buckets": row_buckets}
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
     report, rows, data = evaluated(preds, target, title=title, rows=drawn, quick=quick, **more)
@@ -128,7 +142,7 @@ def evaluate(
 
     resamples = 10_000 if intervals is True else int(intervals or 0)
     of_rows = estimated(columns, resamples=resamples, clusters=data.clusters, **rows.facts.among(columns))
-    return with_intervals(report, of_rows)
+    return with_intervals(report, of_rows, columns)
 
 
 def evaluated(
@@ -141,6 +155,8 @@ def evaluated(
     train_target: Any = None,
     row_mask: Any = None,
     row_groups: Any = None,
+    activity: Any = None,
+    row_buckets: str = "quantiles:3",
     label_counts: Any = None,
     label_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
@@ -148,6 +164,7 @@ def evaluated(
     batch_rows: int = 4096,
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     ignore_index: int | None = None,
+    duplicates: Duplicates = "error",
     clusters: Any = None,
     **more: Any,
 ) -> tuple[Report, Any, Data]:
@@ -163,10 +180,13 @@ def evaluated(
         )
     metrics = listed(metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
-    ignored = _ignored(given, ignore_index)
+    ignored, repeats = (
+        _of_metrics(given, name, value, usual)
+        for name, value, usual in (("ignore_index", ignore_index, None), ("duplicates", duplicates, "error"))
+    )
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
-    data = read_data(preds, target, train_target, row_mask, label_names, missing, named, ignored)
+    data = read_data(preds, target, train_target, row_mask, label_names, missing, named, ignored, repeats)
     names = label_names if data.label_names is None else data.label_names
     if data.label_names is not None:
         _check_made_for(given, data)
@@ -178,6 +198,9 @@ def evaluated(
         more["buckets"] = _buckets_by_id(more["buckets"], data.given_order)
     beside = {"preds": preds, "target": target}
     row_groups = of_rows(row_groups, "row_groups", data, beside)
+    groups = None if row_groups is None else group_names(row_groups)
+    if activity is not None:
+        groups, row_groups = data.row_buckets(row_buckets, activity, row_groups, beside)
     data = data._replace(clusters=of_rows(clusters, "clusters", data, beside))
     row_names = data.row_names if row_names is None else row_names
     if row_names is not None and len(row_names) != data.num_rows:
@@ -186,9 +209,10 @@ def evaluated(
         )
     evaluation = prepared(
         metrics,
-        ignore_index=ignore_index,
+        ignore_index=ignored,
+        duplicates=repeats,
         label_counts=data.train if label_counts is None else label_counts,
-        groups=None if row_groups is None else group_names(row_groups),
+        groups=groups,
         label_names=names,
         row_names=row_names,
         num_labels=data.columns,
@@ -197,6 +221,7 @@ def evaluated(
         **more,
     )
     _check_known(evaluation.members)
+    evaluation.seen = data.seen
     values = _read_rows(evaluation, data, batch_rows, _groups_of_rows(evaluation, row_groups, data.num_rows), rows)
     report = evaluation.report(title)
     notes = [*report.notes, *data.notes]
@@ -214,19 +239,17 @@ def evaluated(
     return replace(report, tie_winner=data.tie_winner, notes=tuple(notes)), values, data
 
 
-def _ignored(metrics: Iterable[TopKMetric], ignore_index: int | None) -> int | None:
-    """Return the ``ignore_index`` of the metrics, or else the given ``ignore_index``.
+def _of_metrics(metrics: Iterable[TopKMetric], name: str, given: Any, usual: Any) -> Any:
+    """Return an argument of the metrics if one has it, or else the ``given`` value; ``usual`` is its default.
 
     Raises:
         ValueError: If the two differ.
     """
-    known = (getattr(metric, "ignore_index", None) for metric in metrics)
-    ignored = next((one for one in known if one is not None), ignore_index)
-    if ignore_index not in (None, ignored):
-        raise ValueError(
-            f"{CALLER}: ignore_index={ignore_index}, but a metric has ignore_index={ignored}; pass one of the two."
-        )
-    return ignored
+    known = (getattr(metric, name, usual) for metric in metrics)
+    found = next((one for one in known if one != usual), given)
+    if given not in (usual, found):
+        raise ValueError(f"{CALLER}: {name}={given!r}, but a metric has {name}={found!r}; pass one of the two.")
+    return found
 
 
 def _check_known(members: Iterable[TopKMetric]) -> None:
@@ -259,7 +282,9 @@ def _read_rows(
 ) -> RowValues | None:
     """Add all rows to an evaluation, batch by batch; return the values of each row if ``with_values`` is True."""
     evaluation.start(data.device)
-    values = RowValues(evaluation.collection, evaluation.over_all) if with_values else None
+    values = None
+    if with_values:
+        values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
     for place, part, relevant in data.batches(batch_rows):
         counts = None if data.row_mask is None else data.row_mask[place]
         groups = None if row_groups is None else row_groups[place]
@@ -283,7 +308,9 @@ def prepared(
     num_labels: int | None = None,
     label_order: Tensor | None = None,
     ignore_index: int | None = None,
+    duplicates: Duplicates = "error",
     confidence: float | None = None,
+    headline: str | None = None,
 ) -> Evaluation:
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
@@ -313,7 +340,8 @@ def prepared(
             metric.bind(Training(num_labels, None, None))
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         members += by_bucket(members, training.buckets("deciles"))
-    collection = collection.with_members(members, row_groups=groups, ignore_index=ignore_index)
+    of_rows = {"row_groups": groups, "ignore_index": ignore_index, "duplicates": duplicates}
+    collection = collection.with_members(members, **of_rows)
     if labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
@@ -325,6 +353,7 @@ def prepared(
         examples=examples,
         row_names=row_names,
         intervals=confidence,
+        headline=headline,
     )
 
 

@@ -9,11 +9,13 @@ from typing import TypeAlias
 import torch
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.evaluation.description import captions_of
+from tailmetrics.evaluation.description import captions_of, conventions_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._metric import Result
+from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
 from tailmetrics.significance.estimating import Interval
+from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels
 
 Known: TypeAlias = "Sequence[tuple[TopKMetric, Result]]"
 """The metrics of an evaluation, each with its values and what is known of them."""
@@ -23,8 +25,12 @@ Named: TypeAlias = "Callable[[str], str]"
 
 SHOWN_DIGIT = 1e-4
 """The last digit that reports show of a value."""
+SAID = 3
+"""The most values that a note names; it counts the remaining ones."""
 MANY_EMPTY = 0.01
 """Share of rows without a relevant label above which a report mentions them; a smaller share changes means by < 1 %."""
+PADDING_SHARE = 0.1
+"""From this share of all training labels on, a label that is relevant in no row is noted: it fills a decile."""
 SHOWN_SHARE = 5e-4
 """The smallest share that a percentage with one decimal place shows as more than 0.0%."""
 
@@ -118,27 +124,95 @@ def on_ignored(num_rows: int, left_out: int, ignored: int | None) -> Iterator[st
         yield f"{left_out:,} of {num_rows + left_out:,} rows are left out by ignore_index={ignored}."
 
 
+def on_padding(
+    buckets: LabelBuckets | None,
+    top: int,
+    ignored: int | None,
+    label_names: Sequence[str] | None,
+    positives: int,
+    of_top: int,
+) -> Iterator[str]:
+    """Yield a note on the most frequent label of training, ``top``, if it is relevant in no row, as padding is."""
+    if buckets is None or buckets.counts is None or ignored == top:
+        return
+    share = int(buckets.counts[top]) / max(1, int(buckets.counts.sum()))
+    # from 20 expected positives on, none at all has a chance below 1e-8
+    if share >= PADDING_SHARE and not of_top and share * positives >= 20:
+        number = int(buckets.assignment[top])
+        name = buckets.names[number]
+        named = f" ({label_names[top]})" if label_names is not None else ""
+        alone = int(buckets.label_counts[number]) == 1
+        what = f"{name} is label {top}{named} alone" if alone else f"Label {top}{named} of {name} is frequent"
+        yield (
+            f"{what}: {share:.0%} of all labels in training, and relevant in no row. If it pads the training "
+            f"targets, make the metrics with ignore_index={top}: deciles then hold what is left."
+        )
+
+
 def on_chance(
     known: Known,
     named: Named,
     scalars: Mapping[str, float],
     columns: int,
+    shortest: int,
+    label_names: Sequence[str] | None,
     chance: Mapping[str, float],
     intervals: Mapping[str, Interval],
 ) -> Iterator[str]:
-    """Yield a note on values over all labels that are worse than with equal scores: label ids may not match."""
+    """Yield a note on values over all labels that are worse than with equal scores: label ids may not match.
+
+    Equal scores rank all labels, so that a list which ends before a cut-off can be worse, and valid.
+    """
     worse = []
     for metric in (one for one, _ in known if one.buckets is None):
-        for key in map(named, metric.row_keys()):
+        for key, k in zip(map(named, metric.row_keys()), metric.cutoffs, strict=False):
             if metric.formula.is_of_softmax and columns:
                 worse += [key] if math.log(columns) + SHOWN_DIGIT < scalars[key] < math.inf else []
             elif metric.cutoffs != (None,) and metric.higher_is_better and key in chance and key in intervals:
-                worse += [key] if intervals[key].high < chance[key] else []
+                whole = (metric.reading.places(k) or EVERYTHING) <= shortest
+                worse += [key] if whole and intervals[key].high < chance[key] else []
     if worse:
+        lists = shortest < EVERYTHING
+        of_names = "predictions and targets call the same labels by the same names"
+        of_ids = f"the targets number labels as {'the lists' if lists else 'the columns of preds'} do, from 0"
+        axis = "" if lists or label_names is not None else ", whether the last axis of preds is that of labels"
+        order = "each list begins with the best label" if lists else "the largest score is the best"
         yield (
-            f"Worse than with equal scores for all labels: {', '.join(worse)}. Look whether the targets number "
-            "labels as the columns of preds do, from 0, whether the last axis of preds is that of labels, and "
-            "whether the largest score is the best."
+            f"Worse than with equal scores for all labels: {', '.join(worse)}. Look whether "
+            f"{of_ids if label_names is None else of_names}{axis}, and whether {order}."
+        )
+
+
+def on_number_of_rows(
+    averages: Mapping[str, OverLabels], halves: Mapping[str, float], intervals: Mapping[str, Interval]
+) -> Iterator[str]:
+    """Yield a note on averages over labels that depend on the number of rows, with an estimate for many rows.
+
+    Args:
+        averages: The contributions of rows by key.
+        halves: The values at half of the rows.
+        intervals: The intervals by key, with the values.
+    """
+    said: list[tuple[bool, float, str]] = []
+    for key in halves.keys() & intervals.keys():
+        one, found, half = averages[key], intervals[key], halves[key]
+        if found.moves(half):
+            # coverage reaches 1, and counts of what is shown have no limit
+            many = min(1.0, max(0.0, 2 * found.value - half))
+            has_limit = isinstance(one, AreaRows) or (isinstance(one, LabelRows) and one.top > 0)
+            trend = f", about {report_number(many)} with many" if has_limit else ""
+            moved = f"{report_number(half)} at half of them, {report_number(found.value)}{trend}"
+            verb = "rises" if found.value > half else "falls"
+            size = abs(found.value - half) / (found.high - found.low)
+            said.append((not has_limit, -size, f"{key} {verb} with more rows ({moved})"))
+        elif found.low < found.high and isinstance(one, LabelRows) and one.rests_on_single_rows():
+            said.append((False, 0.0, f"{key} ({report_number(found.value)}) has one row for most of its labels"))
+    texts = [text for *_, text in sorted(said)]
+    if texts:
+        more = [f"{len(texts) - SAID} more"] if len(texts) > SAID else []
+        yield (
+            "Averages over labels depend on the number of rows. Do not compare these with values of another number of "
+            f"rows: {'; '.join([*texts[:SAID], *more])}."
         )
 
 
@@ -165,9 +239,10 @@ def on_means(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
             mean = f"predictions have a mean probability of {confidence:.4f}"
             if shown:
                 yield key, f"{bias}confident on average: {mean}, and {accuracy:.4f} of them are right"
-    elif over:
-        said = "" if facts.labels_with_rows is None else _at_most(metric, facts.labels_with_rows[0])
-        yield from ((key, over + said) for key in metric.row_keys())
+        return
+    said = over and facts.labels_with_rows is not None and _at_most(metric, facts.labels_with_rows[0])
+    text = "; ".join(filter(None, [f"{over}{said or ''}", conventions_of(metric)]))
+    yield from ((key, text) for key in metric.row_keys() if text)
 
 
 def _at_most(metric: TopKMetric, with_rows: int) -> str:

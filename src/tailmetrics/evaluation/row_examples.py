@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.evaluation.row_values import from_all, mixed
+from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.ranking import Ranking
 from tailmetrics.report.report import Example, ExampleLabel
+from tailmetrics.significance.labels import mixed
 
 FEW = 5
 """Number of examples if there is one bucket, or none."""

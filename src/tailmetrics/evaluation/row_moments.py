@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric, tensors_of
 from tailmetrics.collection import UNSEEN, TopKCollection
+from tailmetrics.evaluation.notes import on_number_of_rows
 from tailmetrics.evaluation.row_values import adjusted_key, gaps_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
@@ -26,6 +27,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.report.report import Report
 from tailmetrics.significance.estimating import Interval
+from tailmetrics.significance.labels import OverLabels, at_half_the_rows
 
 SMALLEST = torch.iinfo(torch.int64).min
 """Initial value of a maximum, before the first row."""
@@ -57,8 +59,12 @@ def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> di
     return valued
 
 
-def with_intervals(report: Report, found: Mapping[str, Interval] = MappingProxyType({})) -> Report:
-    """Return the report with these intervals, too.
+def with_intervals(
+    report: Report,
+    found: Mapping[str, Interval] = MappingProxyType({}),
+    averages: Mapping[str, Any] = MappingProxyType({}),
+) -> Report:
+    """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows.
 
     If all rows of the first and of the last bucket agree, their values beyond chance differ only because chance does.
     This spread says nothing about other rows. The adjusted gap then has the interval of the gap, divided by what is
@@ -79,7 +85,13 @@ def with_intervals(report: Report, found: Mapping[str, Interval] = MappingProxyT
             drawn = "rows" if ends[0].clusters is None else "clusters"
             method = f"Clopper-Pearson, all {drawn} agree"
             merged[name] = replace(merged[name], low=low, high=high, method=method)
-    return replace(report, intervals=merged)
+    report = replace(report, intervals=merged)
+    if report.at_half_the_rows:
+        return report
+    keys = [key for key, one in averages.items() if isinstance(one, OverLabels) and not report.split(key).group]
+    halves = {key: at_half_the_rows(averages[key]) for key in keys if not isnan(report.scalars.get(key, nan))}
+    notes = (*report.notes, *on_number_of_rows(averages, halves, merged))
+    return replace(report, at_half_the_rows=halves, notes=notes)
 
 
 def _share_of_others(one: Interval) -> float:
@@ -141,52 +153,58 @@ class RowMoments(ExactMetric):
         self.add_state("both", torch.zeros(2, len(pairs), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
-        """Add the rows of a batch to the sums."""
-        tops, bottoms = self._of_rows(ranking)
-        counted = ~tops.isnan() if bottoms is None else ~(tops.isnan() | bottoms.isnan())
-        tops = torch.where(counted, tops, 0.0)
-        if self._is_median:
-            self._add_histogram(tops, counted)
-            value, valued = tops, counted
-        elif bottoms is None:
-            self.sums = self.sums + self._fixed_point.add_up(torch.stack([tops, tops * tops]), dim=2)
-            value, valued = tops, counted
-        else:
-            bottoms = torch.where(counted, bottoms, 0.0)
-            terms = [tops, tops * tops, bottoms, bottoms * bottoms, tops * bottoms]
-            self.sums = self.sums + self._fixed_point.add_up(torch.stack(terms), dim=2)
-            valued = bottoms != 0
-            value = tops / torch.where(valued, bottoms, 1.0)
-        if self._pairs:
-            one, other = torch.tensor([*self._pairs], device=tops.device).unbind(1)
-            below = counted.to(tops.dtype) if bottoms is None else bottoms
-            pairs = [above[one] * under[other] for above in (tops, below) for under in (tops, below)]
-            self.products = self.products + self._fixed_point.add_up(torch.stack(pairs), dim=2)
-            self.both = self.both + torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, valued)])
-        self.rows = self.rows + torch.stack([counted.sum(dim=1), valued.sum(dim=1)])
-        if ranking.num_rows:
-            ends = torch.stack([torch.where(valued, end, -inf).amax(dim=1) for end in (value, -value)])
-            self.ends = torch.maximum(self.ends, _ordered(ends))
+        """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
+        sides, groups = self._of_rows(ranking), ranking.rows.groups if self._groups else None
+        states = {name: state.clone() for name, state in tensors_of(self).items()}
+        for number in range(-1, self._groups):  # -1: rows without a group
+            part = sides if groups is None else [side[:, groups == number] for side in sides]
+            found = self._amounts(*part) if part[0].shape[1] else {}
+            for place in {0, number + 1}:
+                for name, amounts in found.items():
+                    axis = 0 if name == "sums" and self._is_median else 1
+                    size = amounts.shape[axis]
+                    state = states[name].narrow(axis, place * size, size)
+                    state.copy_(torch.maximum(state, amounts) if name == "ends" else state + amounts)
+        vars(self).update(states)
 
-    def _of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
+    def _amounts(self, tops: Tensor, bottoms: Tensor | None = None) -> dict[str, Tensor]:
+        """Return what some rows add to each state, given values, or numerators and denominators, shape (keys, N)."""
+        counted = ~tops.isnan() if bottoms is None else ~(tops.isnan() | bottoms.isnan())
+        tops = value = torch.where(counted, tops, 0.0)
+        valued, below = counted, counted.to(tops.dtype)
+        if bottoms is not None:
+            below = torch.where(counted, bottoms, 0.0)
+            valued = below != 0
+            value = tops / torch.where(valued, below, 1.0)
+        if self._is_median:
+            sums = self._histogram(tops, counted)
+        else:
+            terms = [tops, tops * tops, *([] if bottoms is None else [below, below * below, tops * below])]
+            sums = self._fixed_point.add_up(torch.stack(terms), dim=2)
+        ends = torch.stack([torch.where(valued, end, -inf).amax(dim=1) for end in (value, -value)])
+        found = {"sums": sums, "rows": torch.stack([side.sum(dim=1) for side in (counted, valued)])}
+        found["ends"] = _ordered(ends)
+        if self._pairs:
+            pairs = [*self._pairs][: len(self._pairs) // (1 + self._groups)]  # those of all rows come first
+            one, other = torch.tensor(pairs, device=tops.device).unbind(1)
+            products = [above[one] * under[other] for above in (tops, below) for under in (tops, below)]
+            found["products"] = self._fixed_point.add_up(torch.stack(products), dim=2)
+            found["both"] = torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, valued)])
+        return found
+
+    def _of_rows(self, ranking: Ranking) -> list[Tensor]:
         """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
         above_chance = partial(self._collection.alternatives.above_chance, self.name)
         found = list((above_chance if self.adjusted else self._metric.row_values)(ranking).values())
-        pairs = isinstance(found[0], tuple)
-        sides = [torch.stack([one[side] for one in found]) for side in (0, 1)] if pairs else [torch.stack(found)]
-        if self._groups:
-            groups = ranking.rows.groups
-            assert groups is not None
-            masks = [groups == number for number in range(self._groups)]
-            sides = [torch.cat([side, *(torch.where(mask, side, torch.nan) for mask in masks)]) for side in sides]
-        return sides[0], sides[1] if pairs else None
+        sides = list(zip(*found, strict=True)) if isinstance(found[0], tuple) else [found]
+        return [torch.stack(list(side)) for side in sides]
 
-    def _add_histogram(self, values: Tensor, counted: Tensor) -> None:
+    def _histogram(self, values: Tensor, counted: Tensor) -> Tensor:
         """Count the rows of each value up to the depth; the last place counts the misses, which share one value."""
         width = self.sums.shape[1]
         place = torch.arange(len(values), device=values.device)[:, None] * width + values.clamp(max=width - 1).long()
-        flat = torch.zeros(self.sums.numel(), dtype=torch.int64, device=values.device)
-        self.sums = self.sums + flat.scatter_add_(0, place.flatten(), counted.flatten().long()).view(self.sums.shape)
+        flat = torch.zeros(len(values) * width, dtype=torch.int64, device=values.device)
+        return flat.scatter_add_(0, place.flatten(), counted.flatten().long()).view(len(values), width)
 
     def compute(self) -> dict[str, Tensor]:
         """Return the states over all processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -12,7 +13,6 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
@@ -22,7 +22,7 @@ from tailmetrics.metrics._states import InBlocks, Increment
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.report import what_buckets_are
-from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, ShownRows
+from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, ShownRows, mixed
 
 Column = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -87,6 +87,7 @@ class RowFacts:
         what_buckets_are: Description of the buckets; empty if there are several kinds of buckets.
         reaches: Key of a metric that reads lists -> the number of places that it reads, 0 for all.
         of_softmax: Keys of metrics that read the softmax of the scores.
+        headline: The metric that results are about, as a key without bucket.
     """
 
     medians: list[str] = field(default_factory=list)
@@ -103,6 +104,7 @@ class RowFacts:
     what_buckets_are: str = ""
     reaches: dict[str, int] = field(default_factory=dict)
     of_softmax: list[str] = field(default_factory=list)
+    headline: str = ""
 
     def among(self, keys: Collection[str]) -> dict[str, Any]:
         """Return the arguments of :func:`tailmetrics.significance.intervals` for some keys."""
@@ -200,17 +202,6 @@ def hashes(lengths: Ints, codes: Ints) -> Ints:
     return total
 
 
-def mixed(values: Tensor) -> Tensor:
-    """Return int64 hashes, of which every bit depends on every bit of the given number.
-
-    Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
-    """
-    for bits, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
-        shifted = (values >> bits) & ((1 << (64 - bits)) - 1)  # logical shift: zeros from the left
-        values = (values ^ shifted) * factor
-    return values
-
-
 def taken(pair: Lists, order: Ints) -> Lists:
     """Return the lists with the rows in the order ``order``."""
     lengths, codes = pair
@@ -227,6 +218,7 @@ class RowColumns:
         over_all: Metric by bucket -> the key of its value over all labels.
         num_rows: Number of rows in all batches; areas are left out if they need more than :data:`MOST` codes.
         labels_alone: Whether only averages over labels, and functions of the shown labels, have columns.
+        headline: The metric that results are about, as a key without bucket.
 
     Attributes:
         facts: Facts about keys that the columns do not hold.
@@ -239,6 +231,7 @@ class RowColumns:
         over_all: Mapping[str, str] | None = None,
         num_rows: int = 0,
         labels_alone: bool = False,
+        headline: str = "",
     ) -> None:
         self._collection, named = collection, collection.named
         members = collection.members()
@@ -249,6 +242,11 @@ class RowColumns:
         # an area reads the scores of all labels of a row
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
         self._averages: list[Any] = list(fit)
+        counting = [one for one in members.values() if one.is_bound and one.aggregation.keeps_all_counts]
+        deepest = max(counting, key=_deepest, default=None) if labels_alone else None
+        self._of_each_label: Any = deepest if deepest is not None and _deepest(deepest)[0] else None
+        if self._of_each_label is not None and all(one is not deepest for one in self._averages):
+            self._averages.append(deepest)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
         adjusted = [name for name in collection.alternatives.adjusted if name in self._means]
         gaps: dict[str, list[str]] = {}
@@ -282,6 +280,7 @@ class RowColumns:
             buckets=list(dict.fromkeys(name for metric in self.metrics for name in metric.bucket_names)),
             captions={named(stem): text for metric in by_bucket for stem, text in captions_of(metric).items()},
             over_all=dict(over_all or {}),
+            headline=headline,
             what_buckets_are=said.pop() if len(said) == 1 else "",
             of_softmax=self._keys(one for one in means if one.formula.is_of_softmax),
             reaches=dict(
@@ -322,16 +321,21 @@ class RowColumns:
 
     def _label_columns(self, metric: Any) -> list[str]:
         """Return the column name of each cut-off, made of its first key: codes depend on the buckets."""
-        keys = list(metric.row_keys(metric.group_keys()[0]))
+        keys = list(metric.row_keys(metric.group_keys()[0])) or metric.cutoff_keys()
         return [LABELS + self._collection.named(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
 
     def _of_labels(self, metric: Any) -> Iterator[tuple[str, tuple[str, dict[str, Any], int, int | None]]]:
         spec = spec_of(metric)
-        for number, group in enumerate(metric.group_keys()):
+        for number, group in enumerate(metric.group_keys() if metric.row_keys() else ()):
             keys = iter(metric.row_keys(group))
             for column in self._label_columns(metric):
                 for bucket in range(len(spec["sizes"])):
                     yield self._collection.named(next(keys)), (column, spec, bucket, number - 1 if number else None)
+
+
+def _deepest(metric: Any) -> tuple[int, int]:
+    """Return the deepest cut-off of a metric, and its place; 0 for thresholds."""
+    return max((k if isinstance(k, int) else 0, place) for place, k in enumerate(metric.cutoffs))
 
 
 def _columns(key: str, value: Any) -> dict[str, Column]:
@@ -393,12 +397,17 @@ class RowValues(RowColumns):
         collection: As for :class:`RowColumns`.
         over_all: As for :class:`RowColumns`.
         labels_alone: As for :class:`RowColumns`. An average with too many codes is then left out, without an error.
+        headline: As for :class:`RowColumns`.
     """
 
     def __init__(
-        self, collection: TopKCollection, over_all: Mapping[str, str] | None = None, labels_alone: bool = False
+        self,
+        collection: TopKCollection,
+        over_all: Mapping[str, str] | None = None,
+        labels_alone: bool = False,
+        headline: str = "",
     ) -> None:
-        super().__init__(collection, over_all, labels_alone=labels_alone)
+        super().__init__(collection, over_all, labels_alone=labels_alone, headline=headline)
         self._labels_alone, self._batches, self._held = labels_alone, list[dict[str, Any]](), dict[str, int]()
 
     def add(self, ranking: Ranking) -> None:
@@ -478,6 +487,30 @@ class RowValues(RowColumns):
                 ordered[name + LENGTHS], ordered[name] = taken(one, order)
             found |= read_columns([key for key, _ in self._of_labels(metric)], self.facts, ordered)
         return found
+
+    def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+        """Return the labels that are most often listed in the place of some labels; call it in every process.
+
+        In the place of a label are wrong labels in lists of rows that miss it. For each label there are at most three,
+        with the number of these rows; none if nothing keeps the labels of rows.
+        """
+        columns, counts = joined(self._batches), {label: Counter[int]() for label in labels}
+        name = (
+            ""
+            if self._of_each_label is None
+            else self._label_columns(self._of_each_label)[_deepest(self._of_each_label)[1]]
+        )
+        if name in columns:
+            rows = np.repeat(np.arange(columns[name + LENGTHS].size), columns[name + LENGTHS])
+            label, flags = columns[name] // 4 // len(spec_of(self._of_each_label)["sizes"]), columns[name] % 4
+            near = np.isin(rows, rows[(flags == 2) & np.isin(label, labels)])
+            rows, label, flags = rows[near], label[near], flags[near]
+            for one, found in counts.items():
+                without = np.isin(rows, rows[(flags == 2) & (label == one)])
+                found.update(label[without & (flags == 1)].tolist())
+        everywhere = from_all(counts)
+        summed = {label: sum((one[label] for one in everywhere), Counter[int]()) for label in labels}
+        return {label: sorted(found.items(), key=lambda of: (-of[1], of[0]))[:3] for label, found in summed.items()}
 
 
 def from_all(value: Any) -> list[Any]:

@@ -232,7 +232,7 @@ class Ranks(Reading):
         """Return the ranks in the order of equal scores that ``ties`` names."""
         buckets, ties, formula = self.buckets, self.ties, self.formula
         if isinstance(ranking, ReferenceRanking):
-            by_counts = ranking.by_counts(buckets, self.scope) if formula.reads_counts_alone else None
+            by_counts = ranking.by_counts(buckets, self.scope, self.depth) if formula.reads_counts_alone else None
             if formula.reads_one_rank and ranking.reference == "attainable":
                 return ranking.at_any_rank(buckets, self.scope, self.depth)
             return by_counts or ranking.ranks(buckets, self.scope, self.depth, formula.weights)

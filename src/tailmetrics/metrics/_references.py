@@ -1,15 +1,18 @@
 """References without a model, on the same rows: a random ranking, a ranking by popularity, and the best possible one.
 
-A reference gives each label a score: the same score (chance), its training count (popularity), or its worth in the
-targets (attainable): its gain, or, for a metric that weighs labels, its weight. Values are means over all orders of
-equal scores. So the time for a batch depends on the number of relevant labels, not on the number of labels.
+A reference gives each label a score: the same score (chance) or its training count (popularity). Values are means over
+all orders of equal scores. What is attainable is the value of the best list: it begins with the relevant labels, those
+of the largest gain first, or of the largest weight, for a metric that weighs labels. In a bucket it begins with the
+relevant labels of this bucket, so that no list has a better value there. It is as long as the list of the row, or as
+long as it must be to hold the relevant labels. The time for a batch depends on the number of relevant labels, not on
+the number of labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -34,11 +37,13 @@ class ReferenceRanking(Ranking):
 
     Attributes:
         reference: Name of the reference.
+        lists: The ranking whose rows these are.
         counts: Training counts, for popularity.
         shared: What references of one batch share.
     """
 
     reference: Reference = "chance"
+    lists: Ranking | None = field(repr=False, default=None)
     counts: RankedCounts | None = field(repr=False, default=None)
     shared: dict[object, RanksByCounts] = field(repr=False, default_factory=dict)
 
@@ -49,7 +54,8 @@ class ReferenceRanking(Ranking):
         """Return the rows of a ranking of ``num_labels`` labels as a reference ranks them."""
         rows = ranking.targets, num_labels, ranking.rows, ranking.documents
         shared = ranking.remembered("shared by references", dict[object, RanksByCounts])
-        return cls(*Lists(ranking.ids[:, :0], None, True), *rows, reference=reference, counts=counts, shared=shared)
+        more: dict[str, Any] = {"reference": reference, "lists": ranking, "counts": counts, "shared": shared}
+        return cls(*Lists(ranking.ids[:, :0], None, True), *rows, **more)
 
     def ranks(
         self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
@@ -67,19 +73,31 @@ class ReferenceRanking(Ranking):
         chance = replace(self, reference="chance").ranks(buckets, scope, depth)
         return AnyOrder(chance, chance.above, chance.equal, chance.cut, every=False)
 
-    def by_counts(self, buckets: LabelBuckets | None, scope: Scope) -> RanksByCounts | None:
+    def by_counts(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> RanksByCounts | None:
         """Return the ranks grouped by counts of labels; None if a row's value depends on more than these counts."""
         if self.reference == "popularity" or not self.targets.binary:
             return None
-
-        of_all = self.reference == "attainable" and buckets is not None
-        key = of_all, None if buckets is None else buckets.digest, scope
+        attainable = self.reference == "attainable"
+        key = attainable, None if buckets is None else buckets.digest, scope, depth if attainable else 0
         if key not in self.shared:
-            counts = [self.sizes(buckets, scope)]
-            if of_all:  # relevant labels of all buckets rank first
-                counts.append(self.targets.n_relevant[:, None])
-            self.shared[key] = RanksByCounts(RelevantLabels(self.targets, buckets), counts)
+            relevant = RelevantLabels(self.targets, buckets)
+            counts = self.sizes(buckets, scope) if not attainable else self.lengths(buckets, scope, depth, relevant.n)
+            self.shared[key] = RanksByCounts(relevant, counts)
         return self.shared[key]
+
+    def lengths(self, buckets: LabelBuckets | None, scope: Scope, depth: int, n: Tensor) -> Tensor:
+        """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G).
+
+        ``n`` is the number of relevant labels, in the same shape.
+        """
+        lists = self.lists
+        assert lists is not None
+        if buckets is None or scope == "global":
+            own, most = lists.length if buckets is None else lists.length[:, None], EVERYTHING
+        else:
+            key = ("lengths by bucket", buckets.digest, depth)
+            own, most = lists.remembered(key, lambda: buckets.totals(lists.ids[:, :depth])), depth
+        return torch.maximum(own.expand(n.shape), n.clamp(max=most))
 
     def sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
         """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
@@ -105,12 +123,17 @@ class ReferenceRanking(Ranking):
         keys = entries.rows * groups + bucket
         sizes, relevant = self.sizes(buckets, scope), RelevantLabels(targets, buckets)
         within, cut = (None if scope != "bucket" else buckets), None
-        above, equal = self._standing(entries, worth, entries.rows if within is None else keys, sizes, keys, within)
-        if within is not None and depth < num_labels:
+        if self.reference == "attainable":
+            of_labels = keys.masked_fill(entries.ids < 0, self.num_rows * groups)
+            above, equal = place_by_worth(worth, of_labels), torch.ones_like(keys)
+            sizes = self.lengths(buckets, scope, depth, relevant.n)
+            keys = keys if within is None else torch.where(above < depth, keys, self.num_rows * groups)
+        else:
+            above, equal = self._standing(entries, sizes, keys, within)
+        if within is not None and depth < num_labels and self.reference != "attainable":
             of_row = self.sizes(None, scope)
-            above_in_all, equal_in_all = self._standing(entries, worth, entries.rows, of_row, entries.rows, None)
-            full = above_in_all + equal_in_all <= depth
-            cut = self._cut(within, depth, keys, full, (above_in_all < depth) & ~full, relevant.n)
+            above_in_all, _ = self._standing(entries, of_row, entries.rows, None)
+            cut = self._cut(within, depth, relevant.n.shape)
             keys = torch.where(above_in_all < depth, keys, self.num_rows * groups)
         keys = torch.where(entries.ids >= 0, keys, self.num_rows * groups)
         shape = (self.num_rows,) if buckets is None else (self.num_rows, groups)
@@ -119,57 +142,47 @@ class ReferenceRanking(Ranking):
         plain = TargetRanks(hits, relevant, sizes, num_labels, EVERYTHING, num_labels)
         return ExpectedRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), padding.place(equal, 1), cut)
 
-    def _cut(self, buckets: LabelBuckets, depth: int, keys: Tensor, full: Tensor, split: Tensor, n: Tensor) -> CutSpan:
-        """Return the equal scores among which the lists of ``depth`` labels end.
-
-        Args:
-            buckets: G buckets.
-            depth: Length of the lists, less than the number of labels.
-            keys: Row and bucket of each entry.
-            full: Whether each entry is in the list in every order of equal scores.
-            split: Whether each entry is in the list in some orders of equal scores only.
-            n: Shape (N, G): number of relevant labels.
-        """
-        sizes = buckets.label_counts.to(n.device).expand(n.shape)
-        if self.reference == "chance":
-            above_in, equal_in = torch.zeros_like(sizes), sizes
-        elif self.reference == "popularity":
+    def _cut(self, buckets: LabelBuckets, depth: int, shape: Sequence[int]) -> CutSpan:
+        """Return the equal scores among which the lists of ``depth`` labels, fewer than all, end, by row and bucket."""
+        sizes = buckets.label_counts.to(self.targets.device).expand(shape)
+        above_in, equal_in = torch.zeros_like(sizes), sizes
+        if self.reference == "popularity":
             assert self.counts is not None
             above_in, equal_in = (
                 side.expand(sizes.shape) for side in self.counts.at_depth(buckets, depth, sizes.device)
             )
-        else:
-            cells = torch.zeros(2, sizes.numel(), dtype=torch.int64, device=sizes.device)
-            for counts, entries in zip(cells, (full, split), strict=True):
-                counts.scatter_add_(0, keys, entries.to(torch.int64))
-            above_in, equal_in = cells.view(2, *sizes.shape)
-            fewer = n.sum(dim=1, keepdim=True) <= depth  # all other labels have equal scores, below the relevant labels
-            equal_in = torch.where(fewer, sizes - n, equal_in)
         all_equal = equal_in.sum(dim=1, keepdim=True)
         return CutSpan(above_in, equal_in, all_equal, depth - above_in.sum(dim=1, keepdim=True))
 
     def _standing(
-        self, entries: Entries, worth: Tensor, groups: Tensor, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
+        self, entries: Entries, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
     ) -> tuple[Tensor, Tensor]:
         """Return how many labels score higher than each entry, and how many have its score, the entry included.
 
         Args:
             entries: T relevant labels.
-            worth: Shape (T,): what the best ranking sorts them by.
-            groups: Shape (T,): an entry is compared only with entries of its group.
             sizes: Number of ranked labels in each row, or in each row and bucket.
             keys: Shape (T,): the index of each entry in ``sizes``.
             buckets: If given, popularity compares a label only with labels of its bucket.
         """
         if self.reference == "chance":
             return torch.zeros_like(entries.ids), sizes.reshape(-1)[keys]
-        if self.reference == "popularity":
-            assert self.counts is not None
-            above, equal = self.counts.above(buckets, entries.ids.device)
-            ids = entries.ids.clamp(min=0)
-            return above[ids], equal[ids]
-        above, tied = counts_above_and_tied(torch.where(entries.ids >= 0, worth, 0.0), groups)
-        return above, tied + 1
+        assert self.counts is not None
+        above, equal = self.counts.above(buckets, entries.ids.device)
+        ids = entries.ids.clamp(min=0)
+        return above[ids], equal[ids]
+
+
+def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
+    """Return the place, from 0, of each relevant label (T,) among those of its key (T,), of largest worth first.
+
+    Of labels of equal worth any order has the same value.
+    """
+    order = worth.argsort(descending=True, stable=True)
+    order = order[keys[order].argsort(stable=True)]
+    ordered, place = keys[order], torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(ordered, ordered)
+    return place
 
 
 @dataclass(eq=False)
@@ -193,14 +206,13 @@ class RanksByCounts(TargetRanks):
 
     Args:
         relevant: The relevant labels.
-        counts: The counts on which the value depends beside the number of relevant labels, each of shape (N,), (N, G)
-            or (N, 1): how many labels are ranked, and how many labels of the row are relevant in all buckets.
+        counts: Shape (N,) or (N, G): how many labels are ranked, on which the value depends, too.
     """
 
-    def __init__(self, relevant: RelevantLabels, counts: Sequence[Tensor]) -> None:
+    def __init__(self, relevant: RelevantLabels, counts: Tensor) -> None:
         self.relevant, self._memo = relevant, {}
         n = relevant.n
-        columns = [count.expand(n.shape).reshape(-1) for count in (n, *counts)]
+        columns = [count.expand(n.shape).reshape(-1) for count in (n, counts)]
         which = torch.zeros_like(columns[0])
         # column by column, with small numbers in place of tuples: ``unique`` of rows takes 50 times as long
         for column in columns:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tailmetrics.report.document import Section
 
 LIGHT = ("#217491", "#44805f", "#857a2c", "#b65c1e")
 DARK = ("#5fb6d2", "#7cc49a", "#cdb75e", "#ec9f58")
@@ -52,10 +55,14 @@ def shade(place: int, count: int, name: str) -> Shade:
     share, found = place / max(1, count - 1), list[str]()
     for colours in (LIGHT, DARK):  # the colour at this share of the way from the first to the last
         step = min(int(share * (len(colours) - 1)), len(colours) - 2)
-        part = share * (len(colours) - 1) - step
-        left, right = (bytes.fromhex(colour[1:]) for colour in colours[step : step + 2])
-        found.append("#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex())
+        found.append(mixed(colours[step], colours[step + 1], share * (len(colours) - 1) - step))
     return Shade(*found)
+
+
+def mixed(first: str, last: str, part: float) -> str:
+    """Return the colour at a part of the way from the first colour to the last."""
+    left, right = (bytes.fromhex(colour[1:]) for colour in (first, last))
+    return "#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex()
 
 
 def run_look(place: int) -> tuple[Shade, str]:
@@ -221,6 +228,29 @@ def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
 def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
     """Return the ticks in the middle of bars."""
     return [Tick((place + 0.5) / len(texts), one) for place, one in enumerate(texts)]
+
+
+TINTS = (("#eaf2f5", "#217491"), ("#18262c", "#5fb6d2"))
+"""The tints of the lowest and the highest value of a heat map, on a light and on a dark page."""
+
+
+def heat_map(section: Section, texts: Sequence[Sequence[str]]) -> Chart:
+    """Return a drawing of a table with tints, whose cells hold the texts."""
+    columns, names = section.header[section.fixed :], [line[0] for line in section.lines]
+    width, height = 1 / len(columns), 1 / len(names)
+    marks = []
+    for down, (name, tints, said) in enumerate(zip(names, section.heat, texts, strict=True)):
+        for place, (tint, text) in enumerate(zip(tints, said, strict=True)):
+            left, top = place * width, 1 - down * height
+            if tint is not None:
+                corners = [(left, top - height), (left + width, top)]
+                colour = Shade(*(mixed(*ends, 0.8 * tint) for ends in TINTS))
+                marks.append(Mark("bar", corners, colour, text=f"{name}, {columns[place]}: {text}"))
+            marks.append(Mark("text", [(left + width / 2, top - height / 2)], style="middle", text=text))
+    across = bar_ticks([(name,) for name in columns])
+    up = [Tick(1 - (place + 0.5) * height, (name,)) for place, name in enumerate(names)]
+    chart = Chart(section.title, marks, section.title, across=across, up=up, grid=False, gutter=80)
+    return replace(chart, height=30 * len(names) + 18, min_width=80 + 56 * len(columns))
 
 
 def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:

@@ -63,6 +63,7 @@ class ComparisonReport(Shown):
         row_groups: Names of the groups of rows.
         captions: For each metric by bucket, the scope and cut-off of its values, in words.
         over_all: For each metric by bucket, the key of its value over all labels.
+        headline: The metric that the comparison is about, as a key without bucket.
         lower_is_better: Keys for which a lower value is better.
         not_compared: Values by key and run that no comparison reads.
         not_compared_because: The reasons why values are not compared, one sentence each.
@@ -85,6 +86,7 @@ class ComparisonReport(Shown):
     row_groups: Sequence[str] = ()
     captions: Mapping[str, str] = field(default_factory=dict)
     over_all: Mapping[str, str] = field(default_factory=dict)
+    headline: str = ""
     lower_is_better: Sequence[str] = ()
     not_compared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     not_compared_because: Sequence[str] = ()
@@ -101,7 +103,8 @@ class ComparisonReport(Shown):
 
     stem = "compare"
     in_json = (
-        "title date verdict warnings correction corrected_for comparisons not_compared unequal_lists settings versions"
+        "title date headline verdict warnings correction corrected_for comparisons not_compared unequal_lists settings "
+        "versions"
     )
 
     @cached_property

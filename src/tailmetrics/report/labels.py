@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from tailmetrics.report.document import Records, Section
 from tailmetrics.report.formatting import number, sentences, short_name
 from tailmetrics.report.text import csv_text
 
+if TYPE_CHECKING:
+    from tailmetrics.significance.blind_spots import BlindSpots
+
 COUNTS = ("count", "support", "predicted", "hits")
 """The columns of ``TopKCollection.per_label`` that hold counts; the other columns hold values."""
 POINTS = 60
@@ -25,6 +29,35 @@ FEWEST = 3
 """The smallest effective number of labels of a mean with a band: with 2.4 labels, a band of 95 % held 88 %."""
 NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution, for a band of 95 %."""
+
+
+TESTED = ("expected", "q")
+"""The columns of the tests for blind spots."""
+
+
+@dataclass(frozen=True)
+class BlindSpot:
+    """A label that is found significantly less often than the other labels of its bucket.
+
+    Attributes:
+        label: The id of the label.
+        support: The number of rows in which it is relevant.
+        hits: The number of these rows that list it.
+        expected: The hits if it were found as often as the other labels of its bucket.
+        q: The p-value, corrected for the number of labels.
+        name: The name of the label; empty where labels are numbers.
+        bucket: The bucket of the label; empty without buckets.
+        instead: At most three labels that are most often listed in its place: label, name, and number of rows.
+    """
+
+    label: int
+    support: int
+    hits: int
+    expected: float
+    q: float
+    name: str = ""
+    bucket: str = ""
+    instead: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +70,14 @@ class LabelTable:
         names: Name of each label; None where labels are numbers.
         buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``; None without buckets.
         bucket_names: Names of the buckets, head first.
+        instead: Blind spot -> labels most often listed in its place, with the number of rows.
     """
 
     columns: Mapping[str, Tensor]
     names: Sequence[str] | None = None
     buckets: Tensor | None = None
     bucket_names: Sequence[str] = ()
+    instead: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     @cached_property
     def cuts(self) -> list[str]:
@@ -58,7 +93,46 @@ class LabelTable:
             predicted, hits = self.columns[f"predicted{cut}"], self.columns[f"hits{cut}"]
             found |= {f"predicted{cut}": predicted, f"hits{cut}": hits}
             found |= {f"missed{cut}": self.columns["support"] - hits, f"wrong{cut}": predicted - hits}
-        return found | {name: column for name, column in self.columns.items() if _stem(name) not in COUNTS}
+        found |= {name: column for name, column in self.columns.items() if _stem(name) not in COUNTS}
+        tests = self.tests
+        return found if tests is None else found | {name: torch.from_numpy(getattr(tests, name)) for name in TESTED}
+
+    @cached_property
+    def tests(self) -> BlindSpots | None:
+        """The tests for blind spots, at the deepest cut-off; None without counts of hits, or without SciPy."""
+        support, hits = self.columns.get("support"), self.columns.get(f"hits{self.cuts[-1]}") if self.cuts else None
+        if support is None or hits is None or hits.is_floating_point() or find_spec("scipy") is None:
+            return None  # weighted rows are no trials
+        from tailmetrics.significance.blind_spots import blind_spots
+
+        return blind_spots(hits, support, self.buckets)
+
+    @cached_property
+    def blind_spots(self) -> list[BlindSpot]:
+        """The labels that are found significantly less often than the others of their bucket, the least q first."""
+        listed = [] if self.tests is None else self.tests.listed.tolist()
+        return [self._blind_spot(label) for label in listed]
+
+    def _blind_spot(self, label: int) -> BlindSpot:
+        support, hits, expected, q = (
+            self.whole[name][label].item() for name in ("support", f"hits{self.cuts[-1]}", *TESTED)
+        )
+        bucket = "" if self.buckets is None else self.bucket_names[int(self.buckets[label])]
+        instead = ({"label": one, "name": self._name(one), "rows": rows} for one, rows in self.instead.get(label, ()))
+        return BlindSpot(label, int(support), int(hits), expected, q, self._name(label), bucket, list(instead))
+
+    def _name(self, label: int) -> str:
+        return "" if self.names is None else self.names[label]
+
+    def too_few_rows(self) -> str:
+        """Return in words how many labels of each bucket have too few rows to be blind spots."""
+        if self.tests is None:
+            return ""
+        few, names = self.tests.too_few_rows, self.bucket_names or ("all",)
+        bucket = np.zeros(len(few), np.int64) if self.buckets is None else self.buckets.numpy()
+        counts = (np.bincount(of, minlength=len(names)).tolist() for of in (bucket[few], bucket))
+        said = [f"{some:,} of {of:,} labels in {name}" for some, of, name in zip(*counts, names, strict=True) if some]
+        return f"too few rows to tell: {', '.join(said)}" if said else ""
 
     @cached_property
     def by_misses(self) -> list[int]:

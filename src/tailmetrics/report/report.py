@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tailmetrics.report.charts import Chart, Mark, Scale, bar_ticks, free_above, needed_width, scale_from_zero, shade
+from tailmetrics.report.charts import (
+    Chart,
+    Mark,
+    Scale,
+    bar_ticks,
+    free_above,
+    heat_map,
+    needed_width,
+    scale_from_zero,
+    shade,
+)
 from tailmetrics.report.document import Document, Records, Section, plain, today
 from tailmetrics.report.formatting import (
     Key,
@@ -23,6 +33,7 @@ from tailmetrics.report.formatting import (
     count,
     cut,
     number,
+    p_value,
     rounded,
     sentences,
     short_name,
@@ -30,7 +41,7 @@ from tailmetrics.report.formatting import (
     with_interval,
     without_zero,
 )
-from tailmetrics.report.labels import CurvePoint, LabelTable, curve_section
+from tailmetrics.report.labels import TESTED, BlindSpot, CurvePoint, LabelTable, curve_section
 from tailmetrics.report.pages import Shown
 
 if TYPE_CHECKING:
@@ -50,11 +61,7 @@ SUMMARIES = {
     "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
 }
 """Summaries of the buckets of a metric, and their meaning in words."""
-BEYOND_ATTAINABLE = (
-    "an adjusted gap is above 1 where the head is above what is attainable, or the tail is below chance. Attainable is "
-    "what one list reaches, which begins with the relevant labels, by id. Where a row has more of them than places, "
-    "another list can hold more of the head"
-)
+BELOW_CHANCE = "an adjusted gap is above 1 where the tail is below chance"
 MISSED, WRONG = 3, 10
 """The number of most often missed labels shown of each bucket, and of most often wrong labels shown in all."""
 BRIEF_COLUMNS = {
@@ -62,6 +69,10 @@ BRIEF_COLUMNS = {
     "wrong": ("label", "name", "bucket", "count", "predicted", "wrong"),
 }
 """The columns of labels that a terminal shows; files and pages have every column."""
+BLIND_SPOTS = 10
+"""How many blind spots a terminal shows."""
+BLIND_SPOT = "labels that are found significantly less often than the other labels of their bucket"
+NO_BLIND_SPOT = "no label is found significantly less often than the other labels of its bucket"
 BRIEF = 2
 """How many example rows a terminal shows."""
 NAME_LETTERS, BRIEF_LETTERS = 44, 24
@@ -69,6 +80,9 @@ NAME_LETTERS, BRIEF_LETTERS = 44, 24
 BRIEF_PLACES = 5
 """How many labels of a list a terminal shows."""
 HIT = "✓"
+ROWS = "rows_"
+"""Prefix of the names of row buckets, which tells them from label buckets."""
+WHAT_ROW_BUCKETS_ARE = "buckets of rows go from the most active to the least, as those of labels from frequent to rare"
 CURVE_POINTS = 200
 """The most points in the drawing of training counts, for any number of labels."""
 FLOOR = 0.7
@@ -77,7 +91,7 @@ BOUNDS = ("worst", "expected", "best")
 BESIDE = {
     "chance": "dotted line: chance",
     "popularity": "hollow mark: popularity",
-    "attainable": "cap: the most that is attainable",
+    "attainable": "cap: the most that a list can reach in this bucket",
     "worst": "bracket: from the worst to the best order of equal scores",
 }
 """The marks beside a bar, in the words of the caption."""
@@ -214,15 +228,17 @@ class Report(Shown):
         row_groups: Groups of rows, such as languages. A key with "/" and a group's name after the metric belongs to
             this group.
         over_all: For each metric by bucket, the key of its value over all labels.
+        headline: The metric that the report is about, as a key without bucket.
         captions: For each metric by bucket, the scope and cut-off of its values, in words.
         means: For each key of a macro average over all labels, the labels that it averages, in words; for each key of
             a calibration error, whether predictions are over- or under-confident.
         labels_with_rows: For each bucket, the number of labels with a relevant row, if macro averages are by bucket.
         places: Metrics whose values are places in a list.
-        shares: Metrics whose values are the buckets' shares of the labels shown.
+        additive: Metrics whose values of all buckets add up: to the value over all labels, or, without one, to 1.
         summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` returns them.
         labels: Values of single labels; None if they were not asked for.
         intervals: Confidence intervals by key.
+        at_half_the_rows: Averages over labels by key, at half of the rows: they depend on the number of rows.
         examples: Example rows: for each bucket, a row that misses a label of the bucket.
         references: Values by key of three simple models, ``{"chance": …, "popularity": …, "attainable": …}``: equal
             scores, training counts as scores, targets as scores. None if they were not computed.
@@ -246,14 +262,16 @@ class Report(Shown):
     tie_winner: str = "the lower label id"
     row_groups: list[GroupRow] = field(default_factory=list)
     over_all: Mapping[str, str] = field(default_factory=dict)
+    headline: str = ""
     captions: Mapping[str, str] = field(default_factory=dict)
     means: Mapping[str, str] = field(default_factory=dict)
     labels_with_rows: Mapping[str, int] = field(default_factory=dict)
     places: tuple[str, ...] = ()
-    shares: tuple[str, ...] = ()
+    additive: tuple[str, ...] = ()
     summaries: Mapping[str, float] = field(default_factory=dict)
     labels: LabelTable | None = field(default=None, repr=False)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+    at_half_the_rows: Mapping[str, float] = field(default_factory=dict)
     examples: Sequence[Example] = field(default=(), repr=False)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
@@ -262,8 +280,9 @@ class Report(Shown):
 
     stem = "report"
     in_json = (
-        "title date rows positives metrics by_bucket over_all captions summaries intervals references tie_bounds "
-        "buckets row_groups worst_labels examples label_counts ties warnings settings versions"
+        "title date headline rows positives metrics by_bucket over_all captions summaries intervals at_half_the_rows "
+        "two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots examples "
+        "label_counts ties warnings settings versions"
     )
 
     @cached_property
@@ -287,17 +306,56 @@ class Report(Shown):
 
     @cached_property
     def by_bucket(self) -> dict[str, dict[str, float]]:
-        """Values over all rows by metric and bucket."""
-        found: dict[str, dict[str, float]] = {}
+        """Values over all rows by metric and bucket; the headline is first."""
+        found: dict[str, dict[str, float]] = {self.headline: {}}
         for key, value in self.parts.items():
             if key.bucket and not key.group:
                 found.setdefault(key.metric, {})[key.bucket] = value
-        return found
+        return {metric: values for metric, values in found.items() if values}
 
     @cached_property
     def curves(self) -> dict[str, list[CurvePoint]]:
         """Values of single labels as functions of the training count; empty without labels or counts."""
         return {} if self.labels is None else self.labels.curves(self.label_counts)
+
+    @cached_property
+    def two_way(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Values of metrics by bucket: metric -> group or bucket of rows -> bucket of labels -> value."""
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for key, value in self.parts.items():
+            if key.group and key.bucket:
+                of_rows = found.setdefault(key.metric, {}).setdefault(key.group.removeprefix(ROWS), {})
+                of_rows[key.bucket] = value
+        return found
+
+    @cached_property
+    def row_buckets(self) -> list[str]:
+        """Names of the buckets of rows, the most active first, without rows that training never showed."""
+        names = [one.name.removeprefix(ROWS) for one in self.row_groups if one.name.startswith(ROWS)]
+        return [name for name in names if name != "unseen"]
+
+    @cached_property
+    def gap_differences(self) -> dict[str, Interval]:
+        """The gap of labels in the most active rows minus the gap in the least active rows, by metric.
+
+        A metric is left out if the gaps are between different buckets of labels, because a bucket has no row.
+        """
+        found: dict[str, Interval] = {}
+        for metric, values in self.two_way.items() if len(self.row_buckets) > 1 else ():
+            ends, gaps = [], []
+            for name in (self.row_buckets[0], self.row_buckets[-1]):
+                known = [bucket for bucket, value in values[name].items() if bucket != "unseen" and value == value]
+                ends.append((known[:1], known[-1:]))
+                gaps.append(self.intervals.get(self.key(metric, "gap", f"{ROWS}{name}")))
+            first, last = gaps
+            if first is not None and last is not None and ends[0] == ends[1]:
+                found[metric] = first.minus(last)
+        return found
+
+    @property
+    def blind_spots(self) -> Sequence[BlindSpot]:
+        """Labels that are found significantly less often than the others of their bucket; empty without labels."""
+        return () if self.labels is None else self.labels.blind_spots
 
     def value_over_all(self, metric: str) -> float | None:
         """Return the value over all labels of a metric by bucket; None if the metric has none."""
@@ -307,10 +365,10 @@ class Report(Shown):
         """Return a value; NaN where there is none."""
         return self.scalars.get(self.key(metric, bucket, group), math.nan)
 
-    def text(self, key: str) -> str:
-        """Return a value with its interval, as a table shows it."""
+    def text(self, key: str, interval: bool = True) -> str:
+        """Return a value with its interval, as a table shows it; or without."""
         is_place = self.split(key).metric in self.places
-        return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key), is_place)
+        return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key) if interval else None, is_place)
 
     def number(self, metric: str, value: float) -> str:
         """Return a value of a metric as a table shows it."""
@@ -380,8 +438,8 @@ class Report(Shown):
         }
         sections = [_overall(self), *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *_of_groups(self)]
-        sections += [*_labels(self, brief), *_examples(self, brief)]
+        sections += [_tail(self), *_of_groups(self, brief)]
+        sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
         return Document(
             title=self.title,
             kind="From head to tail",
@@ -410,7 +468,8 @@ class Report(Shown):
         hold values over all rows. ``occurrences`` are counted in training; ``low`` and ``high`` are the ends of the
         confidence interval. Known references and bounds of ties are further columns. Gap and spread are the last lines.
         """
-        more = {**(self.references or {}), **(self.tie_bounds or {})}
+        halves = {"at_half_the_rows": self.at_half_the_rows} if self.at_half_the_rows else {}
+        more = {**(self.references or {}), **(self.tie_bounds or {}), **halves}
         known = {row.name: (row.labels, row.occurrences, row.positives) for row in self.buckets}
         lines: list[Sequence[object]] = []
         for name, value in {**self.scalars, **self.summaries}.items():
@@ -436,7 +495,8 @@ def _of_intervals(report: Report) -> str:
     clusters = max(one.clusters or 0 for one in report.intervals.values())
     of = f"{clusters:,} independent clusters of rows" if clusters else "independent rows"
     said = f"the {first.confidence:.0%} confidence interval, for {of}"
-    return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric"
+    more = "; of an average over labels, for its value at this number of rows" if report.at_half_the_rows else ""
+    return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric{more}"
 
 
 def _scopes(report: Report, metrics: Sequence[str]) -> str:
@@ -555,8 +615,10 @@ def _bars(report: Report, metric: str) -> Chart:
     """Return the bars of one metric from head to tail, with intervals, references and the bounds of ties."""
     rows = [row for row in report.buckets if row.name in report.by_bucket[metric]]
     keys = [report.key(metric, row.name) for row in rows]
-    whole, less, is_place = report.value_over_all(metric), report.less_is_better(metric), metric in report.places
-    fair = [row.positives / report.positives for row in rows] if metric in report.shares and report.positives else []
+    less, is_place, additive = report.less_is_better(metric), metric in report.places, metric in report.additive
+    whole = report.value_over_all(metric)
+    fair = [row.positives / report.positives for row in rows] if additive and whole is None and report.positives else []
+    whole = None if additive else whole  # a line at the sum of all bars, far above each, would say nothing of one
     beside = {**(report.references or {}), **(report.tie_bounds or {})}
     known = [one for one in map(report.intervals.get, keys) if one is not None]
     levels = [of[key] for of in (report.scalars, *beside.values()) for key in keys if key in of]
@@ -636,7 +698,8 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
     if references:
         caption = (
             "Chance: all scores equal. Popularity: training counts as scores, one list for all rows, with items that "
-            "a row leaves out. Attainable: the targets as scores."
+            "a row leaves out. Attainable: a list as long as that of the row, which begins with the relevant labels of "
+            "the bucket."
         )
         title = "Beside chance, popularity and the attainable"
         for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
@@ -698,39 +761,63 @@ def _tail(report: Report) -> Section:
     caption = sentences(
         report.of_rows,
         f"gap: {head} minus {tail}{rarest}; {'; '.join(SUMMARIES[what] for what in sums[1:])}",
-        BEYOND_ATTAINABLE if beyond else "",
+        BELOW_CHANCE if beyond else "",
     )
     header = ["metric", ALL_LABELS, head, tail, *(what.replace("_", " ") for what in sums)]
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
-def _of_groups(report: Report) -> Iterator[Section]:
-    """Yield a table of values by group of rows, and for each metric by bucket a grid of groups and buckets."""
+def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
+    """Yield a table of values by group of rows, and for each metric by bucket a grid of groups and buckets.
+
+    A terminal has no room for the intervals of a grid.
+    """
     metrics = dict.fromkeys(key.metric for key in report.parts if key.group and not key.bucket)
     if metrics:
         over_all = {metric: (metric, "") for metric in metrics}
-        yield _grid(report, Section("groups", "By group of rows", "Over all labels."), over_all)
+        yield _grid(report, Section("groups", "By group of rows", "Over all labels."), over_all, not brief)
     for metric, of_bucket in report.by_bucket.items():
         whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (report.over_all.get(metric, metric), "")}
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
-        if any(key.metric == metric and key.group and key.bucket for key in report.parts):
-            caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
-            yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns)
+        if metric in report.two_way:
+            caption = sentences(
+                _scopes(report, [metric]),
+                what_buckets_are(report.buckets),
+                WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
+                _of_gap_differences(report, metric),
+                "" if brief else _of_intervals(report),
+            )
+            yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns, not brief)
 
 
-def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str]]) -> Section:
+def _of_gap_differences(report: Report, metric: str) -> str:
+    """Return in words whether the gap of labels differs between the most and the least active rows."""
+    found = report.gap_differences.get(metric)
+    if found is None or math.isnan(found.low):
+        return ""
+    first, last = report.row_buckets[0], report.row_buckets[-1]
+    said = f"no difference of the gap of labels is shown between {first} and {last}"
+    if found.low > 0 or found.high < 0:
+        said = f"the gap of labels is {'larger' if found.value > 0 else 'smaller'} in {first} than in {last}"
+    return f"{said} (difference {with_interval(found.value, found)})"
+
+
+def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
     """Return a section with a line for all rows and each group; the values of a grid give the tints of its cells."""
+    is_grid = section.name == "grid"
     groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
-    values = [[report.value(*of, group) for of in columns.values()] for _, group, _ in groups]
+    keys = [[report.key(*of, group) for of in columns.values()] for _, group, _ in groups]
+    values = [[report.scalars.get(key, math.nan) for key in line] for line in keys]
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
     heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
     lines = [
-        [name, count(rows), *map(report.number, (metric for metric, _ in columns.values()), line)]
-        for (name, _, rows), line in zip(groups, values, strict=True)
+        [name.removeprefix(ROWS), count(rows), *(report.text(key, intervals or not is_grid) for key in line)]
+        for (name, _, rows), line in zip(groups, keys, strict=True)
     ]
-    tints = heat if section.name == "grid" else ()
-    return replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=tints)
+    section = replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=heat if is_grid else ())
+    texts = [[report.text(key, False) for key in line] for line in keys]
+    return replace(section, charts=[heat_map(section, texts)]) if is_grid else section
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
@@ -824,13 +911,41 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
         lines = table.cells(table.most(name, most, of_each=name == "missed"))
         stems = {column: column.partition("@")[0] for column in lines}
         shown = BRIEF_COLUMNS[name] if brief else (*stems.values(),)
-        left_out = () if brief else {*BRIEF_COLUMNS} - {name}
+        left_out = {*BRIEF_COLUMNS, *TESTED} - {name}
         columns = [column for column, stem in stems.items() if stem in shown and stem not in left_out]
         texts = sum(column in ("label", "name", "bucket") for column in columns)
         cells = [[_cell(cell, place < texts) for cell in lines[column]] for place, column in enumerate(columns)]
-        caption, title = sentences(report.of_rows, f"{name}: {said}"), f"Labels most often {often}{of_cut}"
+        none = name == "missed" and table.tests is not None and not table.blind_spots
+        more = (NO_BLIND_SPOT, table.too_few_rows()) if none else ()
+        caption = sentences(report.of_rows, f"{name}: {said}", *more)
+        title = f"Labels most often {often}{of_cut}"
         transposed = [list(line) for line in zip(*cells, strict=True)]
         yield Section(name, title, caption, header=columns, lines=transposed, fixed=texts, texts=texts)
+
+
+def _blind_spots(report: Report, brief: bool) -> Iterator[Section]:
+    """Yield the table of the labels that are found significantly less often than the others of their bucket."""
+    if report.labels is None or not report.blind_spots:
+        return
+    shown, lines = report.blind_spots[: BLIND_SPOTS if brief else None], []
+    named = [name for name in ("name", "bucket", "instead") if any(getattr(one, name) for one in shown)]
+    for one in shown:
+        names = (f"{cut(str(of['name'] or of['label']), NAME_LETTERS)} ({of['rows']:,})" for of in one.instead)
+        texts = {"name": one.name, "bucket": one.bucket, "instead": ", ".join(names) or "–"}
+        counts = count(one.support), count(one.hits), f"{one.expected:,.1f}", p_value(one.q)
+        lines.append([str(one.label), *(texts[name] for name in named), *counts])
+    at = report.labels.cuts[-1].removeprefix("@")
+    caption = sentences(
+        f"{BLIND_SPOT}{f' at k = {at}' if at else ''}, {len(report.blind_spots):,} in all",
+        "instead: the labels most often listed in its place, and in how many rows" if "instead" in named else "",
+        "expected: the hits if it were found as often as the others",
+        "q: p of the binomial test, corrected by Benjamini and Hochberg for all labels that have rows",
+        report.labels.too_few_rows(),
+    )
+    header = ["label", *named, "support", "hits", "expected", "q"]
+    yield Section(
+        "blind_spots", "Blind spots", caption, header=header, lines=lines, fixed=1 + len(named), texts=1 + len(named)
+    )
 
 
 def _cell(value: Any, is_text: bool) -> str:

@@ -3,22 +3,29 @@
 >>> from tailmetrics.significance import compare, correct, intervals
 """
 
+from tailmetrics.significance.blind_spots import BlindSpots, blind_spots
 from tailmetrics.significance.comparing import Comparison, PValues, alike, compare, correct, verdict
 from tailmetrics.significance.estimating import Interval, intervals
 from tailmetrics.significance.labels import AreaRows, LabelRows, ShownRows
+from tailmetrics.significance.planning import Plan, plan, rows_needed
 from tailmetrics.significance.rows import RowValues
 
 __all__ = [
     "AreaRows",
+    "BlindSpots",
     "Comparison",
     "Interval",
     "LabelRows",
     "PValues",
+    "Plan",
     "RowValues",
     "ShownRows",
     "alike",
+    "blind_spots",
     "compare",
     "correct",
     "intervals",
+    "plan",
+    "rows_needed",
     "verdict",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import copysign, inf, isfinite, isnan, nan
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.significance.estimating import FEW, Estimate, Interval, Resample, enough
+from tailmetrics.significance.planning import least_difference
 from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
 from tailmetrics.significance.rows import (
     Array,
@@ -30,8 +32,6 @@ from tailmetrics.significance.rows import (
 )
 
 CALLER = "compare"
-POWER = 0.8
-"""The probability that the test finds a true difference of ``least_difference``: the usual choice (Cohen 1988)."""
 EXACT_UNITS = 12
 """The most differing rows or clusters for which the randomisation test goes through all swaps, at most 4,096."""
 
@@ -186,14 +186,12 @@ class Contrast(Estimate):
 
     def least_difference(self, level: float) -> float:
         """Return the smallest true difference that a test at this level finds with the probability ``POWER``."""
-        from scipy.special import stdtrit  # importing tailmetrics.significance needs no scipy
-
         error, degrees = self.found_error
         units = self.facts.units
         # a mid-p of rows that all differ in one direction is 2^-units: no difference makes it smaller
         if isnan(error) or error == 0 or units < FEW or (not self.extra and 0.5**units > level):
             return nan
-        return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error + self.bin_error
+        return least_difference(error, degrees, level) + self.bin_error
 
     def _wins(self) -> tuple[int, int, int]:
         if self.kind == "gap":
@@ -373,70 +371,122 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
 
 
 def verdict(
-    comparisons: Iterable[Comparison], buckets: Sequence[str] = (), lower_is_better: Collection[str] = ()
+    comparisons: Iterable[Comparison],
+    buckets: Sequence[str] = (),
+    lower_is_better: Collection[str] = (),
+    headline: str = "",
+    over_all: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return the results of comparisons in words: one to three sentences for each pair of models.
+    """Return the results of comparisons in words: one line for each pair of models.
 
-    If some metric is by bucket, the first sentence is about the first such metric. It names the buckets in which the
-    model is better, no difference is shown, the model is worse, and the buckets with fewer than 10 rows or clusters.
-    Up to two more sentences name the other keys by which the model is worse and better, keys over all labels first. If
-    no metric is by bucket, one sentence is about all keys. Comparisons without a p-value are left out.
+    A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
+    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart. Values,
+    difference and interval are given over all labels, and for the buckets with the largest gain and loss. Then the line
+    names other keys by which the model is worse, and says by how many keys it is better. If there are several pairs,
+    it gives their numbers alone. Comparisons without a p-value are left out.
 
     Args:
         comparisons: The result of :func:`compare`.
         buckets: Names of the buckets, head first.
         lower_is_better: Keys, with or without their bucket, for which a lower value is better.
+        headline: The metric with which lines begin, as a key without bucket. If it was not compared, lines begin with
+            the first metric by bucket. If no metric is by bucket, they are about all keys alike.
+        over_all: For each metric by bucket, the key of its value over all labels, if that is another key.
 
     >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
     >>> worse = {"recall@1/decile_1": [0.0] * 10, "recall@1/decile_2": [1.0, 0.0] * 5}
     >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
-    'new against old: recall@1 is better in decile 1, no difference shown in 2.'
+    'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
     """
     pairs: dict[tuple[str, str], list[Comparison]] = {}
     for one in comparisons:
         if not isnan(one.p_corrected.decisive):
             pairs.setdefault((one.run, one.baseline), []).append(one)
-    less = frozenset(lower_is_better)
-    said = {pair: _of_pair(found, buckets, less) for pair, found in pairs.items()}
-    return " ".join(f"{run} against {other}: {sentence}." for (run, other), sentence in said.items())
+    made = _Verdict(buckets, frozenset(lower_is_better), headline, over_all, named=SAID if len(pairs) == 1 else 0)
+    return "\n".join(f"{run} against {other}: {made.of_pair(found)}." for (run, other), found in pairs.items())
 
 
 OUTCOMES = ("better", "no difference shown", "worse", "too few rows")
+SPANS = 6
+"""The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, beside unseen."""
 SAID = 3
-"""The most other keys that a verdict names as worse, and as better; it counts the remaining keys."""
+"""The most other keys that a verdict names as worse; it counts the remaining keys."""
 
 
-def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozenset[str]) -> str:
-    split = [(one, *one.key.rpartition("/")[::2]) for one in found]
-    stem = next((stem for _, stem, bucket in split if bucket in buckets), None)
-    names: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
-    others: dict[str, dict[tuple[bool, str], list[str]]] = {"worse": {}, "better": {}}
-    for one, stem_of_one, bucket in split:
-        outcome = _outcome(one, less)
-        if stem is None or (stem_of_one == stem and bucket in buckets):
-            names[outcome].append(one.key if stem is None else bucket)
-        elif outcome in others and one.statistic != "gap":  # no gap is better than another
-            by_bucket = bucket in buckets
-            others[outcome].setdefault((by_bucket, stem_of_one if by_bucket else one.key), []).append(bucket)
-    parts, said = [], stem is None
-    for outcome, some in names.items():
-        if some:
-            parts.append(f"{outcome} in {_in_words(some, said)}")
-            said = said or any(name.startswith("decile_") for name in some)
-    first = ", ".join(parts)
-    if stem is not None:
-        first = f"{stem}{' is' if parts[0].startswith(('better', 'worse')) else ':'} {first}"
-    return ". ".join([first, *(_of_others(outcome, keys) for outcome, keys in others.items() if keys)])
+@dataclass(frozen=True)
+class _Verdict:
+    """Makes the line of a pair of models: the arguments of :func:`verdict`, and how many other keys are named."""
+
+    buckets: Sequence[str]
+    less: frozenset[str]
+    headline: str
+    over_all: Mapping[str, str]
+    named: int
+
+    def of_pair(self, found: Sequence[Comparison]) -> str:
+        """Return the line of one pair."""
+        of_buckets: dict[str, dict[str, Comparison]] = {}
+        for one in found:
+            stem, _, bucket = one.key.rpartition("/")
+            if bucket in self.buckets:
+                of_buckets.setdefault(stem, {})[bucket] = one
+        keys = {one.key: one for one in found if one.key.rpartition("/")[2] not in self.buckets}
+        stem = self.headline if {self.headline} & {*of_buckets, *keys} else next(iter(of_buckets), "")
+        stem = next(iter(keys)) if len(keys) == 1 and not of_buckets else stem
+        if not stem:
+            return self._in_buckets(keys)
+        own, whole = of_buckets.pop(stem, {}), keys.pop(self.over_all.get(stem, stem), None)
+        said = [f"{_outcome(whole, self.less)} over all labels ({_sizes(whole)})"] if whole and own else []
+        said += [f"{_outcome(whole, self.less)} ({_sizes(whole)})"] if whole and not own else []
+        said += [self._in_buckets(own)] if own else []
+        others = {(key, False): {"": one} for key, one in keys.items() if one.statistic != "gap"}
+        others |= {(key, True): of for key, of in of_buckets.items()}
+        return ". ".join([f"{stem}: {', '.join(said)}", *self._elsewhere(others)])
+
+    def _in_buckets(self, found: Mapping[str, Comparison]) -> str:
+        """Return the buckets, or keys, of each outcome, with the sizes of the largest gain and the largest loss."""
+        names: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
+        for name, one in found.items():
+            names[_outcome(one, self.less)].append(name)
+        parts, said = [], not {*found} & {*self.buckets}
+        for outcome, some in names.items():
+            if some:
+                parts.append(f"{outcome} in {_in_words(some, said, SPANS)}")
+                said = said or any(name.startswith("decile_") for name in some)
+                if outcome in ("better", "worse"):
+                    most = max(some, key=lambda name: abs(found[name].difference))
+                    which = "" if len(some) == 1 else f"{_in_words([most], most not in self.buckets)}: "
+                    parts[-1] += f" ({which}{_sizes(found[most])})"
+        return ", ".join(parts)
+
+    def _elsewhere(self, others: Mapping[tuple[str, bool], Mapping[str, Comparison]]) -> Iterator[str]:
+        """Yield the keys by which the model is worse, and the number of keys by which it is better."""
+        for outcome, named in (("worse", self.named), ("better", 0)):
+            found: list[tuple[str, str]] = []
+            for (key, by_bucket), of in others.items():
+                names = [name for name, one in of.items() if _outcome(one, self.less) == outcome]
+                if names:
+                    found.append(
+                        (key, f"{key} in {_in_words(names, False)}" if by_bucket else f"{key} over all labels")
+                    )
+            more = len({key for key, _ in found[named:]})
+            said = [text for _, text in found[:named]]
+            said += [f"{more} {'more' if named else 'metrics' if more > 1 else 'metric'}"] if more else []
+            if said:
+                yield f"{outcome.capitalize()} elsewhere: {'; '.join(said)}"
 
 
-def _of_others(outcome: str, keys: Mapping[tuple[bool, str], Sequence[str]]) -> str:
-    """Return the other keys with an outcome, in words: keys over all labels first, then keys by bucket."""
-    of_all = [key for by_bucket, key in keys if not by_bucket]
-    found = [f"{key} in {_in_words(buckets, False)}" for (by_bucket, key), buckets in keys.items() if by_bucket]
-    parts = [f"{', '.join(of_all[:SAID])} over all labels"] if of_all else []
-    parts += found[: max(0, SAID - len(of_all))]
-    more = len(keys) - SAID
-    return f"Other values that are {outcome}: {'; '.join([*parts, *[f'{more} more are {outcome}'] * (more > 0)])}"
+def _sizes(one: Comparison) -> str:
+    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``."""
+    interval = one.interval
+    ends = "" if isnan(interval.low) else f" [{_brief(interval.low, '+')}, {_brief(interval.high, '+')}]"
+    return f"{_brief(one.baseline_value)} → {_brief(one.value)}, {_brief(one.difference, '+')}{ends}"
+
+
+def _brief(value: float, sign: str = "") -> str:
+    """Return a number with three decimals and without a leading zero, or, from 10 on, with four digits."""
+    text = format(value, f"{sign}.3f" if abs(value) < 10 else f"{sign},.4g")
+    return re.sub(r"^([+-]?)0\.", r"\1.", text)
 
 
 def _outcome(one: Comparison, less: frozenset[str]) -> str:
@@ -447,8 +497,8 @@ def _outcome(one: Comparison, less: frozenset[str]) -> str:
     return OUTCOMES[3 if drawn < FEW else 1]
 
 
-def _in_words(names: Sequence[str], said: bool = True) -> str:
-    """Return at most four names in words. Deciles are numbers and ranges, after the word "deciles" unless ``said``."""
+def _in_words(names: Sequence[str], said: bool = True, most: int = 4) -> str:
+    """Return names, ``most`` at most, in words. Deciles are numbers and ranges, after "deciles" unless ``said``."""
     found = [re.fullmatch(r"decile_(\d+)", name) for name in names]
     numbers = sorted(int(one[1]) for one in found if one)
     starts = [number for number in numbers if number - 1 not in numbers]
@@ -457,7 +507,7 @@ def _in_words(names: Sequence[str], said: bool = True) -> str:
     if shown and not said:
         shown[0] = f"{'decile' if len(numbers) == 1 else 'deciles'} {shown[0]}"
     shown += [name for name, one in zip(names, found, strict=True) if not one]
-    shown = shown[:4] + ([f"{len(shown) - 4} more"] if len(shown) > 4 else [])
+    shown = shown[:most] + ([f"{len(shown) - most} more"] if len(shown) > most else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, inf, isfinite, isnan, nan, sqrt
+from math import ceil, hypot, inf, isfinite, isnan, nan, sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -64,6 +64,28 @@ class Interval:
     confidence: float
     method: str
     clusters: int | None = None
+
+    def moves(self, at_half: float) -> bool:
+        """Whether the value depends on the number of rows, given the value at half of the rows.
+
+        They then differ by more than a quarter of half the width of the interval; False without an interval.
+        """
+        return abs(at_half - self.value) > (self.high - self.low) / 8
+
+    def minus(self, other: Interval) -> Interval:
+        """Return the difference from a value of other rows, independent of these.
+
+        Source: Zou and Donner, Construction of confidence limits about effect measures, Statistics in Medicine 27
+        (2008).
+        """
+        below = hypot(self.value - self.low, other.high - other.value)
+        above = hypot(self.high - self.value, other.value - other.low)
+        value, clusters = (
+            self.value - other.value,
+            None if self.clusters is None else self.clusters + (other.clusters or 0),
+        )
+        ends = value - below, value + above
+        return Interval(value, *ends, self.n + other.n, self.confidence, "from both intervals", clusters)
 
 
 @dataclass(frozen=True)

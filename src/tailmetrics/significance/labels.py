@@ -13,12 +13,16 @@ of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Bi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from math import fsum
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from typing_extensions import Self
 
 from tailmetrics.metrics.areas import AREAS, Area
 
@@ -102,7 +106,29 @@ class Influence:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelRows:
+class Cells:
+    """The labels that rows predict and hold: a cell is one label of one row."""
+
+    rows: Ints
+    labels: Ints
+    predicted: Flags
+    held: Flags
+    inside: Flags
+    num_labels: int
+
+    def among(self, rows: Flags) -> Self:
+        """Return the cells of some of the rows, given as shape (N,), bool."""
+        kept = rows[self.rows]
+        cells = {name: getattr(self, name)[kept] for name in ("rows", "labels", "predicted", "held")}
+        return replace(self, **cells, inside=self.inside & rows)
+
+    def content(self) -> tuple[Ints, Ints]:
+        """Return the row of each cell, and a number that says what the cell adds, shape (C,) each."""
+        return self.rows, 4 * self.labels + 2 * self.held + self.predicted
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRows(Cells):
     """The labels that rows predict and hold, for macro and weighted precision, recall and F1, and for coverage.
 
     The value of a label is top * hits / (below[0] * predictions + below[1] * support), and 0 if this is 0 / 0. For
@@ -124,12 +150,6 @@ class LabelRows:
         of_averages: Whether this is the F-score of the mean precision and the mean recall, not the mean of F-scores.
     """
 
-    rows: Ints
-    labels: Ints
-    predicted: Flags
-    held: Flags
-    inside: Flags
-    num_labels: int
     top: float = 1.0
     below: tuple[float, float] = (0.0, 1.0)
     over: LabelSet = "present"
@@ -137,17 +157,40 @@ class LabelRows:
     size: int | None = None
     of_averages: bool = False
 
+    def value(self) -> float:
+        """Return the average."""
+        if self.of_averages:
+            return self._of_averages(*(part.value() for part in self._averages()))
+        values, weights = self._of(*self._counts()[1])
+        total = self._total(weights)
+        return float((weights * values).sum() / total) if total else float("nan")
+
+    def rests_on_single_rows(self) -> bool:
+        """Whether most labels are held by a single row, in an average over the labels held that reads predictions.
+
+        The row that brings a label then gives it its precision. At half of these rows the value is the same, and with
+        many rows it is another.
+        """
+        support = np.bincount(self.labels[self.held])
+        return self.over == "present" and self.below[0] > 0 and 2 * int((support == 1).sum()) > int((support > 0).sum())
+
+    def _counts(self) -> tuple[tuple[Flags, ...], list[Ints]]:
+        """Return which cells are hits, predictions and support, shape (C,) each, and their counts, shape (L,) each."""
+        flags = self.predicted & self.held, self.predicted, self.held
+        return flags, [np.bincount(self.labels[some], minlength=self.num_labels) for some in flags]
+
+    def _total(self, weights: Array) -> float:
+        if self.over == "all" and not self.weighted:
+            return float(self.num_labels if self.size is None else self.size)
+        return float(weights.sum())
+
     def influence(self) -> Influence:
         """Return the average and the influences on it."""
         if self.of_averages:
             return self._influence_of_averages()
-        flags = self.predicted & self.held, self.predicted, self.held
-        counts = [np.bincount(self.labels[some], minlength=self.num_labels) for some in flags]
+        flags, counts = self._counts()
         values, weights = self._of(*counts)
-        total = float(weights.sum())
-        if self.over == "all" and not self.weighted:
-            total = float(self.num_labels if self.size is None else self.size)
-        value = float((weights * values).sum() / total) if total else float("nan")
+        value, total = self.value(), self._total(weights)
         # leaving out the row of a cell changes the counts of the cell's label; `less` holds the changed counts
         less = [count[self.labels] - some for count, some in zip(counts, flags, strict=True)]
         values_less, weights_less = self._of(*less)
@@ -173,17 +216,23 @@ class LabelRows:
         )
         return replace(found, contributing_rows=int(np.unique(self.rows[self.held]).size))
 
+    def _averages(self) -> list[LabelRows]:
+        """Return what has the mean recall, and the mean precision."""
+        return [replace(self, of_averages=False, top=1.0, below=below) for below in ((0.0, 1.0), (1.0, 0.0))]
+
+    def _of_averages(self, recall: float, precision: float) -> float:
+        both = precision * recall  # 0, or NaN without rows
+        return self.top / (self.below[0] / precision + self.below[1] / recall) if both > 0 else both
+
     def _influence_of_averages(self) -> Influence:
         """Return the influences on F = t / (a/p + b/r) of mean precision p and mean recall r.
 
         dF/dp = a F^2 / (t p^2), and dF/dr = b F^2 / (t r^2).
         """
-        parts = [replace(self, of_averages=False, top=1.0, below=below) for below in ((0.0, 1.0), (1.0, 0.0))]
-        recall, precision = (part.influence() for part in parts)  # recall first: fewer rows contribute to it
-        both = precision.value * recall.value  # 0, or NaN without rows: then no row has an influence
-        if not both > 0:
-            return replace(recall.plus(precision, 0.0, 0.0), value=both)
-        value = self.top / (self.below[0] / precision.value + self.below[1] / recall.value)
+        recall, precision = (part.influence() for part in self._averages())  # recall first: fewer rows contribute to it
+        value = self._of_averages(recall.value, precision.value)
+        if not value > 0:  # no row has an influence
+            return replace(recall.plus(precision, 0.0, 0.0), value=value)
         slopes = (self.below[1] / recall.value**2, self.below[0] / precision.value**2)
         changed = recall.plus(precision, *(slope * value**2 / self.top for slope in slopes))
         return replace(changed, value=value, of_labels=replace(self, of_averages=False).influence().of_labels)
@@ -282,21 +331,52 @@ class AreaRows:
     average: Literal["macro", "weighted", "micro"] = "macro"
     marks: NDArray[np.integer] | None = None
 
-    def influence(self) -> Influence:
-        """Return the average and the influences on it."""
+    def among(self, rows: Flags) -> AreaRows:
+        """Return the bins of some of the rows, given as shape (N,), bool."""
+        return replace(self, inside=self.inside & rows)
+
+    def content(self) -> tuple[Ints, Ints]:
+        """Return the row of each cell, and a number that says what the cell adds, shape (N * L,) each."""
+        size, num_labels = self.bins.shape
+        numbers = 2 * (np.asarray(self.bins, np.int64) * num_labels + np.arange(num_labels)) + self.relevant
+        return np.repeat(np.arange(size), num_labels), numbers.ravel()
+
+    def value(self) -> float:
+        """Return the average."""
+        areas, support = np.zeros(self._num_labels), np.zeros(self._num_labels)
+        for labels, _, _, (above, _), (_, found, _) in self._blocks():
+            areas[labels], support[labels] = found, above.sum(axis=1)
+        return self._averaged(areas, support)[1]
+
+    @property
+    def _num_labels(self) -> int:
+        return 1 if self.average == "micro" else self.bins.shape[1]
+
+    @property
+    def _by_support(self) -> bool:
+        return self.average == "weighted"
+
+    def _averaged(self, areas: Array, support: Array | Ints) -> tuple[Array, float]:
+        """Return the weights of the labels, and the average."""
+        weights = np.where(np.isnan(areas), 0.0, support if self._by_support else 1.0)
+        total = weights.sum()
+        return weights, float((weights * np.nan_to_num(areas)).sum() / total) if total else float("nan")
+
+    def _blocks(self) -> Iterator[tuple[slice, Any, Ints, Any, Any]]:
+        """Yield counts and areas of some labels at a time.
+
+        A part is: the labels; the index of their bins in rows that count; the place of each bin in the counts; the
+        counts of relevant and of other rows, shape (labels, bins) each; the least, the found and the largest areas.
+        """
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
         marks = np.zeros_like(bins) if self.marks is None else np.asarray(self.marks)[self.inside]
-        places = np.broadcast_to(np.arange(bins.shape[1]), bins.shape)
-        num_labels, size = bins.shape[1], int(bins.max(initial=0)) + 1
-        if self.average == "micro":
-            places, num_labels = np.zeros_like(places), 1
-        areas, slopes, off = np.full(num_labels, np.nan), np.zeros(bins.shape), np.zeros(num_labels)
-        support = np.bincount(places[relevant], minlength=num_labels)
+        size, num_labels = int(bins.max(initial=0)) + 1, self._num_labels
         step = max(1, BLOCK // max(size, 1))
         for start in range(0, num_labels, step):
-            some = (places >= start) & (places < start + step)
-            cell = (places[some] - start) * size + bins[some]
-            shape = min(step, num_labels - start), size
+            labels = slice(start, min(start + step, num_labels))
+            some = slice(None), labels if num_labels == bins.shape[1] else slice(None)  # micro: labels are one
+            cell: Any = bins[some] + size * np.arange(labels.stop - start)
+            shape = labels.stop - start, size
             above, below = (
                 np.bincount(cell[relevant[some] == wanted], minlength=shape[0] * size).reshape(shape)
                 for wanted in (True, False)
@@ -304,22 +384,28 @@ class AreaRows:
             last = np.zeros(shape[0] * size, np.int64)
             last[cell] = marks[some]
             all_equal = np.bincount(cell[marks[some] != last[cell]], minlength=last.size).reshape(shape) == 0
-            least, found, most = AREAS[self.area](*map(torch.from_numpy, (above, below, all_equal))).numpy()
-            areas[start : start + step] = found
-            off[start : start + step] = np.maximum(most - found, found - least)
-            influences = _roc_influences if self.area == "roc" else _precision_influences
+            areas = AREAS[self.area](*map(torch.from_numpy, (above, below, all_equal))).numpy()
+            yield labels, some, cell, (above, below), areas
+
+    def influence(self) -> Influence:
+        """Return the average and the influences on it."""
+        relevant = self.relevant[self.inside]
+        places = np.broadcast_to(np.arange(self.bins.shape[1]) if self._num_labels > 1 else 0, relevant.shape)
+        areas, slopes, off = np.full(self._num_labels, np.nan), np.zeros(relevant.shape), np.zeros(self._num_labels)
+        support = np.bincount(places[relevant], minlength=self._num_labels)
+        influences = _roc_influences if self.area == "roc" else _precision_influences
+        for labels, some, cell, (above, below), (least, found, most) in self._blocks():
+            areas[labels], off[labels] = found, np.maximum(most - found, found - least)
             of_relevant, of_others = influences(above, below, found[:, None])
             slopes[some] = np.where(relevant[some], of_relevant.reshape(-1)[cell], of_others.reshape(-1)[cell])
-        known, by_support = ~np.isnan(areas), self.average == "weighted"
-        weights = np.where(known, support if by_support else 1.0, 0.0)
-        total = weights.sum()
-        value = float((weights * np.where(known, areas, 0)).sum() / total) if total else float("nan")
+        weights, value = self._averaged(areas, support)
+        known, total = ~np.isnan(areas), weights.sum()
         beyond = np.where(known, areas - value, 0.0)
         cells = np.where(known[places], slopes, 0.0) * weights[places] / max(total, 1)
         leaves = relevant & (support[places] == 1) & known[places]  # the label leaves the average with its only row
-        weighs = relevant & known[places] if by_support else leaves
+        weighs = relevant & known[places] if self._by_support else leaves
         cells = np.where(leaves, 0.0, cells) + np.where(weighs, beyond[places] / max(total, 1), 0.0)
-        rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], bins.shape)
+        rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], relevant.shape)
         shares = np.where(relevant, 1 / np.maximum(support[places], 1), 0.0)
         influence = influence_of(
             value, cells.ravel(), rows.ravel(), places.ravel().astype(np.int64), self.inside,
@@ -332,7 +418,7 @@ Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "pe
 
 
 @dataclass(frozen=True, eq=False)
-class ShownRows:
+class ShownRows(Cells):
     """The labels that rows show, for a function F of the counts c. A count says how often a label is shown.
 
     The influence of a cell is F(c) - F(c - 1): the loss when its label is shown once less.
@@ -340,7 +426,7 @@ class ShownRows:
     Args:
         rows: Shape (C,), the row of each cell: a label that a row shows or holds.
         labels: Shape (C,), the label of each cell.
-        shown: Shape (C,), whether the row shows the label.
+        predicted: Shape (C,), whether the row shows the label.
         held: Shape (C,), whether the label is relevant in the row. Only the lift reads it: the mean weight of the
             labels shown, divided by the mean weight of the relevant labels.
         inside: Shape (N,), the rows that count.
@@ -350,27 +436,30 @@ class ShownRows:
         weights: Shape (L,), the weight of each label, such as its training count.
     """
 
-    rows: Ints
-    labels: Ints
-    shown: Flags
-    held: Flags
-    inside: Flags
-    num_labels: int
     measure: Exposure
     size: int
     weights: Array
 
+    def value(self) -> float:
+        """Return the value."""
+        return self._value_and_cells()[0]
+
     def influence(self) -> Influence:
         """Return the value and the influences on it."""
-        value, slopes = self._of(np.bincount(self.labels[self.shown], minlength=self.num_labels))
-        cells = np.where(self.shown, slopes[self.labels], 0.0)
+        value, cells = self._value_and_cells()
+        none, ones = np.zeros(self.num_labels), np.ones(self.rows.size)
+        return influence_of(value, cells, self.rows, self.labels, self.inside, none, none, ones)
+
+    def _value_and_cells(self) -> tuple[float, Array]:
+        """Return the value, and the influence of each cell, shape (C,)."""
+        value, slopes = self._of(np.bincount(self.labels[self.predicted], minlength=self.num_labels))
+        cells = np.where(self.predicted, slopes[self.labels], 0.0)
         if self.measure == "lift":
             below, its = self._of(np.bincount(self.labels[self.held], minlength=self.num_labels))
             below = below or float("nan")  # NaN, as for the metric, if no relevant label is seen in training
             cells = (cells - value / below * np.where(self.held, its[self.labels], 0.0)) / below
             value /= below
-        none, ones = np.zeros(self.num_labels), np.ones(self.rows.size)
-        return influence_of(value, cells, self.rows, self.labels, self.inside, none, none, ones)
+        return value, cells
 
     def _of(self, c: Ints) -> tuple[float, Array]:
         """Return F of the counts ``c``, shape (L,), and its loss when each label is shown once less, shape (L,)."""
@@ -409,6 +498,36 @@ class ShownRows:
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
 """The contributions of rows to the counts of labels, from which an average over labels is computed."""
+
+SPLITS = 8
+"""How often the rows are split: the halves of one split differ by chance as much as an interval is wide."""
+
+
+def at_half_the_rows(one: OverLabels) -> float:
+    """Return the value at half of the rows: the mean over the halves of eight splits.
+
+    Rows are taken in the order of a hash of what they add, so that their own order changes nothing; a hash of the place
+    in this order tells in which half a row is.
+    """
+    rows, numbers = one.content()
+    hashes = np.zeros(one.inside.size, np.int64)
+    np.add.at(hashes, rows, mixed(torch.from_numpy(numbers)).numpy())
+    bits = np.empty_like(hashes)
+    bits[np.argsort(hashes, kind="stable")] = mixed(torch.arange(hashes.size)).numpy()
+    found = [one.among((bits >> split & 1) == side).value() for split in range(SPLITS) for side in (0, 1)]
+    known = [value for value in found if value == value]
+    return fsum(known) / len(known) if known else float("nan")
+
+
+def mixed(values: Tensor) -> Tensor:
+    """Return int64 hashes, of which every bit depends on every bit of the given number.
+
+    Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
+    """
+    for bits, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
+        shifted = (values >> bits) & ((1 << (64 - bits)) - 1)  # logical shift: zeros from the left
+        values = (values ^ shifted) * factor
+    return values
 
 
 def _roc_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:

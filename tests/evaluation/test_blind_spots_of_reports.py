@@ -1,0 +1,110 @@
+"""Blind spots of a report: hits and rows in plain loops, what stands in their place, in every output, in any batches."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+import tailmetrics as tm
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.report import latex, markdown, page
+from tailmetrics.report.formatting import in_latex
+from tailmetrics.significance import blind_spots
+
+N, L, K = 900, 40, 3
+POPULARITY = (torch.arange(L) + 4.0) ** -1.6
+BUCKETS = tm.LabelBuckets.quantiles((POPULARITY * 1e5).long(), 3)
+NAMES = [f"name {label}" for label in range(L)]
+
+
+def data(blind: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores that find each label alike, except that label 4 is mostly taken for label 6."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.multinomial(POPULARITY, N, replacement=True, generator=generator)
+    scores = torch.randn(N, L, generator=generator)
+    scores[torch.arange(N), target] += 2.5
+    if blind:
+        scores[target == 4, 4] -= 3
+        scores[target == 4, 6] += 3
+    return scores, target
+
+
+def accumulated(parts: list[list[int]], **more: object) -> Evaluation:
+    scores, target = data()
+    found = [
+        Evaluation([tm.RecallAtK(K, buckets=BUCKETS)], labels=True, label_names=NAMES, intervals=0.95) for _ in parts
+    ]
+    for one, part in zip(found, parts, strict=True):
+        one.update(scores[part], target[part])
+    for other in found[1:]:
+        found[0].merge_state(other)
+    return found[0]
+
+
+def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its_place():
+    """Hits within ten, rows, expectation and q in plain loops; the labels listed in rows that miss it, counted."""
+    scores, target = data()
+    lists = scores.argsort(dim=1, descending=True, stable=True)[:, :10].tolist()
+    hits = [
+        sum(t == label and t in shown for t, shown in zip(target.tolist(), lists, strict=True)) for label in range(L)
+    ]
+    support = [int((target == label).sum()) for label in range(L)]
+    expected = blind_spots(hits, support, BUCKETS.assignment)
+    assert expected.listed.tolist() == [4]
+    (found,) = accumulated([list(range(N))]).report("").blind_spots
+    assert (found.label, found.name, found.bucket) == (4, "name 4", "quantile_2")
+    assert (found.hits, found.support, found.expected, found.q) == (
+        hits[4],
+        support[4],
+        expected.expected[4],
+        expected.q[4],
+    )
+    missing = [shown for t, shown in zip(target.tolist(), lists, strict=True) if t == 4 and 4 not in shown]
+    wrong = Counter(label for shown in missing for label in shown)
+    best = sorted(wrong.items(), key=lambda one: (-one[1], one[0]))[:3]
+    assert best[0][0] == 6
+    assert [(one["label"], one["rows"]) for one in found.instead] == best
+
+
+def test_batches_orders_and_shares_make_no_difference():
+    """Three shares merged in another order of rows: the same report in JSON."""
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(1)).tolist()
+    one, other = (
+        accumulated(parts).report("").as_dict() for parts in ([list(range(N))], [order[:9], order[9:500], order[500:]])
+    )
+    assert one["blind_spots"] == other["blind_spots"]
+    assert one == other
+
+
+@pytest.mark.parametrize("renderer", [str, markdown, latex, page, lambda report: report._repr_html_()])
+def test_every_output_shows_it(renderer):
+    """The name, the bucket, hits and q, and labels with too few rows; all labels with their q in labels.csv."""
+    report = accumulated([list(range(N))]).report("")
+    (spot,), text = report.blind_spots, " ".join(renderer(report).replace("│", " ").split())
+    assert "lind spots" in text
+    for said in (spot.bucket, f"{spot.expected:,.1f}", "<0.0001"):
+        assert in_latex(said) in text or said.replace("<", "&lt;") in text or said in text
+    few = int(report.labels.tests.too_few_rows[BUCKETS.assignment.numpy() == 2].sum())
+    assert 0 < few < BUCKETS.sizes[2]
+    said = f"{few} of {BUCKETS.sizes[2]} labels in quantile_1"
+    assert said in text or in_latex(said) in text
+
+
+def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
+    """And without rows at hand, nothing stands in place of a label."""
+    header, lines = accumulated([list(range(N))]).report("").records()["labels"]
+    tests = accumulated([list(range(N))]).report("").labels.tests
+    for cells in lines:
+        line = dict(zip(header, cells, strict=True))
+        assert line["q"] == pytest.approx(tests.q[line["label"]], nan_ok=True)
+        assert line["expected"] == pytest.approx(tests.expected[line["label"]], nan_ok=True)
+    scores, target = data(blind=False)
+    report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True)
+    assert report.blind_spots == []
+    assert (
+        "No label is found significantly less often than the other labels of its bucket. Too few rows to tell: "
+        in markdown(report)
+    )
+    without = tm.evaluate(*data(), metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True, intervals=False)
+    assert [one.instead for one in without.blind_spots] == [[]]
+    assert tm.evaluate(*data(), metrics=[tm.RecallAtK(K)]).blind_spots == ()

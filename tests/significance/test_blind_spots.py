@@ -1,0 +1,86 @@
+"""Blind spots: the test is the binomial test of SciPy, few reports name a label by chance, and real ones are named."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, false_discovery_control, hypergeom
+
+from benchmarks.significance import ALIKE, named_by_chance, named_rightly
+from tailmetrics.significance import blind_spots
+
+
+def made(seed, labels=40, buckets=3, share=0.4):
+    """Hits, rows and buckets of labels, some without rows, and two that are seldom found."""
+    rng = np.random.default_rng(seed)
+    support, bucket = rng.poisson(60, labels) * (rng.random(labels) < 0.9), rng.integers(buckets, size=labels)
+    rates = np.where(np.arange(labels) < 2, 0.1, share)
+    return rng.binomial(support, rates), support, bucket
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_p_is_that_of_the_binomial_test_and_q_that_of_benjamini_and_hochberg(seed):
+    """In plain loops over labels; a label is listed where Fisher's exact test, corrected likewise, agrees."""
+    hits, support, bucket = made(seed, labels=12 if seed % 2 else 40)
+    p, exact = [], []
+    for label, (h, n) in enumerate(zip(hits, support, strict=True)):
+        others = [one for one in range(len(hits)) if bucket[one] == bucket[label] and one != label]
+        found, rows = sum(hits[others]), sum(support[others])
+        p.append(binom.cdf(h, n, found / rows) if rows else 1.0)
+        exact.append(hypergeom.cdf(h, rows + n, found + h, n))
+    seen = support > 0
+    q, exact_q = (false_discovery_control(np.clip(np.array(one)[seen], 0, 1)) for one in (p, exact))
+    found = blind_spots(hits, support, bucket)
+    assert found.q[seen] == pytest.approx(q, rel=1e-9)
+    assert found.p[seen] == pytest.approx(np.array(p)[seen], rel=1e-9)
+    assert np.isnan(found.q[~seen]).all()
+    listed = np.flatnonzero(seen)[(q <= 0.05) & (exact_q <= 0.05)]
+    assert {*found.listed.tolist()} == {*listed.tolist()}
+    assert found.q[found.listed].tolist() == sorted(found.q[found.listed])
+
+
+def test_the_expected_hits_are_those_of_the_rate_of_the_others():
+    """3 hits of 30, where the others of the bucket have 57 of 90: 30 * 57 / 90 = 19. A bucket of one label has none."""
+    found = blind_spots([20, 18, 19, 3, 7], [30, 30, 30, 30, 10], [0, 0, 0, 0, 1])
+    assert found.expected[3] == 19
+    assert math.isnan(found.expected[4])
+    assert found.p[4] == 1
+    assert found.listed.tolist() == [3]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_label_has_too_few_rows_where_it_would_not_be_listed_without_a_hit(seed):
+    """Each label in turn loses all its hits: it is then listed, unless it has too few rows."""
+    rng = np.random.default_rng(seed)
+    support, bucket = rng.integers(0, 40, 60), np.arange(60) % 2
+    hits = rng.binomial(support, np.where(bucket, 0.3, 0.6))
+    found = blind_spots(hits, support, bucket)
+    assert 0 < found.too_few_rows.sum() < 60
+    for label in range(60):
+        without = hits.copy()
+        without[label] = 0
+        assert (label in blind_spots(without, support, bucket).listed) == (not found.too_few_rows[label]), label
+
+
+@pytest.mark.parametrize(("labels", "buckets", "rows"), ALIKE, ids=str)
+@pytest.mark.slow
+def test_few_reports_name_a_label_where_all_labels_of_a_bucket_are_alike(labels, buckets, rows):
+    """At most .05 of 1,000 reports, within two standard errors: in buckets of two labels, and of skewed supports."""
+    assert named_by_chance(labels, buckets, rows, 1000) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 1000)
+
+
+@pytest.mark.slow
+def test_a_label_found_half_as_often_in_60_rows_is_mostly_named():
+    """Found in .3 of 60 rows where the other 99 labels of its bucket are found in .6: named in half of 200 reports."""
+    assert named_rightly(200) >= 0.5
+
+
+def test_what_cannot_be_is_refused():
+    """More hits than rows, and shapes that differ."""
+    with pytest.raises(ValueError, match="label 1 has 4 hits in 3 rows; pass hits up to support"):
+        blind_spots([1, 4], [1, 3])
+    with pytest.raises(ValueError, match="are of 2, 3 and 3 labels; pass one of each for each label"):
+        blind_spots([1, 1], [1, 1, 1])
+    with pytest.raises(TypeError, match="blind_spots: hits is .*pass whole numbers"):
+        blind_spots([0.5], [1])
+    assert blind_spots(np.zeros(0, int), np.zeros(0, int)).listed.size == 0

@@ -1,0 +1,156 @@
+"""The line about a pair of runs, held against an independent reading of the same comparisons."""
+
+import math
+import os
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from tailmetrics import TopKCollection
+from tailmetrics.evaluation.comparing import compared
+from tailmetrics.evaluation.description import headline_of, with_values_over_all
+from tailmetrics.evaluation.row_values import RowColumns
+from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.significance import compare, verdict
+from test_presets import CONFIGS, PRESETS, load
+
+PAIRS = int(os.environ.get("TAILMETRICS_PAIRS", "2"))
+"""Pairs of runs for each preset; TAILMETRICS_PAIRS=100 tries a hundred."""
+LABELS, ROWS = 60, 40
+OUTCOMES = "better|worse|no difference shown|too few rows"
+
+
+def facts_of(preset):
+    """Return what a table of values per row tells of the metrics of a preset."""
+    counts = np.maximum(1, 3000 // np.arange(1, LABELS + 1) ** 2)
+    counts[-3:] = 0
+    collection, over_all = with_values_over_all(TopKCollection(load(preset)))
+    collection.bind(Training(LABELS, torch.tensor(counts), 5000))
+    wanted = re.search(r"^headline: (.*)$", (CONFIGS / f"{preset}.yaml").read_text(), re.MULTILINE)[1]
+    return RowColumns(collection, over_all, ROWS, headline=headline_of(collection, over_all, wanted)), wanted
+
+
+def random_rows(rng, columns):
+    """Return two runs: in each key the second is better, worse or alike, by a random amount."""
+    facts, first, second = columns.facts, {}, {}
+    keys = [key for metric in columns._means.values() for key in list(metric.keys())]
+    for key in dict.fromkeys(keys):
+        one = rng.random(ROWS)
+        first[key], second[key] = one, np.clip(one + rng.choice([-1, 0, 0, 1]) * rng.random() * rng.random(ROWS), 0, 1)
+        if rng.random() < 0.1:  # a bucket with few rows
+            for of in (first, second):
+                of[key] = np.where(np.arange(ROWS) < 6, of[key], math.nan)
+    return facts, {"first run": first, "second": second}
+
+
+def buckets_in(text):
+    """Return the buckets that a part of a sentence names, deciles by number and range."""
+    found = set()
+    for word in re.split(r", | and ", text.removeprefix("deciles ").removeprefix("decile ")):
+        if span := re.fullmatch(r"(\d+) to (\d+)", word):
+            found |= {f"decile_{number}" for number in range(int(span[1]), int(span[2]) + 1)}
+        elif word:
+            found.add(f"decile_{word}" if word.isdigit() else word)
+    return found
+
+
+def numbers(text):
+    """Return the five numbers of sizes: before, after, difference, low, high."""
+    return [float(one.replace(",", "")) for one in re.findall(r"[+-]?[\d,]*\.?\d+", text.replace("→", " "))]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.filterwarnings("ignore")
+def test_the_line_says_what_the_numbers_say(preset):
+    """It begins with the headline; its buckets, outcomes and sizes are those of the comparisons; each bucket is named once."""
+    columns, wanted = facts_of(preset)
+    for seed in range(PAIRS):
+        facts, runs = random_rows(np.random.default_rng(seed), columns)
+        report = compared(runs, facts, correction="none", resamples=100)
+        first = report.verdict.splitlines()[0]
+        assert first.startswith(f"second against first run: {wanted}: "), first
+        line = first.removeprefix(f"second against first run: {wanted}: ").partition(". Worse else")[0]
+        line = line.partition(". Better else")[0].removesuffix(".")
+        by_key = {one.key: one for one in report.comparisons}
+        own = report.by_bucket.get(report.headline, {})
+        said = {}
+        for part in re.split(rf", (?={OUTCOMES})", line):
+            outcome, where, sizes = re.fullmatch(
+                rf"({OUTCOMES})(?: (?:in (.*?)|over all labels))?(?: \((.*)\))?", part
+            ).groups()
+            names = buckets_in(where) if where else {"all"}
+            said |= dict.fromkeys(names, outcome)
+            if sizes:
+                place = re.match(r"(?:decile )?(\w+): ", sizes)
+                bucket = names if place is None else buckets_in(place[1])
+                most = {name: abs(by_key[own[name]].difference) for name in names if name != "all"}
+                key = own[max(most, key=most.get)] if most else facts.over_all.get(report.headline, report.headline)
+                assert not most or own[next(iter(bucket))] == key
+                one = by_key[key]
+                shown = one.baseline_value, one.value, one.difference, one.interval.low, one.interval.high
+                assert numbers(sizes.removeprefix(place[0] if place else "")) == pytest.approx(
+                    [value for value in shown if not math.isnan(value)], abs=5.1e-4, rel=1e-3
+                )
+        less = report.headline in {key.partition("/")[0] for key in report.lower_is_better}
+        expected = {}
+        for name, key in {**own, "all": facts.over_all.get(report.headline, report.headline)}.items():
+            one = by_key.get(key)
+            if one is None or math.isnan(one.p_corrected.decisive):
+                continue
+            shown = one.p_corrected.decisive <= 0.05
+            better = (one.difference < 0) == less
+            expected[name] = ("better" if better else "worse") if shown else (
+                "too few rows" if one.n < 10 else "no difference shown"
+            )  # fmt: skip
+        many = len({*own} - {name for name in own if name.startswith("decile_")}) > 4
+        assert many or said == expected
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_preset_s_headline_hides_recall_by_bucket(preset):
+    """Where recall by bucket is compared, the headline is recall: a part of precision may fall where recall rises."""
+    columns, wanted = facts_of(preset)
+    stems = {key.partition("/")[0] for key in columns.facts.captions}
+    assert not any(stem.startswith("recall") for stem in stems) or wanted.startswith("recall")
+    assert columns.facts.headline in (
+        wanted,
+        *[key for key, whole in columns.facts.over_all.items() if whole == wanted],
+    )
+
+
+def test_each_pair_has_a_line_and_other_keys_are_counted():
+    """Three runs of two keys by bucket: three lines; with one pair, the keys by which it is worse are named."""
+    ones, noise = np.ones(20), np.random.default_rng(0).random((3, 20)) / 10
+    runs = {
+        name: {
+            f"{stem}{bucket}": ones * (sign * level) + noise[level]
+            for stem, sign in (("recall@5", 1), ("mrr", -1))
+            for bucket in ("", "/head", "/tail")
+        }
+        for level, name in enumerate("abc")
+    }
+    found = compare(runs, resamples=200)
+    lines = verdict(found, ["head", "tail"], headline="mrr").splitlines()
+    assert [line.partition(": mrr: worse over all labels")[0] for line in lines] == [
+        "b against a",
+        "c against a",
+        "c against b",
+    ]
+    assert all(line.endswith(". Better elsewhere: 1 metric.") for line in lines)
+    (line,) = verdict(compare({name: runs[name] for name in "ab"}, resamples=200), ["head", "tail"]).splitlines()
+    assert line.startswith(
+        "b against a: recall@5: better over all labels (.051 → 1.056, +1.005 [+.984, +1.025]), better in head and tail"
+    )
+    assert line.endswith(". Worse elsewhere: mrr over all labels; mrr in head and tail.")
+
+
+def test_without_buckets_the_line_gives_the_headline_with_its_size():
+    """A mean of ranks has digits of its own; without a headline, all keys are named by their outcome."""
+    runs = {"old": {"k": [400.0] * 12, "p@1": [0.5] * 12}, "new": {"k": [12.0] * 12, "p@1": [0.25] * 12}}
+    found = compare(runs, lower_is_better=["k"], unbounded=["k"], resamples=200)
+    said = verdict(found, lower_is_better=["k"], headline="k")
+    assert said.startswith("new against old: k: better (400 → 12, -388")
+    assert said.endswith("Worse elsewhere: p@1 over all labels.")
+    assert verdict(found, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
