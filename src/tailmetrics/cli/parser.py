@@ -166,7 +166,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     plan.add_argument("tables", type=str, nargs="*", help="Tables of values per row, of one run or two.")
     commands.add_subcommand("plan", plan, help=PLAN.splitlines()[0])
     named = {"evaluate": evaluate, "compare": compare, "plan": plan}
-    return parser, {name: [*one._option_string_actions] for name, one in named.items()}
+    return parser, {name: [*command._option_string_actions] for name, command in named.items()}
 
 
 def _check_repeated(words: Sequence[str]) -> None:
