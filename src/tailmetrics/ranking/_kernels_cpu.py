@@ -60,6 +60,10 @@ MANY = 512
 """Up to this many given labels in a row, higher scores are counted by one pass for each label, otherwise by sorting."""
 
 
+LONGEST_IN_C = 2**18
+"""Longer lists are checked by sorting: C takes 256 bytes for each id of a list, and time with the square of them."""
+
+
 class CpuKernels(Kernels):
     """The steps of a batch on the CPU, without native code."""
 
@@ -300,7 +304,7 @@ class NativeKernels(CpuKernels):
     counts_at_once = True
 
     def look_through(self, ids: Tensor) -> ListCheck:
-        return native.check_lists(ids, num_threads())
+        return super().look_through(ids) if ids.shape[1] > LONGEST_IN_C else native.check_lists(ids, num_threads())
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         return native.top_k(scores, k, num_threads())

@@ -359,14 +359,15 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
     int64_t low = INT64_MAX, high = INT64_MIN, first_gap = INT64_MAX, first_twice = INT64_MAX;
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
+        const uint8_t own = (uint8_t)(1 + row % 255); /* never 0, the stamp where no row was yet */
         FETCH(ids + 8 * task->ids_stride, task->length);
         for (int64_t i = 0; i < length; i++) {
             int64_t id = ids[i];
-            /* the last byte of the row, where the last bits of the id say; that of an old row does no harm */
+            /* where the last bits of the id say; the stamp of an old row does no harm */
             uint8_t *stamp = (uint8_t *)room + (id & last);
-            if (*stamp == (uint8_t)row && id >= 0 && row < first_twice && stands_before(ids, i))
+            if (*stamp == own && id >= 0 && row < first_twice && stands_before(ids, i))
                 first_twice = row;
-            *stamp = (uint8_t)row;
+            *stamp = own;
             low = smaller(low, id);
             high = larger(high, id);
         }
