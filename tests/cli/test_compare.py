@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from cli.made import rewrite, write_lists
 from tailmetrics import LabelBuckets
-from tailmetrics.cli.row_tables import RowTable
+from tailmetrics.cli.row_tables import METADATA, RowTable
 from tailmetrics.significance import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
@@ -288,12 +288,15 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
         "other": (table.set_column(0, "row", pa.array(range(1, 401))), "other holds the row 1 where old-rows holds 0"),
         "less": (table.drop_columns(["precision_k@3"]), "less.parquet: lacks 'precision_k@3'"),
         "plain": (table, "is no table of values per row"),
+        "forged": (table, "is damaged, or of another version of tailmetrics"),
     }
     for name, (changed, problem) in wrong.items():
         path = tmp_path / f"{name}.parquet"
         rewrite(changed, old, path)
         if name == "plain":
             pq.write_table(table, path)  # as pandas writes it, without what its values are
+        if name == "forged":
+            pq.write_table(table.replace_schema_metadata({METADATA: b"[" * 100_000}), path)
         status, out, err = tailmetrics("compare", old, path)
         assert (status, out) == (2, "")
         assert problem in err.splitlines()[0]

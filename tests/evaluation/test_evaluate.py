@@ -204,6 +204,7 @@ def test_bytes_that_are_no_evaluation_are_refused_and_change_nothing():
     warnings, columns, ignored, *parts = json.loads(mine)
     odd = [json.loads(other.state_bytes()), [warnings, -inf, ignored, *parts], [1, columns, ignored, *parts]]
     odd += [[warnings, columns, nan, *parts], [*parts], [warnings, columns, ignored, *parts[:-1], "AAAA"], {}, 5, None]
+    odd += [[warnings, -1, ignored, *parts], [warnings, columns, 10**30, *parts]]
     for wrong in (b"", mine[:-9], b"[" * 10**5, *(json.dumps(each).encode() for each in odd)):
         with pytest.raises(ValueError, match=r"^Evaluation.load_state_bytes: data is of other metrics, or damaged \("):
             one.load_state_bytes(wrong)

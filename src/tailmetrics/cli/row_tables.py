@@ -93,8 +93,8 @@ class RowTable:
         try:
             known = json.loads(file.metadata[METADATA])
             return cls(path, columns, names, **{**known, "facts": RowFacts(**known["facts"])})
-        except (KeyError, TypeError) as error:
-            raise DataFileError(path, "was written by another version of tailmetrics", hint=HINT) from error
+        except Exception as error:  # whatever is made of facts that evaluate has not written
+            raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
 
     @property
     def pairs(self) -> dict[str, bool]:

@@ -250,6 +250,8 @@ class Evaluation:
         try:
             warnings, columns, ignored, shortest, *parts = json.loads(bytes(data))
             facts = [*map(str, warnings)], index(columns), index(ignored), index(shortest)
+            if not all(0 <= fact <= EVERYTHING for fact in facts[1:]):
+                raise ValueError("a count is below 0, or too large")
             for one, part in zip(counted, map(b64decode, parts), strict=True):
                 one.load_state_bytes(part)
         except Exception as error:  # whatever a part makes of bytes that are not its own
