@@ -111,6 +111,13 @@ def test_a_data_set_of_hugging_face(tmp_path, target, rows_of):
     (folder / "state.json").write_text(json.dumps(state | {"_indices_files": [{"filename": "indices.arrow"}]}))
     with pytest.raises(DataFileError, match="keeps its order in a file of indices"):
         read(folder, target)
+    for name in ("../../y.parquet", "..", str(folder / names[0]), "below/data.arrow", ""):
+        (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+        with pytest.raises(DataFileError, match=f"names the file {name!r} outside of its folder"):
+            read(folder, target)
+    (folder / "state.json").write_text('{"_data_files": [{"filename": 7}]}')
+    with pytest.raises(DataFileError, match="cannot be read as the state of a data set"):
+        read(folder, target)
 
 
 @pytest.mark.parametrize(

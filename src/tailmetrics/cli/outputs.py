@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -10,14 +11,13 @@ from contextlib import ExitStack, contextmanager
 from errno import EBADF
 from fnmatch import fnmatch
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 from typing import Any
 
 from rich.console import Console
 
 from tailmetrics.cli.messages import CommandError
-from tailmetrics.io.files import GLOB, SCRATCH
+from tailmetrics.io.files import GLOB, temporary_folder
 from tailmetrics.report import print_report
 from tailmetrics.report.formatting import printable
 from tailmetrics.report.pages import check_replaceable
@@ -44,7 +44,9 @@ class Outputs(ExitStack):
 
     def scratch(self, above: Path | None = None) -> Path:
         """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the end."""
-        return Path(self.enter_context(TemporaryDirectory(prefix=f"{SCRATCH}files-", dir=above)))
+        folder = temporary_folder(self, above)
+        self.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
     def claim(self, folder: str | Path, names: Iterable[str]) -> Path:
         """Return a hidden folder; :meth:`place` moves its files to ``folder``.
