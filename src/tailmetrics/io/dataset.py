@@ -51,6 +51,25 @@ class TargetBatch(NamedTuple):
     rows: Tensor
 
 
+class EntryBound(NamedTuple):
+    """How many entries, such as labels with their scores, one row may hold.
+
+    Attributes:
+        memory: The memory limit as it was given.
+        entries: The number of entries.
+    """
+
+    memory: str
+    entries: int
+
+    def check(self, path: FilePath, row: str, held: int) -> None:
+        """Raise if a row holds more entries; ``row`` is its name in the error."""
+        if held > self.entries:
+            hint = "a row is read as a whole: give more memory, or leave out what is below every cut-off."
+            problem = f"holds {held:,} entries, and memory={self.memory!r} has room for {self.entries:,}"
+            raise DataFileError(path, problem, row, hint)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Files:
     """Facts about open files, and the conversion of their rows to tensors.
@@ -66,6 +85,7 @@ class Files:
         start: First row of this rank.
         stop: The row after the last row of this rank.
         batch_rows: Rows per batch.
+        bound: How many entries a row may hold.
         columns: Number of columns that is enough for every label id; None if not known.
     """
 
@@ -78,6 +98,7 @@ class Files:
     start: int
     stop: int
     batch_rows: int
+    bound: EntryBound
     columns: int | None
 
     @property
@@ -93,6 +114,8 @@ class Files:
         """Yield the checked rows of each batch, and the number of the first row."""
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
+            if isinstance(rows, Ragged):
+                self.bound.check(source.path, source.describe_row(first + int(rows.lengths.argmax())), rows.width)
             check_rows(rows, role, source, first, self.columns, repeats, lowest)
             yield rows, first
             first += len(rows)

@@ -13,8 +13,8 @@ from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.io.columns import Columns, Role
-from tailmetrics.io.database import MEMORY, arrow_names
-from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
+from tailmetrics.io.database import MEMORY, arrow_names, bytes_of
+from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, DataFileNote, note, said_once
 from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
@@ -29,6 +29,8 @@ BATCH_ROWS = 8192
 """Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
 BATCH_CELLS = 2**24
 """Numbers per batch at most, but at least one row: 128 MB of int64, however wide the rows are."""
+ENTRY_BYTES = 240
+"""Memory for an entry of a long list while it is sorted, checked and ranked in several orders, as measured."""
 
 
 def read(
@@ -84,7 +86,7 @@ def read(
         duplicates: Treatment of a label that a row of predictions repeats: ``"error"`` raises an error; ``"first"``
             keeps the repeated label in its place, and metrics made with ``duplicates="first"`` count it as a miss.
         memory: Memory limit of DuckDB for the join of files whose lines name their query, such as ``"2GB"``; more
-            data goes to a folder in ``TMPDIR``.
+            data goes to a folder in ``TMPDIR``. A row that alone would take three times as much is an error.
 
     Raises:
         DataFileError: If a file is missing, empty, damaged or does not fit the other file; also during iteration.
@@ -134,7 +136,7 @@ def read(
             ignored = read_filter(filter, known["num_rows"], known["num_labels"])
     assert preds_rows is not None
     assert target_rows is not None
-    known["batch_rows"] = _rows_per_batch(batch_rows, [preds_rows, target_rows])
+    known |= _bounds(batch_rows, [preds_rows, target_rows], memory)
     return Dataset(preds=preds_rows, target=target_rows, ignored=ignored, duplicates=duplicates, **known)
 
 
@@ -192,7 +194,7 @@ def read_target(
         source.read_beside(num_labels, (-1,) if one_label else ())
         names = number_strings([source], label_names, bool(string_ids), memory)
         known = _dataset_arguments([source], num_labels, names, rank, world_size)
-    known["batch_rows"] = _rows_per_batch(batch_rows, [source])
+    known |= _bounds(batch_rows, [source], memory)
     return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, **known)
 
 
@@ -489,6 +491,13 @@ def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Seq
     return known
 
 
-def _rows_per_batch(batch_rows: int, sources: Sequence[Source]) -> int:
+def _bounds(batch_rows: int, sources: Sequence[Source], memory: str) -> dict[str, Any]:
+    """Return the number of rows per batch, and the number of entries that a row may hold."""
+    limit = bytes_of(memory)
+    bound = EntryBound(memory, 3 * limit // ENTRY_BYTES)
+    for source in sources:
+        if source.widest is not None:
+            bound.check(source.path, *source.widest)
     cells = max(source.cells_per_row for source in sources)
-    return min(batch_rows, max(1, int(BATCH_CELLS / max(cells, 1))))
+    at_once = BATCH_CELLS * min(1.0, limit / bytes_of(MEMORY))
+    return {"batch_rows": min(batch_rows, max(1, int(at_once / max(cells, 1)))), "bound": bound}

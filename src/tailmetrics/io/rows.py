@@ -161,6 +161,7 @@ class Source(ABC):
         num_rows: Number of rows in the whole file.
         num_labels: Number of labels that the file declares; None if it declares none.
         cells_per_row: Approximate number of numbers in a row; large rows are read in smaller batches.
+        widest: A row, and a number of entries that it holds at least, if that is known before rows are read.
         dense: Whether rows are a matrix with a column for every label.
         one_label: Whether each row holds one number: a label id, or a negative number for "no label" (-1, or the
             ``ignore_index`` of metrics).
@@ -177,6 +178,7 @@ class Source(ABC):
     num_rows: int
     num_labels: int | None = None
     cells_per_row: float = 1.0
+    widest: tuple[str, int] | None = None
     dense: bool = False
     one_label: bool = False
     sequences: tuple[int, ...] = ()

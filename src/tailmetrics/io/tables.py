@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import torch
 
 from tailmetrics.io.columns import IDS, LISTED, Chosen, Columns, Opening, Role, choose, in_words, is_usual, plain
-from tailmetrics.io.database import literal, named, quoted
+from tailmetrics.io.database import entries_in_parquet, literal, named, quoted
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
 from tailmetrics.io.heads import ARROW, PARQUET, STREAM
@@ -69,6 +69,10 @@ class Table(ABC):
                 yield max(start, first), own
             first += len(batch)
 
+    def entries(self, column: str) -> int:
+        """Return the number of entries in the lists of a column; 0 if only reading them tells it."""
+        return 0
+
     @abstractmethod
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
         """Yield the rows of the given row groups as record batches, in order."""
@@ -89,6 +93,10 @@ class ParquetTable(Table):
         super().__init__(path, [group.num_rows for group in groups])
         # An encoded number takes two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
         self.cells_per_row = sum(group.total_byte_size for group in groups) / 2 / max(self.num_rows, 1)
+
+    def entries(self, column: str) -> int:
+        """Return the number of entries in the lists of a column; 0 for a file in a store."""
+        return entries_in_parquet(self.file, column) if isinstance(self.file, Path) else 0
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -111,9 +119,9 @@ class ArrowTable(Table):
     def __init__(self, path: FilePath) -> None:
         self._plain = Plain(path)
         with reading(path, self.form):
-            lengths = [len(batch) for batch in self._batches(None, None)]
-        super().__init__(path, lengths)
-        self.cells_per_row = self._plain.path.stat().st_size / 4 / max(self.num_rows, 1)
+            sizes = [(len(batch), batch.nbytes) for batch in self._batches(None, None)]
+        super().__init__(path, [length for length, _ in sizes])
+        self.cells_per_row = sum(size for _, size in sizes) / 4 / max(self.num_rows, 1)
 
     def _batches(self, columns: Sequence[str] | None, groups: range | None) -> Iterator[Any]:
         options = None
@@ -212,7 +220,9 @@ class ListSource(Source):
         self.string_ids = _is_string(ids.kind)
         self.num_rows = table.num_rows
         self.ends = table.ends
-        self.cells_per_row = table.cells_per_row
+        mean = table.entries(ids.name) / max(self.num_rows, 1)
+        self.cells_per_row = max(mean, table.cells_per_row)
+        self.widest = "the longest row", int(mean)
         what = "strings" if self.string_ids else "whole numbers"
         held = "" if values is None else " with ranks" if values.is_rank else " with values"
         self.layout = f"lists of {what}{held}"
