@@ -49,7 +49,8 @@ class DataOptions:
         string_ids: true: whole numbers are names, too; false: they are label ids. By default they are names in files of
             lines, unless --num-labels is given.
         batch_rows: Most rows of a batch.
-        memory: Memory for lines that name their query, such as 2GB. The rest goes to TMPDIR.
+        memory: Memory for lines that name their query, such as 2GB; the rest goes to TMPDIR. A row may take
+            three times as much.
     """
 
     target: str | None = None
