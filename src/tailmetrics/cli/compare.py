@@ -238,5 +238,6 @@ def check_same_names(
     else:
         here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
-    hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0."
+    hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0. "
+    hint += "Values of other rows differ by chance, and averages over labels also by the number of rows."
     raise CommandError(problem, hint)

@@ -781,10 +781,10 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
         if metric in report.two_way:
             caption = sentences(
+                _of_gap_differences(report, metric),
                 _scopes(report, [metric]),
                 what_buckets_are(report.buckets),
                 WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
-                _of_gap_differences(report, metric),
                 "" if brief else _of_intervals(report),
             )
             yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns, not brief)
@@ -795,10 +795,10 @@ def _of_gap_differences(report: Report, metric: str) -> str:
     found = report.gap_differences.get(metric)
     if found is None or math.isnan(found.low):
         return ""
-    first, last = report.row_buckets[0], report.row_buckets[-1]
-    said = f"no difference of the gap of labels is shown between {first} and {last}"
+    most, least = f"the most active rows ({report.row_buckets[0]})", f"the least active ({report.row_buckets[-1]})"
+    said = f"no difference of the gap of labels is shown between {most} and {least}"
     if found.low > 0 or found.high < 0:
-        said = f"the gap of labels is {'larger' if found.value > 0 else 'smaller'} in {first} than in {last}"
+        said = f"the gap of labels is {'larger' if found.value > 0 else 'smaller'} in {most} than in {least}"
     return f"{said} (difference {with_interval(found.value, found)})"
 
 
@@ -815,7 +815,8 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
         [name.removeprefix(ROWS), count(rows), *(report.text(key, intervals or not is_grid) for key in line)]
         for (name, _, rows), line in zip(groups, keys, strict=True)
     ]
-    section = replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=heat if is_grid else ())
+    header = ["activity" if report.row_buckets else "group", "rows", *columns]
+    section = replace(section, header=header, lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
     return replace(section, charts=[heat_map(section, texts)]) if is_grid else section
 
