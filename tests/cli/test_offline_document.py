@@ -33,7 +33,7 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
             for line in text.replace("\\\n", " ").splitlines():
                 run(line, tailmetrics, workers)
         ran += language in ("python", "bash")
-    assert ran == 14
+    assert ran == 15
     mine, two = (Path(f"reports/{name}/report.json").read_text() for name in ("mine", "two"))
     assert mine.replace("the new model", "") == two.replace("new.parquet against test.parquet", "")
     assert names["psp"] == pytest.approx(json.loads(mine)["metrics"]["psp@5"], abs=1e-12)

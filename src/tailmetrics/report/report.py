@@ -818,7 +818,8 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
     header = ["activity" if report.row_buckets else "group", "rows", *columns]
     section = replace(section, header=header, lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
-    return replace(section, charts=[heat_map(section, texts)]) if is_grid else section
+    names = [line[0] for line in lines]
+    return replace(section, charts=[heat_map(section.title, names, [*columns], heat, texts)]) if is_grid else section
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
