@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tailmetrics as tm
+from browser import CHROMIUM, running
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import latex, markdown, page
 from tailmetrics.report.formatting import in_latex
@@ -108,3 +109,30 @@ def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
     without = tm.evaluate(*data(), metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True, intervals=False)
     assert [one.instead for one in without.blind_spots] == [[]]
     assert tm.evaluate(*data(), metrics=[tm.RecallAtK(K)]).blind_spots == ()
+
+
+def test_a_page_shows_blind_spots_in_other_orders(tmp_path):
+    """From head to tail, by support, by lost hits: a choice of the reader, without a script; in a browser, the lines move."""
+    scores, target = data()
+    scores[target == 0, 0] -= 1.5
+    report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True)
+    spots = report.blind_spots
+    assert [one.label for one in spots] == [4, 0]
+    lost = [one.expected - one.hits for one in spots]
+    expected = [[4, 0], [0, 4], [0, 4], [4, 0] if lost[0] > lost[1] else [0, 4]]
+    (section,) = [one for one in report.document().sections if one.name == "blind_spots"]
+    assert list(section.orders) == ["q", "bucket", "support", "expected − hits"]
+    assert [[spots[places.index(at)].label for at in (1, 2)] for places in section.orders.values()] == expected
+    (tmp_path / "page.html").write_text(page(report))
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with running(tmp_path / "profile") as browser:
+        browser.open(tmp_path / "page.html", 1200, "light")
+        for number, labels in enumerate(expected, 1):
+            browser.evaluate(f"document.querySelector('[name=order][value=\"{number}\"]').click()")
+            tops = browser.evaluate(
+                "[...document.querySelectorAll('section:has(.orders) tbody th')].map(one => "
+                "[one.getBoundingClientRect().top, one.textContent])"
+            )
+            assert [int(label) for _, label in sorted(tops)] == labels
+        assert not browser.complaints

@@ -36,6 +36,8 @@ class Section:
             the table; None for no value. Empty where cells are not comparable.
         bold: Cells in bold, as (line, column).
         order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
+        orders: Orders in which a page can show the lines: the name of a column, and the place of each line from 1. The
+            first is the order of ``lines``. Empty if there is no choice.
         asides: Text that a page shows below each value of the section ``"overall"``.
         charts: Drawings, which a page shows above the table.
         legend: Names of the runs in the drawings; the position of a name gives the colour and the shape of the run.
@@ -55,6 +57,7 @@ class Section:
     heat: Sequence[Sequence[float | None]] = ()
     bold: frozenset[tuple[int, int]] = frozenset()
     order: Sequence[int] = ()
+    orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
     asides: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     legend: Sequence[str] = ()

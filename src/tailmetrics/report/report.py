@@ -945,9 +945,25 @@ def _blind_spots(report: Report, brief: bool) -> Iterator[Section]:
         report.labels.too_few_rows(),
     )
     header = ["label", *named, "support", "hits", "expected", "q"]
-    yield Section(
-        "blind_spots", "Blind spots", caption, header=header, lines=lines, fixed=1 + len(named), texts=1 + len(named)
-    )
+    fixed = 1 + len(named)
+    section = Section("blind_spots", "Blind spots", caption, header=header, lines=lines, fixed=fixed, texts=fixed)
+    yield replace(section, orders=_orders_of(shown, report) if len(shown) > 1 else {})
+
+
+def _orders_of(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int]]:
+    """Return the place of each blind spot by q, from head to tail, and by its numbers of rows, the largest first."""
+    buckets = [row.name for row in report.buckets]
+    values = {
+        "q": range(len(spots)),
+        "bucket": [buckets.index(one.bucket) if one.bucket in buckets else 0 for one in spots],
+        "support": [-one.support for one in spots],
+        "expected − hits": [one.hits - one.expected for one in spots],
+    }
+    found = {}
+    for name, of_spots in values.items():
+        places = {line: place for place, line in enumerate(sorted(range(len(spots)), key=of_spots.__getitem__), 1)}
+        found[name] = [places[line] for line in range(len(spots))]
+    return found
 
 
 def _cell(value: Any, is_text: bool) -> str:
