@@ -89,21 +89,11 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
-    more: dict[str, Any] = {
-        "metrics": listed(metrics),
-        "buckets": buckets,
-        "label_counts": label_counts,
-        "labels": labels,
-    }
+    more = {"metrics": listed(metrics), "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    more |= {
-        "duplicates": duplicates,
-        "ignore_index": ignore_index,
-        "label_names": label_names,
-        "clusters": clusters,
-        "headline": headline,
-    }
-    found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
+    more |= {"duplicates": duplicates, "ignore_index": ignore_index, "label_names": label_names, "clusters": clusters}
+    more |= {"headline": headline, "missing": missing}
+    found = {name: evaluated(preds, target, rows=True, **more) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
         if other.row_names != data.row_names:
