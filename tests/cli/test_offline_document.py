@@ -35,7 +35,7 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
         ran += language in ("python", "bash")
     assert ran == 14
     mine, two = (Path(f"reports/{name}/report.json").read_text() for name in ("mine", "two"))
-    assert mine.replace("the new model", "") == two.replace("new.parquet against test.parquet", "")
+    assert mine.replace("the new model", "") == two.replace("new.parquet, on test.parquet", "")
     assert names["psp"] == pytest.approx(json.loads(mine)["metrics"]["psp@5"], abs=1e-12)
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 

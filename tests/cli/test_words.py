@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailmetrics.cli.messages import NAMES, describe, in_options
-from tailmetrics.cli.row_tables import METADATA
+from tailmetrics.evaluation.row_tables import METADATA
 from tailmetrics.io import FORMATS
 from tailmetrics.report.formatting import printable
 
@@ -57,7 +57,7 @@ def test_no_letter_beyond_ascii_ends_a_command(tmp_path, given):
     (tmp_path / "c.yaml").write_text("metrics: [{class_path: RecallAtK, init_args: {k: 1}}]\ntitle: é…\n", "utf-8")
     words = ["evaluate", "--config", tmp_path / "c.yaml", *given(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    done = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", stdout=-1)
+    done = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", "--verbose", stdout=-1)
     assert (done.returncode, b"\\xe9\\u2026" in done.stdout, b"\\xb1" in done.stdout) == (0, True, True), done.stderr
     assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# é…\n")
     tables[1].write_bytes(tables[0].read_bytes())

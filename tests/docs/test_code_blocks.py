@@ -105,7 +105,9 @@ for name in [name for name in sys.modules if name.partition(".")[0] in {lacking!
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("installed", sorted({said_by(page) for page in pages()}, key=sorted), ids=" ".join)
+@pytest.mark.parametrize(
+    "installed", sorted({said_by(page) for page in pages()}, key=sorted), ids=lambda names: " ".join(sorted(names))
+)
 def test_every_page_runs_with_what_it_says_to_install(installed: frozenset[str], tmp_path: Path) -> None:
     """In a process to which only the packages exist that pip draws in for what the page, or else README, installs."""
     there = drawn_by(installed)

@@ -28,10 +28,10 @@ from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, 
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
-from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
+from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport
@@ -48,6 +48,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
+    models = [[table_in(one) for one in some] for some in models]
     if launched() != (0, 1):
         hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
         raise CommandError("compare runs in one process", hint)
@@ -71,9 +72,9 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         more = [one for one, of_file in said.items() if not of_file and one not in of_runs]
         report = replace(report, warnings=[*warnings_of(notes), *more])
         if folder is not None:
-            report.write(folder)
+            report.write(folder, figures=output.figures)
         written = outputs.place()
-    show(report, written, output.quiet, said)
+    show(report, written, output, said)
 
 
 def _check_told_nothing_else(request: Request) -> None:
@@ -93,7 +94,7 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
         raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
     files = [first.absolute() for first, *_ in models]
     candidates = [options.names] if options.names else [
-        [file.stem for file in files],
+        [file.name if file.is_dir() else file.stem for file in files],
         [f"{file.parent.name}/{file.stem}" for file in files],
         [str(file) for file in files],
     ]  # fmt: skip

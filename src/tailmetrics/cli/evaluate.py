@@ -35,11 +35,11 @@ from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions,
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
-from tailmetrics.cli.row_tables import RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import with_intervals
+from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
@@ -54,7 +54,7 @@ from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
 
-REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv"]
+REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", ROWS_FILE]
 
 
 def evaluate(request: Request, said: dict[str, bool]) -> None:
@@ -71,6 +71,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     if options.clusters and options.no_intervals and options.per_row is None:
         hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
         raise CommandError("--clusters and --no-intervals are both given", hint)
+    if options.no_rows and options.per_row is not None:
+        raise CommandError("--no-rows and --per-row are both given", "leave one of them out.")
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
@@ -86,7 +88,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             folder, tables = None, list[Path]()
             if ranks.is_first:
                 folder = None if output.out is None else outputs.claim(output.out, REPORT_FILES)
-                tables = _claim_row_tables(options, outputs, folder, ranks.world_size)
+                tables = _claim_row_tables(options, output, outputs, folder, ranks.world_size)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
         ranks.check_same(facts)
         tables = ranks.all(tables)[0]
@@ -117,7 +119,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         writer = None
         with ranks.agreement():
             if engine is None:
-                value_options = None if options.per_row is None else options_of_values(data)
+                keeps = options.per_row is not None or _keeps_rows(options, output)
+                value_options = options_of_values(data) if keeps else None
                 if tables:
                     part = tables[ranks.rank]
                     writer = stack.enter_context(RowTableWriter(part, evaluation, dataset, value_options, clusters))
@@ -129,7 +132,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         alike = notes_on_sequences(dataset) if clusters is None else []
         notes = [*report.notes, *([] if options.no_intervals else alike)]
         notes += [one for one, of_file in said.items() if not of_file and one not in notes]
-        report = replace(report, title=output.title or report.title, notes=tuple(notes))
+        words = request.words(report.words)
+        report = replace(report, title=output.title or report.title, notes=tuple(notes), words=words)
         with ranks.agreement():
             if writer is not None:
                 writer.scalars = report.scalars
@@ -144,11 +148,18 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                     drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
                     report = _with_intervals(report, table, {**drawn, "clusters": clusters})
                 if folder is not None:
-                    report.write(folder)
-                show(report, outputs.place(), output.quiet, said)
+                    report.write(folder, figures=output.figures)
+                show(report, outputs.place(), output, said)
 
 
-def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:
+def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
+    """Whether the folder of the report holds the table of rows: engines send no values of rows."""
+    return not (output.out is None or options.no_rows or options.per_row or options.engine)
+
+
+def _claim_row_tables(
+    options: EvaluateOptions, output: OutputOptions, outputs: Outputs, folder: Path | None, world_size: int
+) -> list[Path]:
     """Return the paths of the parts, one for each process, and at the end the path of the whole table.
 
     The parts are beside the table, or beside the report if no table is kept: all processes see these folders. A
@@ -158,6 +169,8 @@ def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path |
         goal = Path(options.per_row)
         table = outputs.claim(goal.parent, [goal.name]) / goal.name
         scratch = outputs.scratch(table.parent.parent)
+    elif folder is not None and _keeps_rows(options, output):
+        table, scratch = folder / ROWS_FILE, outputs.scratch(folder.parent)
     elif options.intervals or options.clusters:
         scratch = outputs.scratch(None if folder is None else folder.parent)
         table = scratch / "rows.parquet"
@@ -174,7 +187,7 @@ def report_of(
     with warnings.catch_warnings():
         # a process without rows never calls update, but its synchronised states hold the rows of all
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
-        report = evaluation.report(f"{preds} against {target}")
+        report = evaluation.report(f"{preds}, on {target}")
     notes = [in_options(note) for note in report.notes]
     for said in (*note_on_swapped(dataset, preds, target), *notes_on_queries(dataset, data.missing, preds, target)):
         warnings.warn(said, CommandWarning, stacklevel=2)  # the report repeats warnings, and --quiet hides none

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
+from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 from tailmetrics.significance.planning import POWER
@@ -100,17 +101,23 @@ class OutputOptions:
 
     Attributes:
         out: Folder for the results: a page, pictures, Markdown, LaTeX, CSV and JSON.
+        figures: Write each picture alone too, for a paper: svg or pdf.
         headline: The metric that the results are about, such as recall@10. It is shown first, by bucket. By default
             that of the preset, or else recall.
         title: Title of the results.
         overwrite: Replace existing files.
+        words: What rows and labels are called, such as 'users, items'. By default as in the preset.
+        verbose: Print all tables and notes, not one look.
         quiet: Print nothing but the paths of the files written.
     """
 
     out: str | None = None
+    figures: Figures | None = None
     headline: str | None = None
     title: str | None = None
     overwrite: bool = False
+    words: str | None = None
+    verbose: bool = False
     quiet: bool = False
 
 
@@ -120,7 +127,9 @@ class EvaluateOptions:
 
     Attributes:
         preds: Predictions: a file, a folder of parts, a pattern in quotes, or an address such as s3://.
-        per_row: Parquet file to write, for compare: the value of every metric in every row.
+        per_row: Parquet file to write, for compare: the value of every metric in every row. By default rows.parquet in
+            the folder of --out.
+        no_rows: Write no table of rows. compare then cannot take the folder.
         intervals: Compute confidence intervals by resampling, which takes longer than the intervals of every report.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the targets,
             or a file as for --row-groups. Intervals then take clusters, not rows, for independent.
@@ -134,6 +143,7 @@ class EvaluateOptions:
 
     preds: str | None = None
     per_row: str | None = None
+    no_rows: bool = False
     intervals: bool = False
     clusters: str | None = None
     no_intervals: bool = False

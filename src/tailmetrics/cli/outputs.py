@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.options import OutputOptions
 from tailmetrics.io.files import GLOB, SCRATCH
 from tailmetrics.report import print_report
 from tailmetrics.report.formatting import printable
@@ -87,9 +88,9 @@ class Outputs(ExitStack):
             CommandError: If a file must not be replaced, which may have appeared meanwhile.
         """
         found = []
-        for _, folder, names in self._claimed:
+        for waiting, folder, names in self._claimed:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in names:
+            for name in {*names, *(path.name for path in waiting.iterdir())}:  # pictures have names of metrics
                 self._check(folder / name)
         with _later_signals():
             for waiting, folder, names in self._claimed:
@@ -134,20 +135,32 @@ def _is_same(goal: Path, path: Path) -> bool:
     return goal.resolve() == path.resolve()
 
 
-def show(report: Any, paths: Sequence[Path], quiet: bool, said: Container[str]) -> None:
+def _by_folder(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield for each folder the names of the files in it."""
+    for folder in dict.fromkeys(path.parent for path in paths):
+        yield f"{', '.join(path.name for path in paths if path.parent == folder)} in {folder}"
+
+
+def show(report: Any, paths: Sequence[Path], output: OutputOptions, said: Container[str]) -> None:
     """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed.
+
+    Without ``--verbose`` this is one look: what else there is, is said in one line, and files in a line per folder.
 
     Raises:
         CommandError: If stdout is closed or cannot be written.
     """
     try:
-        if sys.stdout is None and not quiet:
+        if sys.stdout is None and not output.quiet:
             raise OSError(EBADF, "it is closed")
         console = Console()
-        if not quiet:
-            print_report(report, console, said=said if sys.stdout.isatty() and sys.stderr.isatty() else ())
-        for path in paths:
-            console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)
+        if not output.quiet:
+            known = said if sys.stdout.isatty() and sys.stderr.isatty() else ()
+            page = next((f"open {path}" for path in paths if path.suffix == ".html"), "add --out FOLDER for a page")
+            rest = f"All tables and notes: {page}, or add --verbose."
+            print_report(report, console, said=known, verbose=output.verbose, rest=rest)
+        lines = [str(path) for path in paths] if output.quiet or output.verbose else [*_by_folder(paths)]
+        for line in lines:
+            console.print(f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False)
     except OSError as error:
         complete = f"{', '.join(map(str, paths))}: written and complete. Send" if paths else "add --out FOLDER, or send"
         hint = f"{complete} what is printed to a place that can be written."

@@ -192,8 +192,8 @@ class Evaluation:
 
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
-    ) -> None:
-        """Rank a batch once and accumulate it; ``rows`` holds the number of each row, for examples."""
+    ) -> Ranking:
+        """Rank a batch once, accumulate and return it; ``rows`` holds the number of each row, for examples."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
@@ -214,6 +214,7 @@ class Evaluation:
                 self.examples.update(ranking, numbers)
             if self.seen is not None and numbers is not None:
                 self.seen.update(ranking, numbers)
+        return ranking
 
     def _counted(self) -> list[Any]:
         """Return all parts of the evaluation that have states."""

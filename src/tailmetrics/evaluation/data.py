@@ -328,7 +328,8 @@ def _of_tables(
             for part in trained:
                 train.update(part.target)
             activity = activity_of(trained)
-        seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
+        if is_table(train_target) and (is_table(preds) or is_table(target)):  # rows of lists have numbers, not names
+            seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
     notes = tuple(
         f"{str(guess.message).partition(';')[0]}; rename columns to choose others."
         if issubclass(guess.category, DataFileNote)

@@ -72,7 +72,7 @@ class Facts:
 class Aggregation(ABC):
     """How the rows of all batches become one number for each cut-off and bucket.
 
-    It is made with the arguments of its metric; :meth:`bound` gives it the reading with the facts of training.
+    It is made with the arguments of its metric; ``bound`` gives it the reading with the facts of training.
 
     Args:
         caller: Name of the metric, for errors.

@@ -39,7 +39,7 @@ from tailmetrics.ranking._target_ranks import weights_at_targets
 class Reading(ABC):
     """Which part of a ranking a metric looks at, and how it is called in keys and captions.
 
-    A reading is made with the arguments of its metric; :meth:`bound` gives it the buckets once they are known.
+    A reading is made with the arguments of its metric; ``bound`` gives it the buckets once they are known.
 
     Args:
         caller: Name of the metric, for errors.

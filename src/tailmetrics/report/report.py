@@ -26,6 +26,7 @@ from tailmetrics.report.charts import (
     shade,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
+from tailmetrics.report.first_look import answer, headline, tables_of_report
 from tailmetrics.report.formatting import (
     Key,
     between,
@@ -246,6 +247,7 @@ class Report(Shown):
             "best": …}``. None if they were not computed.
         postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the evaluation, in UTC.
+        words: What rows and labels are in this field, such as ``("users", "items")``.
     """
 
     title: str
@@ -277,12 +279,13 @@ class Report(Shown):
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     postfix: str = ""
     date: str = field(default_factory=today)
+    words: tuple[str, str] = ("rows", "labels")
 
     stem = "report"
     in_json = (
-        "title date headline rows positives metrics by_bucket over_all captions summaries intervals at_half_the_rows "
-        "two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots examples "
-        "label_counts ties warnings settings versions"
+        "title date answer headline rows positives metrics by_bucket over_all captions summaries intervals "
+        "at_half_the_rows two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots "
+        "examples label_counts ties warnings settings versions"
     )
 
     @cached_property
@@ -380,10 +383,15 @@ class Report(Shown):
         single = len(ends) == 1 or math.isnan(ends[0])
         return number(ends[0], is_place) if single else between(ends[0], ends[-1], is_place)
 
+    @cached_property
+    def answer(self) -> str:
+        """What the report says, in one to three sentences."""
+        return answer(self)
+
     @property
     def of_rows(self) -> str:
         """How many rows were evaluated, in words."""
-        return "" if self.rows is None else f"{self.rows:,} rows"
+        return "" if self.rows is None else f"{self.rows:,} {self.words[0]}"
 
     def less_is_better(self, metric: str) -> bool:
         """Whether a lower value of ``metric``, overall or by bucket, is better."""
@@ -429,14 +437,14 @@ class Report(Shown):
             brief: Whether to show fewer labels and rows, for a terminal.
             references: Whether to add tables with the references beside each value.
         """
+        rows, labels = self.words
         counted = {
-            "rows": self.rows,
+            rows: self.rows,
             "positives": self.positives,
-            "labels": sum(row.labels for row in self.buckets if row.kind == 0)
-            if self.label_counts is not None
-            else None,
+            labels: sum(row.labels for row in self.buckets if row.kind == 0) if self.label_counts is not None else None,
         }
-        sections = [_overall(self), *_buckets(self), *_beside(self, references)]
+        overall = _overall(self)
+        sections = [*_headline(self), overall, *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
         sections += [_tail(self), *_of_groups(self, brief)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
@@ -444,7 +452,9 @@ class Report(Shown):
             title=self.title,
             kind="From head to tail",
             facts=[f"{value:,} {name}" for name, value in counted.items() if value is not None],
-            sections=[section for section in sections if section.lines or section.charts],
+            sections=[section for section in sections if section.lines or section.charts or section.hero],
+            verdict=self.answer,
+            first=tables_of_report(self, overall),
             warnings=self.warnings,
             below=what_buckets_are(self.buckets),
             settings=self.settings,
@@ -549,6 +559,16 @@ def _key_of(report: Report, metric: str, line: str) -> str:
     return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
 
 
+def _headline(report: Report) -> Iterator[Section]:
+    """Yield the drawing of the metric that the report is about, by bucket."""
+    metric, whole = headline(report), report.value_over_all(headline(report))
+    words = f"{metric} over all {report.words[1]}"
+    hero = () if whole is None or math.isnan(whole) else (report.number(metric, whole), words)
+    charts = [_bars(report, metric)] if metric in report.by_bucket else []
+    if hero or charts:
+        yield Section("headline", f"{metric}, from head to tail", charts=charts, hero=hero)
+
+
 def _buckets(report: Report) -> Iterator[Section]:
     metrics = list(report.by_bucket)
     if not metrics:
@@ -575,7 +595,7 @@ def _buckets(report: Report) -> Iterator[Section]:
         sentences(report.of_rows, _scopes(report, metrics), buckets),
         lead=sentences(buckets, below),
         columns=sentences(of_labels, of_rows, _of_intervals(report)),
-        charts=[_bars(report, metric) for metric in metrics],
+        charts=[_bars(report, metric) for metric in metrics if metric != headline(report)],
         fixed=len(fixed),
         **_table(report, fixed, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}),
     )
@@ -625,9 +645,11 @@ def _bars(report: Report, metric: str) -> Chart:
     levels += [end for one in known for end in (one.low, one.high)] + fair + ([] if whole is None else [whole])
     scale = scale_from_zero(levels, [report.scalars[key] for key in keys])
     at, marks, texts = scale.share, list[Mark](), list[tuple[str, ...]]()
+    across: list[Mark] = []
     if whole is not None and math.isfinite(whole):
         all_labels = f"all labels {number(whole, is_place)}"
-        marks.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed", text=all_labels))
+        across.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed", text=all_labels))
+        marks += across
     for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
         value, colour = report.scalars[key], shade(place, len(rows), row.name)
         left, middle, right = ((place + part) / len(rows) for part in (0.12, 0.5, 0.88))
@@ -638,7 +660,7 @@ def _bars(report: Report, metric: str) -> Chart:
         text += f", {row.labels:,} labels, {row.positives:,} positives"
         counts = rounded(row.labels), rounded(row.positives)
         texts.append((without_zero(brief(value, is_place)), *counts, short_name(row.name)))
-        top = free_above(max(at(0.0), end), found)
+        top = free_above(max(at(0.0), end), [*found, *across])
         marks += [Mark("bar", [(left, at(0.0)), (right, end)], colour, text=text), *found]
         marks.append(Mark("text", [(middle, top)], colour, style="above", text=texts[-1][0]))
     marks.append(Mark("line", [(0, at(0.0)), (1, at(0.0))], style="thin"))
@@ -703,7 +725,8 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
         )
         title = "Beside chance, popularity and the attainable"
         for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
-            yield Section("references", title, caption, folded=True, **table)
+            of = ", by bucket" if table["header"][0] == "bucket" else ", over all labels"
+            yield Section("references", f"{title}{of}", caption, folded=True, **table)
     if bounds:
         caption = (
             "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they "
@@ -711,7 +734,8 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
         )
         both = {"expected": (bounds["expected"],), "[worst, best]": (bounds["worst"], bounds["best"])}
         for table in _tables_beside(report, both):
-            yield Section("ties", TIES, caption, **table)
+            of = ", by bucket" if table["header"][0] == "bucket" else ""
+            yield Section("ties", f"{TIES}{of}", caption, **table)
 
 
 def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[dict[str, Any]]:
@@ -817,7 +841,8 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
     ]
     section = replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
-    return replace(section, charts=[heat_map(section, texts)]) if is_grid else section
+    named = [line[0] for line in lines]
+    return replace(section, charts=[heat_map(section.title, [*columns], named, heat, texts)]) if is_grid else section
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
