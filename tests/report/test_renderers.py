@@ -104,7 +104,7 @@ def test_markdown_has_every_bucket_and_metric(report):
     part = markdown(report).partition("## From the most frequent")[2].partition("##")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     header = next(line for line in lines if line.startswith("| bucket"))
-    assert header.count("|") == 1 + 3 + len(report.by_bucket)
+    assert header.count("|") == 1 + 4 + len(report.by_bucket)
     names = [line.split("|")[1].strip() for line in lines[lines.index(header) + 2 :]]
     assert names == ["all", *(row.name for row in report.buckets)]
     odd = Report("odd", {"a|b": 1.0})
@@ -121,7 +121,7 @@ def test_latex_escapes_and_balances(report):
     assert not findall(r"[%$#_]", body)
     tables = body.split(r"\end{tabular}")[:-1]
     adjusted = any(key.endswith("/adjusted_gap") for key in report.summaries)
-    columns = [2, 3 + len(report.by_bucket), 4, 1 + 3 * len(report.by_bucket), 6 + adjusted]
+    columns = [2, 4 + len(report.by_bucket), 4, 1 + 3 * len(report.by_bucket), 6 + adjusted]
     for part, count in zip(tables, columns, strict=True):
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
         assert {row.count("&") for row in rows} == {count - 1}

@@ -339,6 +339,7 @@ class Evaluation:
             means={
                 named(key): said for m, result in results if not m.buckets for key, said in notes.on_means(m, result)
             },
+            denominators={named(key): one for _, result in results for key, one in result.denominators.items()},
             labels_with_rows=dict(zip(*of_bucket.pop(), strict=True)) if len(of_bucket) == 1 else {},
             places=tuple(dict.fromkeys(named(key) for m in self.members if m.formula.unit for key in m.cutoff_keys())),
             additive=tuple(

@@ -165,6 +165,18 @@ class Aggregation(ABC):
         """Return the numbers of the buckets without a relevant label in any row, whose values are 0 by convention."""
         return ()
 
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+        """Return what a value is divided by, in words, and how many of them by cut-off and bucket.
+
+        Returns:
+            A pair such as ``("rows", [[60.0, 12.0]])``; None where a value is no mean, share or ratio.
+        """
+        return None
+
+    def of_rows_in_words(self, what: str = "rows") -> str:
+        """Return in words what is counted, if each counts as much as the weight of its row."""
+        return f"{what}, by weight" if self.weighted else what
+
     # rows without a value
 
     def answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -335,8 +347,7 @@ class MeanOfRows(_OfRows):
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
         rows, *answered = (int(total) for total in self.counts.totals(states["rows"]))
-        unit, values, reading = self.counts.unit, [], self.reading
-        counted = answered if self.empty_target_action == "skip" else [rows] * len(answered)
+        unit, values, reading, counted = self.counts.unit, [], self.reading, self._counted(states)
         for k, of_k in zip(reading.ks, self.by_cutoff(self.sums.totals(states["sum"])), strict=True):
             one = self.sums.unit * reading.formula.one(k)
             if self.empty_target_action == "pos":
@@ -344,6 +355,18 @@ class MeanOfRows(_OfRows):
                 of_k = [total + (rows - some) * one // unit for total, some in pairs]
             values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
         return values
+
+    def _counted(self, states: Mapping[str, Tensor]) -> list[int]:
+        """Return the number of rows that count in each bucket, in the format of numbers of rows."""
+        rows, *answered = (int(total) for total in self.counts.totals(states["rows"]))
+        return answered if self.empty_target_action == "skip" else [rows] * len(answered)
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the rows that count: all, or those with a value where others are skipped."""
+        with_value = "rows with a relevant label" if self.reading.formula.answered is None else "rows with a value"
+        counted = [count / self.counts.unit for count in self._counted(states)]
+        what = self.of_rows_in_words(with_value if self.empty_target_action == "skip" else "rows")
+        return what, [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the number of rows, and of rows that are answered (in the first bucket)."""
@@ -393,6 +416,11 @@ class RatioOfSums(_OfRows):
         """Return the ratios of the sums; NaN where the denominator is 0."""
         top, bottom = (self.sums.totals(sums) for sums in states["sums"])
         return self.by_cutoff(ratios(top, [int(total) for total in bottom]))
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the sums over rows of the second term."""
+        sums = [int(total) / self.sums.unit for total in self.sums.totals(states["sums"][1])]
+        return self.of_rows_in_words("sum of the denominators of rows"), self.by_cutoff(sums)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
@@ -509,6 +537,11 @@ class MedianOfRows(Aggregation):
             ascending = sorted([*enumerate(counts, start=1), (miss_value, misses)])
             found.append(_statistic(ascending, self.statistic))
         return [found]
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the rows with a relevant label."""
+        counted = [sum(of_bucket) / self.counts.unit for of_bucket in self._histograms(states)]
+        return self.of_rows_in_words("rows with a relevant label"), [counted]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return what a miss counts as, and the share of such rows in each bucket."""

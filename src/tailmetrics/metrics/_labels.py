@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import torch
@@ -34,6 +35,8 @@ LabelRatio: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]
 BLOCK_LABELS = 2**18
 """Number of labels averaged at once, to bound the memory at millions of labels."""
 
+AVERAGED = {"present": "labels with rows", "union": "labels with rows or predictions", "all": "labels"}
+"""The labels that a macro average counts."""
 OVER = {
     "present": "the mean over the labels that are relevant in some row",
     "union": "the mean over the labels that are relevant or predicted in some row",
@@ -66,6 +69,12 @@ class CountRatio:
     def reads(self) -> frozenset[str]:
         """The counts that the ratio reads beside hits."""
         return frozenset({*(["predicted"] if self.predicted else []), *(["support"] if self.support else [])})
+
+    @property
+    def of(self) -> str:
+        """What the ratio divides by, in words."""
+        names = (("predictions", self.predicted), ("relevant labels", self.support))
+        return " and ".join(name for name, factor in names if factor)
 
 
 PRECISION, RECALL = CountRatio(1, 1, 0), CountRatio(1, 0, 1)
@@ -197,14 +206,23 @@ class RatioOfCounts(_OfCounts):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the ratios. If no row has a prediction, precision is 0; if there are no rows, it is NaN."""
-        shape = states["counts"].shape[:-1]
-        counts = torch.tensor(self.counts.totals(states["counts"]), dtype=torch.float64).view(shape)
         counted = self.counts.totals(states["counted"])
-        top, bottom = self.ratio(*counts.unbind(-1))
+        top, bottom = self._terms(states)
         return [
             [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
             for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
         ]
+
+    def _terms(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return numerator and denominator by cut-off and bucket, (K, G) each, in the format of numbers of rows."""
+        shape = states["counts"].shape[:-1]
+        counts = torch.tensor(self.counts.totals(states["counts"]), dtype=torch.float64).view(shape)
+        return self.ratio(*counts.unbind(-1))
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the predictions, the relevant labels, or for F-scores their weighted sum."""
+        found: list[list[float]] = (self._terms(states)[1] / self.counts.unit).tolist()
+        return self.of_rows_in_words(self.ratio.of), found
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
         """Return the buckets without a relevant label in any row."""
@@ -319,6 +337,15 @@ class OverLabels(_OfCounts):
 
     def _mean(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
+        # without a label to average the value is 0; without a counted row it is NaN
+        counted = self.counts.totals(states["counted"])
+        return [
+            (float(top / bottom) if bottom else 0.0) if some else float("nan")
+            for (top, bottom), some in zip(self._sums(states, k, ratio_of), counted, strict=True)
+        ]
+
+    def _sums(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[tuple[Fraction, Fraction]]:
+        """Return the weighted sum over the labels of each bucket, and the sum of their weights, both exact."""
         counts, buckets = self._of_labels(states, k), self.reading.buckets
         real = self.weighted or self.weighs_by_support
         of_values, of_weights = REAL if real else UNIT, REAL if self.weighted else COUNT
@@ -334,13 +361,18 @@ class OverLabels(_OfCounts):
             ratio = ratio_of(*(count[found] for count in (hits, predicted, support)))
             values = divide(*ratio) * weight[found]
             _add_by_bucket(sums, of_values, buckets, found + start, values)
-        # without a label to average the value is 0; without a counted row it is NaN
-        counted = self.counts.totals(states["counted"])
         tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
         return [
-            (int(top) * of_weights.unit / (int(bottom) * of_values.unit) if bottom else 0.0) if some else float("nan")
-            for top, bottom, some in zip(tops, bottoms, counted, strict=True)
+            (Fraction(int(top), of_values.unit), Fraction(int(bottom), of_weights.unit))
+            for top, bottom in zip(tops, bottoms, strict=True)
         ]
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+        """Return the labels that are averaged; of a weighted average, their relevant rows."""
+        if self.has_value_per_label:
+            return None
+        what = self.of_rows_in_words("relevant labels") if self.weighs_by_support else AVERAGED[self.labels]
+        return what, [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
 
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
         """Return the weight of each label in the average."""

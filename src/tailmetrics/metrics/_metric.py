@@ -48,12 +48,14 @@ class Result:
         facts: What the states tell beside the values, over all rows.
         not_measured: Keys without a relevant label in any row; their values are 0 by convention.
         tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
+        denominators: By key, how many a value is divided by, and of what, such as ``(60.0, "rows")``.
     """
 
     values: Tensor
     facts: Facts
     not_measured: frozenset[str]
     tied_shares: Mapping[int | None, float]
+    denominators: Mapping[str, tuple[float, str]]
 
 
 class TopKMetric(ExactMetric):
@@ -529,7 +531,17 @@ class TopKMetric(ExactMetric):
             of_groups = self.states_of_groups()
             values = self.shaped([self.aggregation.values(states) for states in of_groups])
             known = self.aggregation.facts(of_groups[0]), self.not_measured(), self._tied_shares(of_groups[0])
-        return Result(values if values.numel() > 1 else values.view(()), *known)  # as compute() is squeezed
+            denominators = self._denominators(of_groups)
+        return Result(
+            values if values.numel() > 1 else values.view(()), *known, denominators
+        )  # as compute() is squeezed
+
+    def _denominators(self, of_groups: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
+        found: dict[str, tuple[float, str]] = {}
+        for group, states in zip(self.group_keys(), of_groups, strict=True):
+            what, numbers = self.aggregation.denominators(states) or ("", ())
+            found |= zip(self.row_keys(group), ((number, what) for of_k in numbers for number in of_k), strict=False)
+        return found
 
     def tied_shares(self) -> dict[int | None, float]:
         """Return by cut-off (None: any relevant label) the share of rows with equal scores on both sides of it."""

@@ -293,6 +293,15 @@ class LabelAreas(Aggregation):
         """Return the least and the largest value that scores in bins leave open."""
         return Facts() if self.has_value_per_label else Facts(bounds=self.bounds(states))
 
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+        """Return the labels that are averaged, of a macro average: those that have an area."""
+        if self.average != "macro":
+            return None
+        relevant, rows = (states[name].sum(dim=1).cpu() for name in ("relevant", "scores"))
+        measured = (relevant > 0) & ((relevant < rows) | (self.area != "roc"))
+        inside = torch.zeros_like(relevant) if self.reading.buckets is None else self.reading.buckets.assignment.cpu()
+        return "labels with an area", [torch.bincount(inside[measured], minlength=self.num_buckets).tolist()]
+
     @property
     def keeps_labels(self) -> bool:
         """Whether :meth:`per_label` has values of single labels: they are asked for, and take time."""

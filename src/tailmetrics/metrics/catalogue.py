@@ -94,6 +94,20 @@ class Exposure(_OfLists):
         relevant, nan = self.of_buckets(states["relevant"].cpu(), self._of), float("nan")
         return [[top / bottom if bottom else nan for top, bottom in zip(of_k, relevant, strict=True)] for of_k in found]
 
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+        """Return the labels that could be shown, or of a mean over places the labels that are shown."""
+        if self.measure in ("coverage", "gini", "entropy"):
+            return "labels", [self.of_buckets(states[f"shown_at_{k}"], lambda of, _: len(of)) for k in self.reading.ks]
+        if self.measure != "mean":
+            return None
+        shown = (
+            self.counts.floats(states[f"shown_at_{k}"]) if self.weighted else states[f"shown_at_{k}"]
+            for k in self.reading.ks
+        )
+        return self.of_rows_in_words("labels shown"), [
+            self.of_buckets(of_k.cpu(), lambda of, _: float(of.sum())) for of_k in shown
+        ]
+
     def _of(self, counts: Tensor, inside: Tensor | None) -> float:
         facts = self.reading.formula.arguments.values()
         known = [one[inside] if isinstance(one, Tensor) and inside is not None else one for one in facts]
@@ -165,10 +179,20 @@ class LabelsFound(_OfLists):
         """Return the share of labels; NaN before the first row."""
         if not int(states["rows"].sum()):
             return self.no_value()
-        observed, total = states["observed"].cpu(), lambda counts, _: _total(counts)
-        known = self.of_buckets(observed if self._denominator == "observed" else torch.ones_like(observed), total)
-        found = (self.of_buckets(states[f"hit_at_{k}"].cpu(), total) for k in self.reading.ks)
-        return [ratios(of_k, [int(one) for one in known]) for of_k in found]
+        found = (self._totals(states[f"hit_at_{k}"]) for k in self.reading.ks)
+        return [ratios(of_k, self._known(states)) for of_k in found]
+
+    def _totals(self, flags: Tensor) -> list[int]:
+        return [int(total) for total in self.of_buckets(flags.cpu(), lambda counts, _: _total(counts))]
+
+    def _known(self, states: Mapping[str, Tensor]) -> list[int]:
+        observed = states["observed"]
+        return self._totals(observed if self._denominator == "observed" else torch.ones_like(observed))
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the labels that could be found."""
+        what = "labels with rows" if self._denominator == "observed" else "labels"
+        return what, [self._known(states)] * len(self.reading.ks)
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return over which labels the share is taken."""
@@ -220,6 +244,11 @@ class MeanOfLists(_OfLists):
         (rows,), sums = self.counts.totals(states["rows"]), self.counts.totals(states["sum"])
         ones = ([self.reading.formula.one(k) * int(rows)] * self.num_buckets for k in self.reading.ks)
         return [ratios(*pair) for pair in zip(self.by_cutoff(sums), ones, strict=True)]
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the rows."""
+        rows = float(self.counts.totals(states["rows"])[0]) / self.counts.unit
+        return self.of_rows_in_words(), [[rows] * self.num_buckets] * len(self.reading.ks)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import e
 from typing import Any, final
@@ -149,6 +149,10 @@ class CalibrationBins(Aggregation):
             apart = sum(abs(hit * UNIT.unit - int(one)) for hit, one in zip(hits, sure, strict=True))
             values.append(apart / (sum(counts) * UNIT.unit) if sum(counts) else float("nan"))
         return self.by_cutoff(values)
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the predictions."""
+        return "predictions", states["shown"].sum(dim=-1).tolist()
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the number of predictions, their mean probability, and the share that is right."""

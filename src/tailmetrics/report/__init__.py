@@ -7,7 +7,7 @@ from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.pages import page
 from tailmetrics.report.pictures import picture
-from tailmetrics.report.report import BucketRow, Example, ExampleLabel, GroupRow, Report
+from tailmetrics.report.report import BucketRow, Example, ExampleLabel, GroupRow, Report, Value
 from tailmetrics.report.text import latex, markdown, print_report
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "GroupRow",
     "LabelTable",
     "Report",
+    "Value",
     "latex",
     "markdown",
     "page",

@@ -87,6 +87,8 @@ CURVE_POINTS = 200
 """The most points in the drawing of training counts, for any number of labels."""
 FLOOR = 0.7
 """The count at the lower edge of the frequencies: labels that occur once stand a little above it."""
+WHOLE_ROWS = ("rows", "rows with a relevant label", "rows with a value")
+"""What is counted where a value divides by a number of rows, not by their weights."""
 BOUNDS = ("worst", "expected", "best")
 BESIDE = {
     "chance": "dotted line: chance",
@@ -144,6 +146,25 @@ def _what_seen_are(rows: Sequence[BucketRow]) -> str:
         named = (f"{row.name} ({row.counts or 'no label'})" for row in rows)
         return f"Training counts: {', '.join(named)}."
     return f"Buckets of labels, in the order given, from {head} to {tail}." if count > 1 else f"One bucket: {head}."
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a report, how sure it is, and what it is divided by.
+
+    Attributes:
+        value: The value.
+        low: The lower end of its confidence interval; None without an interval.
+        high: The upper end.
+        counted: How many ``of`` the value divides by; None where a value is no mean, share or ratio.
+        of: What is counted, such as ``"rows with a relevant label"``; empty without ``counted``.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    counted: float | None = None
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -232,6 +253,7 @@ class Report(Shown):
         captions: For each metric by bucket, the scope and cut-off of its values, in words.
         means: For each key of a macro average over all labels, the labels that it averages, in words; for each key of
             a calibration error, whether predictions are over- or under-confident.
+        denominators: By key, how many a value is divided by, and of what: ``values`` shows them beside the value.
         labels_with_rows: For each bucket, the number of labels with a relevant row, if macro averages are by bucket.
         places: Metrics whose values are places in a list.
         additive: Metrics whose values of all buckets add up: to the value over all labels, or, without one, to 1.
@@ -265,6 +287,7 @@ class Report(Shown):
     headline: str = ""
     captions: Mapping[str, str] = field(default_factory=dict)
     means: Mapping[str, str] = field(default_factory=dict)
+    denominators: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     labels_with_rows: Mapping[str, int] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     additive: tuple[str, ...] = ()
@@ -280,10 +303,20 @@ class Report(Shown):
 
     stem = "report"
     in_json = (
-        "title date headline rows positives metrics by_bucket over_all captions summaries intervals at_half_the_rows "
-        "two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots examples "
-        "label_counts ties warnings settings versions"
+        "title date headline rows positives metrics by_bucket over_all denominators captions summaries intervals "
+        "at_half_the_rows two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots "
+        "examples label_counts ties warnings settings versions"
     )
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """Each value by key, with its interval, what it is divided by, and how many of them."""
+        found: dict[str, Value] = {}
+        for key, value in self.scalars.items():
+            sure, (counted, of) = self.intervals.get(key), self.denominators.get(key, (None, ""))
+            low, high = (None, None) if sure is None else (sure.low, sure.high)
+            found[key] = Value(value, low, high, counted, of)
+        return found
 
     @cached_property
     def parts(self) -> dict[Key, float]:
@@ -601,9 +634,11 @@ def _denominators(report: Report, names: Sequence[str]) -> tuple[list[str], str]
     """Return the number of rows that count by line, and which metrics leave rows out; empty if they differ."""
     fewer: dict[tuple[int | None, ...], list[str]] = {}
     for metric in report.by_bucket:
-        known = [report.intervals.get(_key_of(report, metric, name)) for name in names]
-        if any(one is not None and one.n != report.rows and not math.isnan(one.value) for one in known):
-            fewer.setdefault(tuple(None if one is None else one.n for one in known), []).append(metric)
+        known = [report.values.get(_key_of(report, metric, name)) for name in names]
+        of_rows = [one if one is not None and one.of in WHOLE_ROWS else None for one in known]
+        if any(one is not None and one.counted != report.rows and not math.isnan(one.value) for one in of_rows):
+            numbers = (None if one is None else int(one.counted or 0) for one in of_rows)
+            fewer.setdefault(tuple(numbers), []).append(metric)
     if len(fewer) != 1:
         return [], ""
     ((rows, metrics),) = fewer.items()
