@@ -127,7 +127,7 @@ class Aggregation(ABC):
         check_choice(caller, "ties", reading.ties, self.tie_rules, of_average)
         self.usual_action = self._usual_action(reading)
         self.empty_target_action = empty_target_action or self.usual_action
-        self.counts: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
+        self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
         """The format of numbers of rows in a state, or, with row weights, of sums of weights."""
 
     def _usual_action(self, reading: Reading) -> str:
@@ -273,15 +273,15 @@ def with_bucket_axis(values: Tensor) -> Tensor:
     return values[:, None] if values.ndim == 1 else values
 
 
-class _OfRows(Aggregation):
+class _RowAggregation(Aggregation):
     """An aggregation of a value, or two terms, of each row."""
 
     def __init__(self, caller: str, reading: Reading, weighted: bool, **arguments: Any) -> None:
         super().__init__(caller, reading, weighted, **arguments)
         formula = reading.formula
         # a value that is 0 or 1 in each order of equal scores has a fraction as mean
-        averaged = formula.number is COUNT and reading.ties == "expected"
-        self.number = UNIT if averaged else formula.number
+        averaged = formula.value_format is COUNT and reading.ties == "expected"
+        self.value_format = UNIT if averaged else formula.value_format
         self._known = ValuesByCounts()
 
     def bound(self, reading: Reading) -> Self:
@@ -291,12 +291,12 @@ class _OfRows(Aggregation):
         return bound
 
     @property
-    def sums(self) -> FixedPoint:
+    def sum_format(self) -> FixedPoint:
         """The format of sums over rows."""
-        return weighted(self.number) if self.weighted else self.number
+        return weighted(self.value_format) if self.weighted else self.value_format
 
 
-class MeanOfRows(_OfRows):
+class MeanOfRows(_RowAggregation):
     """The mean over rows of one value per row."""
 
     row_terms = "mean"
@@ -311,8 +311,8 @@ class MeanOfRows(_OfRows):
         """Return the sum of values and the number of rows: of all rows, and of those that are answered."""
         size = self.num_buckets
         return {
-            "sum": State((len(self.reading.cutoffs), size, self.sums.columns)),
-            "rows": State((1 + size, self.counts.columns)),
+            "sum": State((len(self.reading.cutoffs), size, self.sum_format.columns)),
+            "rows": State((1 + size, self.row_format.columns)),
         }
 
     def increments(self, ranking: Ranking) -> Increments:
@@ -325,9 +325,9 @@ class MeanOfRows(_OfRows):
         values = reading.values(ranking, read, self._known)
         if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
             values = torch.where(ranking.row_mask.view(-1, *[1] * (values.ndim - 2)), values, 0.0)
-        if self.number.limbs and values.dtype == torch.bool:
+        if self.value_format.limbs and values.dtype == torch.bool:
             values = values.to(real_dtype(values.device))
-        return {"sum": PerRow(values, self.number, row_axis=1), "rows": self.rows_counted(ranking, ranks)}
+        return {"sum": PerRow(values, self.value_format, row_axis=1), "rows": self.rows_counted(ranking, ranks)}
 
     def rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
         """Return whether each row counts, and whether it is answered in each bucket: (N, 1 + G), bool."""
@@ -346,10 +346,10 @@ class MeanOfRows(_OfRows):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
-        rows, *answered = (int(total) for total in self.counts.totals(states["rows"]))
-        unit, values, reading, counted = self.counts.unit, [], self.reading, self._counted(states)
-        for k, of_k in zip(reading.ks, self.by_cutoff(self.sums.totals(states["sum"])), strict=True):
-            one = self.sums.unit * reading.formula.one(k)
+        rows, *answered = (int(total) for total in self.row_format.totals(states["rows"]))
+        unit, values, reading, counted = self.row_format.unit, [], self.reading, self._counted(states)
+        for k, of_k in zip(reading.ks, self.by_cutoff(self.sum_format.totals(states["sum"])), strict=True):
+            one = self.sum_format.unit * reading.formula.one(k)
             if self.empty_target_action == "pos":
                 pairs = zip(of_k, answered, strict=True)
                 of_k = [total + (rows - some) * one // unit for total, some in pairs]
@@ -358,19 +358,19 @@ class MeanOfRows(_OfRows):
 
     def _counted(self, states: Mapping[str, Tensor]) -> list[int]:
         """Return the number of rows that count in each bucket, in the format of numbers of rows."""
-        rows, *answered = (int(total) for total in self.counts.totals(states["rows"]))
+        rows, *answered = (int(total) for total in self.row_format.totals(states["rows"]))
         return answered if self.empty_target_action == "skip" else [rows] * len(answered)
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows that count: all, or those with a value where others are skipped."""
         with_value = "rows with a relevant label" if self.reading.formula.answered is None else "rows with a value"
-        counted = [count / self.counts.unit for count in self._counted(states)]
+        counted = [count / self.row_format.unit for count in self._counted(states)]
         what = self.of_rows_in_words(with_value if self.empty_target_action == "skip" else "rows")
         return what, [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the number of rows, and of rows that are answered (in the first bucket)."""
-        rows, answered, *_ = (int(total) // self.counts.unit for total in self.counts.totals(states["rows"]))
+        rows, answered, *_ = (int(total) // self.row_format.unit for total in self.row_format.totals(states["rows"]))
         return Facts(rows=(rows, answered))
 
     def of_rows(self, ranking: Ranking) -> Tensor:
@@ -390,14 +390,14 @@ class MeanOfRows(_OfRows):
         kept = super().of_other_order(usual, increments)
         total = kept["sum"]
         assert isinstance(total, PerRow)
-        if total.fixed_point == self.number:
+        if total.fixed_point == self.value_format:
             return kept
         counts = zip(total.values, self.reading.ks, strict=True)
         values = torch.stack([divide(of_cutoff, usual.reading.formula.one(k)) for of_cutoff, k in counts])
-        return {**kept, "sum": PerRow(values, self.number, total.row_axis)}
+        return {**kept, "sum": PerRow(values, self.value_format, total.row_axis)}
 
 
-class RatioOfSums(_OfRows):
+class RatioOfSums(_RowAggregation):
     """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios."""
 
     actions = ("neg", "skip", "error")
@@ -405,21 +405,21 @@ class RatioOfSums(_OfRows):
 
     def states(self) -> dict[str, State]:
         """Return the sums of both terms."""
-        return {"sums": State((2, len(self.reading.cutoffs), self.num_buckets, self.sums.columns))}
+        return {"sums": State((2, len(self.reading.cutoffs), self.num_buckets, self.sum_format.columns))}
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return both terms of the rows of a batch."""
         terms = self.reading.values(ranking, self.reading.of(ranking), self._known)
-        return {"sums": PerRow(terms, self.number, row_axis=2)}
+        return {"sums": PerRow(terms, self.value_format, row_axis=2)}
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the ratios of the sums; NaN where the denominator is 0."""
-        top, bottom = (self.sums.totals(sums) for sums in states["sums"])
+        top, bottom = (self.sum_format.totals(sums) for sums in states["sums"])
         return self.by_cutoff(ratios(top, [int(total) for total in bottom]))
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the sums over rows of the second term."""
-        sums = [int(total) / self.sums.unit for total in self.sums.totals(states["sums"][1])]
+        sums = [int(total) / self.sum_format.unit for total in self.sum_format.totals(states["sums"][1])]
         return self.of_rows_in_words("sum of the denominators of rows"), self.by_cutoff(sums)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
@@ -488,7 +488,7 @@ class MedianOfRows(Aggregation):
     def states(self) -> dict[str, State]:
         """Return the number of rows of each rank, the misses last, and the number of labels."""
         return {
-            "histogram": State((self.num_buckets, self.reading.depth + 1, self.counts.columns)),
+            "histogram": State((self.num_buckets, self.reading.depth + 1, self.row_format.columns)),
             "num_labels": State((1,), reduce="max"),
         }
 
@@ -525,7 +525,7 @@ class MedianOfRows(Aggregation):
 
     def _histograms(self, states: Mapping[str, Tensor]) -> list[list[int]]:
         """Return for each bucket the rows by rank, the misses last."""
-        totals = [int(count) for count in self.counts.totals(states["histogram"])]
+        totals = [int(count) for count in self.row_format.totals(states["histogram"])]
         width = self.reading.depth + 1
         return [totals[first : first + width] for first in range(0, len(totals), width)]
 
@@ -540,7 +540,7 @@ class MedianOfRows(Aggregation):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows with a relevant label."""
-        counted = [sum(of_bucket) / self.counts.unit for of_bucket in self._histograms(states)]
+        counted = [sum(of_bucket) / self.row_format.unit for of_bucket in self._histograms(states)]
         return self.of_rows_in_words("rows with a relevant label"), [counted]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:

@@ -23,7 +23,7 @@ from tailmetrics.ranking._reading import Depth
 Value = TypeVar("Value")
 
 
-def formula(
+def takes_arrays(
     function: Callable[..., Value], reads: Depth | None = None, warns: Callable[[Ranking], None] | None = None
 ) -> Callable[..., Value]:
     """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
@@ -72,7 +72,7 @@ class Formula:
         function: Called as ``function(ranks, k, **arguments)``, k an int, or a tuple whose cut-offs are the first axis
             of the value. It returns one value per row, shape (...), or for a ratio of sums two of them.
         arguments: Further arguments of the function.
-        number: The format in which values are added up. With ``COUNT``, a value is a whole number, divided by
+        value_format: The format in which values are added up. With ``COUNT``, a value is a whole number, divided by
             ``per_one(k)``.
         per_one: How many counts make a value of 1 at a cut-off.
         check: Raises unless the function can read a ranking, ``check(caller, ranking)``; None if it can read any. It
@@ -99,7 +99,7 @@ class Formula:
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    number: FixedPoint = UNIT
+    value_format: FixedPoint = UNIT
     per_one: Callable[[int], int] | None = None
     check: Callable[[str, Ranking], None] | None = None
     reads_cutoff: bool = True
@@ -180,7 +180,9 @@ class OwnFormula(Formula):
             found = self.function(ranks, k, **self.arguments)
             terms = found if isinstance(found, tuple) else (found,)
             for term in terms:
-                check_returned_values(self.caller, self.function.__name__, term, ranks, self.number, self.validate)
+                check_returned_values(
+                    self.caller, self.function.__name__, term, ranks, self.value_format, self.validate
+                )
             values.append(terms)
         stacked = torch.stack([torch.stack(side) for side in zip(*values, strict=True)])
         return stacked if len(stacked) > 1 else stacked[0]

@@ -135,7 +135,7 @@ class ByAverage:
         return found
 
 
-class _OfCounts(Aggregation):
+class _CountAggregation(Aggregation):
     """An aggregation of hits, predictions and support."""
 
     actions = ("neg", "skip", "error")
@@ -164,7 +164,7 @@ class _OfCounts(Aggregation):
         return row_mask if ranks.n_relevant.ndim == 1 else row_mask[:, None].expand_as(ranks.n_relevant)
 
 
-class RatioOfCounts(_OfCounts):
+class RatioOfCounts(_CountAggregation):
     """The ratio of hits, predictions and support of all rows: ``average="micro"``.
 
     Args:
@@ -181,7 +181,7 @@ class RatioOfCounts(_OfCounts):
 
     def states(self) -> dict[str, State]:
         """Return the three counts, and the number of rows that count."""
-        size, columns = self.num_buckets, self.counts.columns
+        size, columns = self.num_buckets, self.row_format.columns
         return {
             "counts": State((len(self.reading.cutoffs), size, 3, columns)),
             "counted": State((size, columns)),
@@ -206,7 +206,7 @@ class RatioOfCounts(_OfCounts):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the ratios. If no row has a prediction, precision is 0; if there are no rows, it is NaN."""
-        counted = self.counts.totals(states["counted"])
+        counted = self.row_format.totals(states["counted"])
         top, bottom = self._terms(states)
         return [
             [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
@@ -216,12 +216,12 @@ class RatioOfCounts(_OfCounts):
     def _terms(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator by cut-off and bucket, (K, G) each, in the format of numbers of rows."""
         shape = states["counts"].shape[:-1]
-        counts = torch.tensor(self.counts.totals(states["counts"]), dtype=torch.float64).view(shape)
+        counts = torch.tensor(self.row_format.totals(states["counts"]), dtype=torch.float64).view(shape)
         return self.ratio(*counts.unbind(-1))
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the predictions, the relevant labels, or for F-scores their weighted sum."""
-        found: list[list[float]] = (self._terms(states)[1] / self.counts.unit).tolist()
+        found: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
         return self.of_rows_in_words(self.ratio.of), found
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
@@ -236,7 +236,7 @@ class RatioOfCounts(_OfCounts):
         return torch.stack(self.ratio(*counts.to(torch.float64).unbind(-1))).flatten(2).movedim(1, -1)
 
 
-class OverLabels(_OfCounts):
+class OverLabels(_CountAggregation):
     """The mean over labels of the ratio of each label, plain or weighted by support, or the ratios themselves.
 
     Args:
@@ -270,11 +270,11 @@ class OverLabels(_OfCounts):
         """Return the counts of each label that the average reads, and the number of rows that count."""
         reading = self.reading
         assert reading.num_labels is not None
-        columns = (self.counts.columns,) if self.weighted else ()
+        columns = (self.row_format.columns,) if self.weighted else ()
         names = [f"{what}_at_{k}" for k in reading.ks for what in ("hits", *(["predicted"] if self._predicts else []))]
         names += ["support"] if "support" in self._kept else []
         of_labels = State((reading.num_labels, *columns), shared=True, key=self._state_key(False))
-        of_buckets = State((self.num_buckets, self.counts.columns), shared=True, key=self._state_key(True))
+        of_buckets = State((self.num_buckets, self.row_format.columns), shared=True, key=self._state_key(True))
         return {**dict.fromkeys(names, of_labels), "counted": of_buckets}
 
     def _state_key(self, of_buckets: bool) -> str:
@@ -330,7 +330,7 @@ class OverLabels(_OfCounts):
         A count that is not kept is 0, and takes no memory.
         """
         kept = [states.get(name) for name in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
-        counts = [count if count is None or not self.weighted else self.counts.floats(count) for count in kept]
+        counts = [count if count is None or not self.weighted else self.row_format.floats(count) for count in kept]
         hits = counts[0]
         assert hits is not None
         return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
@@ -338,7 +338,7 @@ class OverLabels(_OfCounts):
     def _mean(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
         # without a label to average the value is 0; without a counted row it is NaN
-        counted = self.counts.totals(states["counted"])
+        counted = self.row_format.totals(states["counted"])
         return [
             (float(top / bottom) if bottom else 0.0) if some else float("nan")
             for (top, bottom), some in zip(self._sums(states, k, ratio_of), counted, strict=True)

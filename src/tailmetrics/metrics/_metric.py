@@ -353,7 +353,7 @@ class TopKMetric(ExactMetric):
         self._tie_count = None
         if isinstance(self.reading, Ranks) and self.ties == "id":
             self._tie_count = TieCount(self.reading, self.weighted)
-            shape = 1 + len(self._tie_count.cuts), self.aggregation.counts.columns
+            shape = 1 + len(self._tie_count.cuts), self.aggregation.row_format.columns
             self._declared[self._tie_count.name] = State(shape, shared=not self.formula.is_own)
         self._names = self._full_names()
         for name, state in self._declared.items():
@@ -551,7 +551,7 @@ class TopKMetric(ExactMetric):
     def _tied_shares(self, states: Mapping[str, Tensor]) -> dict[int | None, float]:
         if self._tie_count is None:
             return {}
-        rows, *tied = self.aggregation.counts.totals(states[self._tie_count.name])
+        rows, *tied = self.aggregation.row_format.totals(states[self._tie_count.name])
         return {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._tie_count.cuts, tied, strict=True)}
 
     def not_measured(self) -> frozenset[str]:

@@ -29,7 +29,7 @@ class RowMeanMetric(TopKMetric):
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
         formula = OwnFormula(
             self._row_value,
-            number=self.fixed_point,
+            value_format=self.fixed_point,
             per_one=self._per_one,
             caller=self._caller,
             validate=kwargs.get("validate_args", True),
@@ -62,7 +62,7 @@ class RatioMetric(TopKMetric):
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
         formula = OwnFormula(
             self._row_terms,
-            number=self.fixed_point,
+            value_format=self.fixed_point,
             caller=self._caller,
             validate=kwargs.get("validate_args", True),
         )

@@ -145,7 +145,7 @@ class Reading(ABC):
         return k or 0
 
 
-class Lists(Reading):
+class TopKLists(Reading):
     """The top k of each list, whatever is relevant."""
 
     takes: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class Lists(Reading):
         return "of the list that a row shows"
 
 
-class Hits(Lists):
+class TopKHits(TopKLists):
     """The top k of each list, and which of its labels are relevant."""
 
     takes = ("min_gain",)

@@ -664,7 +664,10 @@ class CoverageError(TopKMetric):
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(
-            None, replace(OF_PAIRS, function=_depth_of_pairs, number=COUNT, unit="places"), reading=Pairs, **kwargs
+            None,
+            replace(OF_PAIRS, function=_depth_of_pairs, value_format=COUNT, unit="places"),
+            reading=Pairs,
+            **kwargs,
         )
 
 

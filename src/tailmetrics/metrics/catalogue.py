@@ -19,14 +19,14 @@ from tailmetrics.metrics._aggregations import Aggregation, RowTerms, Values
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, TopKArguments, UnbucketedArguments
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._readings import Hits, Lists
+from tailmetrics.metrics._readings import TopKHits, TopKLists
 from tailmetrics.metrics._states import COUNT, Increment, Increments, PerRow, State, at_labels, at_targets, ratios
 from tailmetrics.ranking import Ranking
 
 LabelDenominator: TypeAlias = Literal["observed", "known"]
 
 
-class _OfLists(Aggregation):
+class _ListAggregation(Aggregation):
     """An aggregation of the lists that rows show."""
 
     takes = ()
@@ -42,7 +42,7 @@ class _OfLists(Aggregation):
         return [value(counts, None)] if buckets is None else [value(counts[one], one) for one in buckets.labels]
 
 
-class Exposure(_OfLists):
+class Exposure(_ListAggregation):
     """A function of how often each label is shown among the top k.
 
     Args:
@@ -71,9 +71,9 @@ class Exposure(_OfLists):
         """Return how often each label is shown, and for a lift how often it is relevant."""
         num_labels, level = self.reading.num_labels, self.reading.min_gain
         assert num_labels is not None
-        columns = (self.counts.columns,) if self.weighted else ()
+        columns = (self.row_format.columns,) if self.weighted else ()
         found = {f"shown_at_{k}": State((num_labels, *columns), shared=not columns) for k in self.reading.ks}
-        found["rows"] = State((1, self.counts.columns), shared=not columns)
+        found["rows"] = State((1, self.row_format.columns), shared=not columns)
         return found | ({"relevant": State((num_labels,), shared=level is None)} if self.measure == "lift" else {})
 
     def increments(self, ranking: Ranking) -> Increments:
@@ -85,10 +85,10 @@ class Exposure(_OfLists):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the function of the counts of each bucket; NaN before the first row."""
-        if not self.counts.totals(states["rows"])[0]:
+        if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
         shown = (states[f"shown_at_{k}"].cpu() for k in self.reading.ks)
-        found = [self.of_buckets(self.counts.floats(of_k) if self.weighted else of_k, self._of) for of_k in shown]
+        found = [self.of_buckets(self.row_format.floats(of_k) if self.weighted else of_k, self._of) for of_k in shown]
         if self.measure != "lift":
             return found
         relevant, nan = self.of_buckets(states["relevant"].cpu(), self._of), float("nan")
@@ -101,7 +101,7 @@ class Exposure(_OfLists):
         if self.measure != "mean":
             return None
         shown = (
-            self.counts.floats(states[f"shown_at_{k}"]) if self.weighted else states[f"shown_at_{k}"]
+            self.row_format.floats(states[f"shown_at_{k}"]) if self.weighted else states[f"shown_at_{k}"]
             for k in self.reading.ks
         )
         return self.of_rows_in_words("labels shown"), [
@@ -143,7 +143,7 @@ class Overlap(Exposure):
         return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.reading.ks]
 
 
-class LabelsFound(_OfLists):
+class LabelsFound(_ListAggregation):
     """The share of the labels that are a hit at least once.
 
     Args:
@@ -204,7 +204,7 @@ class LabelsFound(_OfLists):
         return [(found[f"hit_at_{k}"], None, found["observed"]) for k in self.reading.ks]
 
 
-class MeanOfLists(_OfLists):
+class MeanOfLists(_ListAggregation):
     """The mean over rows of a count that is made of each list."""
 
     row_terms: RowTerms = "mean"
@@ -221,7 +221,7 @@ class MeanOfLists(_OfLists):
 
     def states(self) -> dict[str, State]:
         """Return the sum of the counts, and the number of rows."""
-        columns = self.counts.columns
+        columns = self.row_format.columns
         return {"sum": State((len(self.reading.cutoffs), self.num_buckets, columns)), "rows": State((1, columns))}
 
     def _counts(self, ranking: Ranking) -> Tensor:
@@ -241,13 +241,13 @@ class MeanOfLists(_OfLists):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the sum divided by the number of rows."""
-        (rows,), sums = self.counts.totals(states["rows"]), self.counts.totals(states["sum"])
+        (rows,), sums = self.row_format.totals(states["rows"]), self.row_format.totals(states["sum"])
         ones = ([self.reading.formula.one(k) * int(rows)] * self.num_buckets for k in self.reading.ks)
         return [ratios(*pair) for pair in zip(self.by_cutoff(sums), ones, strict=True)]
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows."""
-        rows = float(self.counts.totals(states["rows"])[0]) / self.counts.unit
+        rows = float(self.row_format.totals(states["rows"])[0]) / self.row_format.unit
         return self.of_rows_in_words(), [[rows] * self.num_buckets] * len(self.reading.ks)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
@@ -361,7 +361,7 @@ class CatalogCoverageAtK(TopKMetric):
         super().__init__(
             k,
             NO_FORMULA,
-            reading=Lists,
+            reading=TopKLists,
             aggregation=partial(Exposure, function=catalog_coverage, measure="coverage"),
             **kwargs,
         )
@@ -395,7 +395,7 @@ class GiniAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
         super().__init__(
-            k, NO_FORMULA, reading=Lists, aggregation=partial(Exposure, function=gini, measure="gini"), **kwargs
+            k, NO_FORMULA, reading=TopKLists, aggregation=partial(Exposure, function=gini, measure="gini"), **kwargs
         )
 
 
@@ -428,7 +428,11 @@ class EntropyAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
         super().__init__(
-            k, NO_FORMULA, reading=Lists, aggregation=partial(Exposure, function=entropy, measure="entropy"), **kwargs
+            k,
+            NO_FORMULA,
+            reading=TopKLists,
+            aggregation=partial(Exposure, function=entropy, measure="entropy"),
+            **kwargs,
         )
 
 
@@ -493,7 +497,7 @@ class _TrainingMetric(TopKMetric):
         *,
         label_counts: Any,
         needs: Sequence[str] = ("label_counts",),
-        reading: type[Lists] = Lists,
+        reading: type[TopKLists] = TopKLists,
         **kwargs: Unpack[LevelArguments],
     ) -> None:
         self.label_counts = label_counts
@@ -568,7 +572,7 @@ class PopularityLiftAtK(_TrainingMetric):
 
     def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[LevelArguments]) -> None:
         exposure = partial(Exposure, function=popularity, measure="lift")
-        super().__init__(k, exposure, reading=Hits, label_counts=label_counts, **kwargs)
+        super().__init__(k, exposure, reading=TopKHits, label_counts=label_counts, **kwargs)
 
 
 @final
@@ -659,7 +663,7 @@ class PersonalizationAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[UnbucketedArguments]) -> None:
-        super().__init__(k, NO_FORMULA, reading=Lists, aggregation=Overlap, **kwargs)
+        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=Overlap, **kwargs)
 
 
 @final
@@ -695,7 +699,7 @@ class PositiveCoverageAtK(TopKMetric):
     ) -> None:
         self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, LabelDenominator)
         covered = partial(LabelsFound, denominator=denominator)
-        super().__init__(k, NO_FORMULA, reading=Hits, aggregation=covered, **kwargs)
+        super().__init__(k, NO_FORMULA, reading=TopKHits, aggregation=covered, **kwargs)
 
 
 def _places_of_buckets(ranking: Ranking, k: int, buckets: LabelBuckets | None) -> Tensor:
@@ -733,8 +737,8 @@ class PredictionProportionAtK(TopKMetric):
     higher_is_better = None
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        formula = Formula(_places_of_buckets, number=COUNT, per_one=int, is_additive=True)
-        super().__init__(k, formula, reading=Lists, aggregation=MeanOfLists, **kwargs)
+        formula = Formula(_places_of_buckets, value_format=COUNT, per_one=int, is_additive=True)
+        super().__init__(k, formula, reading=TopKLists, aggregation=MeanOfLists, **kwargs)
 
 
 def _tied_at_k(ranking: Ranking, k: int, _: LabelBuckets | None) -> Tensor:
@@ -776,5 +780,5 @@ class TieRateAtK(TopKMetric):
     higher_is_better = False
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[UnbucketedArguments]) -> None:
-        formula = Formula(_tied_at_k, number=COUNT, answered=_has_scores)
-        super().__init__(k, formula, reading=Lists, aggregation=MeanOfLists, **kwargs)
+        formula = Formula(_tied_at_k, value_format=COUNT, answered=_has_scores)
+        super().__init__(k, formula, reading=TopKLists, aggregation=MeanOfLists, **kwargs)

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
-from tailmetrics.metrics._formulas import Formula, formula, of_hits
+from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
@@ -67,7 +67,7 @@ def _ideal_dcg(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
     return ordered_sum(best * discounts(best.shape[-1], best.device))
 
 
-@formula
+@takes_arrays
 def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k.
 
@@ -92,7 +92,7 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     return ordered_sum(_gained(ranks.target_gains, gain) * ranks.within(k))
 
 
-@formula
+@takes_arrays
 def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
@@ -115,7 +115,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     return _dcg(ranks, k, gain)
 
 
-@formula
+@takes_arrays
 def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """DCG of the best possible ranking: the min(k, n) largest gains stand at the top, in descending order.
 
@@ -134,7 +134,7 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
     return ranks.ideal_discount(k) if ranks.binary else _ideal_dcg(ranks, k, gain)
 
 
-@formula
+@takes_arrays
 def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """DCG divided by the DCG of the best possible ranking.
 
@@ -166,7 +166,7 @@ def _of_gains(caller: str, function: Callable[..., Tensor], gain: Gain, number: 
     return of_hits(
         function,
         {"gain": gain},
-        number=number,
+        value_format=number,
         check=_check_grades if gain == "exponential" else None,
         optional_k=True,
         reads_gains=True,
@@ -279,7 +279,7 @@ class NDCGAtK(TopKMetric):
         super().__init__(k, _of_gains(self._caller, ndcg_at_k, gain, UNIT), **kwargs)
 
 
-@formula
+@takes_arrays
 def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks i < r.
 
@@ -354,7 +354,7 @@ class ERRAtK(TopKMetric):
         super().__init__(k, formula, **kwargs)
 
 
-@formula
+@takes_arrays
 def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
 

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LabelArguments, MacroOf, RankArguments
-from tailmetrics.metrics._formulas import Formula, formula, of_hits
+from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
 from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, f_beta
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import COUNT, divide
@@ -23,7 +23,7 @@ from tailmetrics.ranking._target_ranks import n_or_one
 Denominator: TypeAlias = Literal["predicted", "k"]
 
 
-@formula
+@takes_arrays
 def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
     """Share of the top k that is relevant: h_k / m_k, or h_k / k.
 
@@ -83,11 +83,11 @@ class PrecisionAtK(TopKMetric):
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
         formula = of_hits(precision_at_k, {"denominator": denominator}, is_additive=denominator == "k")
         if denominator == "k" and kwargs.get("ties") != "expected":  # whole numbers need one column of a state
-            formula = replace(formula, function=_hits_of_k, number=COUNT, per_one=int)
+            formula = replace(formula, function=_hits_of_k, value_format=COUNT, per_one=int)
         super().__init__(k, formula, aggregation=ByAverage(PRECISION), **kwargs)
 
 
-@formula
+@takes_arrays
 def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Share of the relevant labels that is among the top k: h_k / n.
 
@@ -109,7 +109,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     return ranks.real_hits_at(k) / n_or_one(ranks)
 
 
-@formula
+@takes_arrays
 def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Hits among the top k, divided by the largest possible number of hits: h_k / min(k, n).
 
@@ -192,7 +192,7 @@ class NormalizedRecallAtK(TopKMetric):
         super().__init__(k, of_hits(normalized_recall_at_k), aggregation=pooled, **kwargs)
 
 
-@formula
+@takes_arrays
 def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
 
@@ -259,7 +259,7 @@ class F1AtK(TopKMetric):
         super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
 
 
-@formula
+@takes_arrays
 def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
 
@@ -328,7 +328,7 @@ class FBetaAtK(TopKMetric):
         super().__init__(k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs)
 
 
-@formula
+@takes_arrays
 def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Whether a relevant label is among the top k: 1 if h_k > 0.
 
@@ -350,7 +350,7 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     return ranks.first_within(k)
 
 
-@formula
+@takes_arrays
 def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Whether the label at rank k is relevant.
 
@@ -400,7 +400,7 @@ class HitRateAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, of_hits(hit_rate_at_k, number=COUNT), **kwargs)
+        super().__init__(k, of_hits(hit_rate_at_k, value_format=COUNT), **kwargs)
 
 
 @final
@@ -429,7 +429,7 @@ class AccuracyAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, of_hits(hit_rate_at_k, number=COUNT, of_one_class=True), **kwargs)
+        super().__init__(k, of_hits(hit_rate_at_k, value_format=COUNT, of_one_class=True), **kwargs)
 
 
 @final
@@ -459,11 +459,11 @@ class RelevanceAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        formula = of_hits(relevance_at_k, number=COUNT, reads_one_rank=True, is_additive=True)
+        formula = of_hits(relevance_at_k, value_format=COUNT, reads_one_rank=True, is_additive=True)
         super().__init__(k, formula, **kwargs)
 
 
-@formula
+@takes_arrays
 def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None = None) -> Tensor:
     """Share of the irrelevant labels that the top k shows: (m_k - h_k) / (L - n).
 
@@ -559,7 +559,7 @@ class FallOutAtK(TopKMetric):
         self.formula = self.formula.with_arguments(num_labels=of_list)
 
 
-@formula
+@takes_arrays
 def r_precision(ranks: TargetRanks) -> Tensor:
     """Precision at the cut-off n, the number of relevant labels: h_n / n.
 

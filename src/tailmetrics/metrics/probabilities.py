@@ -15,9 +15,9 @@ from tailmetrics._arguments import check_choice, check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, RelevanceArguments
-from tailmetrics.metrics._formulas import NO_FORMULA, Formula, formula
+from tailmetrics.metrics._formulas import NO_FORMULA, Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._readings import Hits, Reading
+from tailmetrics.metrics._readings import Reading, TopKHits
 from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
@@ -80,7 +80,7 @@ class Probabilities(Reading):
         return "relevant labels of the bucket, under the softmax of the scores of all labels"
 
 
-class ShownProbabilities(Hits):
+class ShownProbabilities(TopKHits):
     """The top k of each list with their probabilities, and which of its labels are relevant."""
 
     def check(self, ranking: Ranking, validate: bool) -> None:
@@ -220,7 +220,7 @@ def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> N
     )
 
 
-@partial(formula, warns=_warn_of_probabilities)
+@partial(takes_arrays, warns=_warn_of_probabilities)
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
     """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural log, softmax over all L labels.
 
@@ -284,7 +284,7 @@ class CrossEntropy(TopKMetric):
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         formula = Formula(
             cross_entropy,
-            number=REAL,
+            value_format=REAL,
             optional_k=True,
             usual_action=("skip", "skip"),
             is_of_softmax=True,

@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.metrics._aggregations import RatioOfSums
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
-from tailmetrics.metrics._formulas import Formula, formula
+from tailmetrics.metrics._formulas import Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import WEIGHT, divide
 from tailmetrics.metrics._ties import discounts_within
@@ -59,7 +59,7 @@ def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tens
     return weights_at_targets(ranks, weights) * ranks.real_within(k)
 
 
-@formula
+@takes_arrays
 def propensity_scored_precision_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -89,7 +89,7 @@ def propensity_scored_precision_at_k(
     return ordered_sum(_weighted_hits(ranks, k, weights)) / shown, ordered_sum(ranks.best(k, weights)) / shown
 
 
-@formula
+@takes_arrays
 def propensity_scored_recall_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -120,7 +120,7 @@ def propensity_scored_recall_at_k(
     return hits, everything.expand_as(hits)
 
 
-@formula
+@takes_arrays
 def propensity_scored_ndcg_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor, normalization: Normalization = "normalized"
 ) -> tuple[Tensor, Tensor]:
@@ -217,7 +217,7 @@ class _PropensityMetric(TopKMetric):
             raise ValueError(
                 f"{caller}: weights say what label_counts and num_train would make; pass one or the other."
             )
-        formula = Formula(function, arguments, number=WEIGHT, is_averaged=True)
+        formula = Formula(function, arguments, value_format=WEIGHT, is_averaged=True)
         needs = () if self.weights is not None else ("label_counts", "num_train")
         super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
 

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count, check_number, number_text
 from tailmetrics.metrics._aggregations import MedianOfRows, RowStatistic
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
-from tailmetrics.metrics._formulas import Formula, formula, of_hits
+from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import divide
@@ -23,7 +23,7 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._target_ranks import n_or_one
 
 
-@formula
+@takes_arrays
 def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     """One divided by the rank of the first relevant label.
 
@@ -81,7 +81,7 @@ class MRR(TopKMetric):
 HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
 
 
-@formula
+@takes_arrays
 def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: HitsDenominator = "relevant") -> Tensor:
     """Sum of h_j / j over the ranks j of the hits within the top k, divided by n or by min(k, n).
 
@@ -158,7 +158,7 @@ class MAP(TopKMetric):
         super().__init__(k, of_hits(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)
 
 
-whole_list = partial(formula, reads=Depth(None))
+whole_list = partial(takes_arrays, reads=Depth(None))
 
 
 @whole_list

@@ -6,10 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from tailmetrics.report.document import Section
+from typing import NamedTuple
 
 LIGHT = ("#217491", "#44805f", "#857a2c", "#b65c1e")
 DARK = ("#5fb6d2", "#7cc49a", "#cdb75e", "#ec9f58")
@@ -234,12 +231,17 @@ TINTS = (("#eaf2f5", "#217491"), ("#18262c", "#5fb6d2"))
 """The tints of the lowest and the highest value of a heat map, on a light and on a dark page."""
 
 
-def heat_map(section: Section, texts: Sequence[Sequence[str]]) -> Chart:
-    """Return a drawing of a table with tints, whose cells hold the texts."""
-    columns, names = section.header[section.fixed :], [line[0] for line in section.lines]
+def heat_map(
+    title: str,
+    columns: Sequence[str],
+    names: Sequence[str],
+    heat: Sequence[Sequence[float | None]],
+    texts: Sequence[Sequence[str]],
+) -> Chart:
+    """Return a drawing of a table, whose cells hold the texts on tints from 0 to 1; None is no tint."""
     width, height = 1 / len(columns), 1 / len(names)
     marks = []
-    for down, (name, tints, said) in enumerate(zip(names, section.heat, texts, strict=True)):
+    for down, (name, tints, said) in enumerate(zip(names, heat, texts, strict=True)):
         for place, (tint, text) in enumerate(zip(tints, said, strict=True)):
             left, top = place * width, 1 - down * height
             if tint is not None:
@@ -249,7 +251,7 @@ def heat_map(section: Section, texts: Sequence[Sequence[str]]) -> Chart:
             marks.append(Mark("text", [(left + width / 2, top - height / 2)], style="middle", text=text))
     across = bar_ticks([(name,) for name in columns])
     up = [Tick(1 - (place + 0.5) * height, (name,)) for place, name in enumerate(names)]
-    chart = Chart(section.title, marks, section.title, across=across, up=up, grid=False, gutter=80)
+    chart = Chart(title, marks, title, across=across, up=up, grid=False, gutter=80)
     return replace(chart, height=30 * len(names) + 18, min_width=80 + 56 * len(columns))
 
 

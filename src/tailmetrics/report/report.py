@@ -852,7 +852,10 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
     ]
     section = replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
-    return replace(section, charts=[heat_map(section, texts)]) if is_grid else section
+    if not is_grid:
+        return section
+    names = [line[0] for line in lines]
+    return replace(section, charts=[heat_map(section.title, [*columns], names, heat, texts)])
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
