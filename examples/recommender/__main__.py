@@ -16,6 +16,7 @@ from tailmetrics import (
     GiniAtK,
     LabelFrequency,
     NDCGAtK,
+    NearMissAtK,
     NoveltyAtK,
     PredictionProportionAtK,
     RecallAtK,
@@ -39,6 +40,7 @@ def metrics() -> TopKCollection:
             GiniAtK(k=10),
             NoveltyAtK(k=10),
             TieRateAtK(k=10),
+            NearMissAtK(k=10, buckets="deciles"),
             RecallAtK(k=10, buckets="deciles", scope="global"),
             PredictionProportionAtK(k=10, buckets="deciles"),
         ]
@@ -51,7 +53,9 @@ def reports(data: Interactions) -> dict[str, Report]:
     frequency.update(data.shown)
     scores = {"popularity": popularity(data.shown), "EASE": ease(data.shown)}
     return {
-        name: evaluate(preds, data.hidden, metrics=metrics(), label_counts=frequency, title=name)
+        name: evaluate(
+            preds, data.hidden, metrics=metrics(), label_counts=frequency, label_tree=data.tree(), title=name
+        )
         for name, preds in scores.items()
     }
 

@@ -31,3 +31,7 @@ from tailmetrics.metrics.propensity import propensity_scored_recall_at_k as prop
 from tailmetrics.metrics.ranks import average_precision as average_precision
 from tailmetrics.metrics.ranks import k_for_recall as k_for_recall
 from tailmetrics.metrics.ranks import reciprocal_rank as reciprocal_rank
+from tailmetrics.metrics.tree import hierarchical_f1_at_k as hierarchical_f1_at_k
+from tailmetrics.metrics.tree import hierarchical_precision_at_k as hierarchical_precision_at_k
+from tailmetrics.metrics.tree import hierarchical_recall_at_k as hierarchical_recall_at_k
+from tailmetrics.metrics.tree import near_miss_at_k as near_miss_at_k

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from cases import BUCKETS, NUM_TRAIN, data, training_counts
+from cases import BUCKETS, NUM_TRAIN, TREE, data, training_counts
 from tailmetrics import NDCGAtK, TopKCollection, functional, rank
 
 WEIGHTS = functional.inverse_propensities(training_counts(), NUM_TRAIN)
@@ -29,6 +29,7 @@ GIVEN = {
     "weights": WEIGHTS,
     "gain": "exponential",
     "denominator": "attainable",
+    "tree": TREE,
 }
 """What a formula is given of its arguments, where it has them."""
 

@@ -19,7 +19,7 @@ LAYERS = {
     **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io", "engines"), 4),
     **dict.fromkeys(("collection", "testing"), 3),
     **dict.fromkeys(("metrics", "functional"), 2),
-    **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
+    **dict.fromkeys(("ranking", "frequency", "buckets", "tree"), 1),
     **dict.fromkeys(("_arguments", "_exact_metric", "_logged", "_transfer", "_background"), 0),
 }
 ROOT_LAYER = 3
@@ -144,7 +144,7 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
         "assert [*map(abs, [-1])] == [1]"
     )
     ranked = ("Ranking", "rank", "rank_chunks", "rank_shards")
-    more = (*ranked, "LabelBuckets", "LabelFrequency", "TopKCollection", "evaluate", "functional")
+    more = (*ranked, "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate", "functional")
     assert processes.found_by(code) == {*REGISTRY, *more, "RatioMetric", "RowMeanMetric", "TopKMetric"}
 
 

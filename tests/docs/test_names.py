@@ -35,7 +35,13 @@ def test_calls_are_found() -> None:
 def test_what_is_written_can_be_made(call: str) -> None:
     """As it stands, with the number of labels and the counts that the page speaks of."""
     metric = eval(
-        call, {**{name: getattr(tailmetrics, name) for name in tailmetrics.__all__}, "L": L, "counts": COUNTS}
+        call,
+        {
+            **{name: getattr(tailmetrics, name) for name in tailmetrics.__all__},
+            "L": L,
+            "counts": COUNTS,
+            "parents": [-1] * L,
+        },
     )
     assert isinstance(metric, tailmetrics.TopKMetric)
 

@@ -22,7 +22,15 @@ from tailmetrics.cli.evaluate import (
     seen_labels,
     stream,
 )
-from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
+from tailmetrics.cli.inputs import (
+    groups_of_rows,
+    local_files,
+    names_a_file,
+    open_inputs,
+    paths_of,
+    read_labels,
+    read_row_groups,
+)
 from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
@@ -116,13 +124,14 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
         metrics = answerable(metrics, dataset, request)
     groups = [read_row_groups(inputs.files, dataset) for dataset in inputs.runs]
     row_groups = None if groups[0] is None else groups[0].names
-    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics))
-    bind(evaluation.collection, inputs, alone)
+    labels = read_labels(inputs)
+    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics), level=labels.level)
+    bind(evaluation.collection, inputs, labels, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
         one = deepcopy(evaluation)
         one.start()
-        one.seen = seen_labels(dataset, inputs)
+        one.seen = seen_labels(dataset, inputs, labels)
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, alone, of_rows, data, writer.write)
             report = report_of(one, given, dataset, data, of_rows)

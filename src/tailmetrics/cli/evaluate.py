@@ -19,15 +19,16 @@ from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics.cli.inputs import (
     Files,
     Inputs,
+    Labels,
     RowGroups,
     everywhere,
     facts_of,
     groups_of_rows,
-    label_names,
     local_files,
     open_inputs,
     options_of_values,
     paths_of,
+    read_labels,
     read_row_groups,
 )
 from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
@@ -100,20 +101,22 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 of_rows = dataset.row_names, dataset.num_rows, dataset.tokens
                 clusters = groups_of_rows("--clusters", options.clusters, data, *of_rows)
             metrics = answerable(metrics, dataset, request)
+            of_labels = read_labels(inputs)
             evaluation = Evaluation(
                 metrics,
                 row_groups=None if groups is None else groups.names,
                 labels=options.labels,
-                label_names=label_names(data.label_names, dataset.label_names, inputs.files.num_labels),
+                label_names=of_labels.names,
                 examples=options.examples,
                 row_names=dataset.row_names,
                 intervals=None if options.no_intervals or options.clusters else resampling.confidence,
                 headline=request.headline(metrics),
+                level=of_labels.level,
             )
-        bind(evaluation.collection, inputs, ranks, engine)
+        bind(evaluation.collection, inputs, of_labels, ranks, engine)
         evaluation.start(ranks.device)
         if engine is None:
-            evaluation.seen = seen_labels(dataset, inputs)
+            evaluation.seen = seen_labels(dataset, inputs, of_labels)
         writer = None
         with ranks.agreement():
             if engine is None:
@@ -194,8 +197,13 @@ def report_of(
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
-def seen_labels(dataset: Dataset, inputs: Inputs) -> SeenLabels | None:
-    """Return what counts the places that show labels of the same row in training; call it in every process."""
+def seen_labels(dataset: Dataset, inputs: Inputs, labels: Labels) -> SeenLabels | None:
+    """Return what counts the places that show labels of the same row in training; call it in every process.
+
+    None for labels of a level: that their descendants were seen is no mistake.
+    """
+    if labels.level is not None:
+        return None
     return SeenLabels.of(dataset, inputs.train, f"add --filter {inputs.files.options.train_target}")
 
 
@@ -292,12 +300,15 @@ def _scored(dataset: Dataset) -> bool:
 # -- training labels ------------------------------------------------------------------------------------------------
 
 
-def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engine | None = None) -> None:
+def bind(
+    collection: TopKCollection, inputs: Inputs, labels: Labels, ranks: Ranks, engine: Engine | None = None
+) -> None:
     """Bind the metrics that still lack buckets, training counts or propensities; call this on every rank.
 
     Args:
         collection: The metrics.
         inputs: The open files.
+        labels: The labels of the report.
         ranks: This process.
         engine: The engine that counts the training labels; None if this process counts them.
     """
@@ -317,6 +328,9 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
             else:
                 counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
+    level = labels.level
+    if level is not None:
+        num_labels, counts = level.tree.num_labels, level.counts("--label-counts", counts)
     if counts is not None:
         hint = (
             "add --string-ids true; --num-labels is then the size of the catalogue"
@@ -326,11 +340,15 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
         for said in note_on_unseen(counts, hint):
             warnings.warn(said, CommandWarning, stacklevel=2)
         num_rows = num_train if counted is None else counted.num_rows
-        order = order_of_names(inputs.files.names or (), len(counts))
-        collection.bind(Training(len(counts), counts, num_rows, order=order))
+        order = order_of_names(inputs.files.names or (), len(counts)) if level is None else level.order()
+        collection.bind(Training(len(counts), counts, num_rows, order=order, tree=labels.tree))
     elif num_labels is not None:
         # no counts: metrics only need the number of labels, so bind a single bucket
-        collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
+        whole = LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"])
+        collection.bind(replace(Training.of("bind", whole), tree=labels.tree))
+    of_trees = [metric for metric in collection.members().values() if "tree" in metric.needs]
+    if labels.tree is None and any(metric.missing() for metric in of_trees):
+        raise CommandError(f"{type(of_trees[0]).__name__}: needs the parents of the labels", "add --label-tree FILE.")
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
         hint = "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met."

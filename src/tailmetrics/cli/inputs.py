@@ -30,6 +30,7 @@ from tailmetrics.io import (
     read_target,
 )
 from tailmetrics.io.database import WATCHER, Database
+from tailmetrics.io.edges import read_edges
 from tailmetrics.io.errors import reading
 from tailmetrics.io.files import (
     FilePath,
@@ -49,6 +50,7 @@ from tailmetrics.io.heads import Head
 from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.text import every_line
+from tailmetrics.tree import LabelTree, Level
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
 
@@ -223,8 +225,8 @@ def _has_columns(path: str, options: DataOptions) -> bool:
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return the paths of all files that will be read."""
     groups = options.row_groups if options.row_groups is not None and names_a_file(options.row_groups) else None
-    more = (options.target, options.train_target, options.label_counts, options.label_names, options.filter, groups)
-    return [*preds, *(path for path in more if path is not None)]
+    named = (options.target, options.train_target, options.label_counts, options.label_names, options.filter)
+    return [*preds, *(path for path in (*named, options.label_tree, groups) if path is not None)]
 
 
 def local_files(paths: Iterable[str]) -> list[Path]:
@@ -309,6 +311,47 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if num_labels is not None and len(names) != num_labels:
         raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
     return names
+
+
+class Labels(NamedTuple):
+    """The labels of a report: those of the files, or their ancestors at a level.
+
+    Attributes:
+        names: The name of each label; None without names.
+        tree: Their parents; None if no file tells.
+        level: How batches become these labels; None if they are those of the files.
+    """
+
+    names: Sequence[str] | None
+    tree: LabelTree | None = None
+    level: Level | None = None
+
+
+def read_labels(inputs: Inputs) -> Labels:
+    """Return the labels that the options and the files tell of.
+
+    Raises:
+        CommandError: If the file of the tree does not fit, or ``--level`` is given without it.
+    """
+    options, num_labels = inputs.files.options, inputs.files.num_labels
+    names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
+    if options.label_tree is None:
+        if options.level is not None:
+            raise CommandError("--level is given without --label-tree", "add --label-tree FILE.")
+        return Labels(names)
+    if names is None and num_labels is None:
+        raise CommandError("--label-tree needs the number of labels, which no file tells", "add --num-labels.")
+    if options.level is not None and options.level < 0:
+        raise CommandError(f"--level {options.level} is below 0", "0 is the level of the roots.")
+    try:
+        tree = LabelTree.from_edges(read_edges(options.label_tree), names or [*map(str, range(num_labels or 0))])
+    except ValueError as error:
+        problem, _, hint = str(error).partition(": ")[2].rpartition("; ")
+        raise CommandError(f"{options.label_tree}: {problem}", hint) from error
+    if options.level is None:
+        return Labels(names, tree)
+    level = tree.at_level(options.level)
+    return Labels(level.tree.label_names, level.tree, level)
 
 
 def _lines(path: str, axes: int = 1) -> list[str]:

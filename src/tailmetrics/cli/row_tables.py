@@ -197,7 +197,8 @@ class RowTableWriter:
         self._names, self._clusters = dataset.row_names, clusters
         self._identity = None
         if options is not None:
-            names = _label_names(dataset, evaluation.members)
+            level = evaluation.level
+            names = _label_names(dataset, evaluation.members) if level is None else level.tree.label_names
             self._identity = RunDigest(self._columns.metrics, options, names, self._names)
         self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()

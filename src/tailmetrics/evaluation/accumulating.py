@@ -45,6 +45,7 @@ from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 from tailmetrics.significance.labels import OverLabels
+from tailmetrics.tree import Level
 
 SHOWN = 10
 """Number of labels of a list that an example shows, as many as users commonly see."""
@@ -67,6 +68,7 @@ class Evaluation:
         row_names: The name of each row by its number, for the examples.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
+        level: The labels of a tree to which batches are rolled up; None for the labels as they are.
     """
 
     counts: RowCounts
@@ -82,7 +84,9 @@ class Evaluation:
         row_names: Sequence[str] | None = None,
         intervals: float | None = None,
         headline: str | None = None,
+        level: Level | None = None,
     ) -> None:
+        self.level = level
         given: Any = listed(metrics)
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
         check_update(given, "Evaluation")
@@ -182,7 +186,7 @@ class Evaluation:
             if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
                 warn_of_padding("target", target, tokens, row_mask, ignored)
             with one_thread():
-                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through)
+                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through, self.level)
         if ignored is not None and target is not None and ranking.row_mask is not None:
             # a mask (B,) may stand for B·T rows
             mask = torch.ones(1, dtype=torch.bool) if row_mask is None else torch.as_tensor(row_mask)
@@ -317,6 +321,7 @@ class Evaluation:
             versions=versions(),
             notes=(
                 *differing,
+                *(() if self.level is None else (self.level.note(),)),
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *notes.on_bins(results, named),
                 *notes.on_misses(results, named),

@@ -179,7 +179,7 @@ class Ranks(Reading):
         other_arguments: See :class:`Reading`.
     """
 
-    takes = ("min_gain", "scope", "depth", "ties")
+    takes: tuple[str, ...] = ("min_gain", "scope", "depth", "ties")
 
     def __init__(
         self,

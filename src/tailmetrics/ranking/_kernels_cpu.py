@@ -150,6 +150,21 @@ class CpuKernels(Kernels):
     def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(found, buckets)
 
+    def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
+        num_rows, depth = ids.shape
+        groups, width = len(buckets), min(k, depth)
+        if not ids.numel():
+            return ids.new_full((num_rows, groups, width), -1)
+        bucket = buckets.table_on(CPU_DEVICE).numpy()[ids.numpy()].astype(np.int32)
+        # NumPy takes a hundredth of the time of torch's sort
+        places = np.sort(bucket * np.int32(depth) + np.arange(depth, dtype=np.int32), axis=1)
+        rows = np.arange(num_rows)[:, None]
+        ends = rows * (groups + 1) * depth  # of each row in a vector of sorted numbers, and then of each bucket
+        ends = np.searchsorted((places + ends).ravel(), ends + np.arange(1, groups + 1) * depth)
+        first = np.concatenate([rows * depth, ends[:, :-1]], axis=1)[..., None] + np.arange(width)
+        place = places.ravel()[first.clip(max=places.size - 1)] % depth
+        return torch.from_numpy(np.where(first < ends[..., None], ids.numpy()[rows[..., None], place], -1))
+
     def _best_of_entries(
         self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
     ) -> Tensor:

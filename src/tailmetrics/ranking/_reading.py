@@ -109,7 +109,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     elif scores.is_sparse_csr:
         lists = _lists_from_csr(context, scores, depth.lists)
     else:
-        lists = _lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
+        lists = lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
     if depth.lists is not None and lists.ids.shape[1] > depth.lists:
         values = None if lists.values is None else lists.values[:, : depth.lists + 1]
         repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
@@ -190,7 +190,7 @@ def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Ten
     return preds, None
 
 
-def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
+def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     """Rank dense scores (N, L) down to ``depth``; decisions (bool) are not ranked."""
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
