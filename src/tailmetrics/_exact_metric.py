@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import wraps
 from inspect import get_annotations, signature
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, cast
 from warnings import warn
 
@@ -242,6 +243,8 @@ class ExactMetric(Mergeable, Metric):
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
     _known_fingerprint: Fingerprint | None = None
+    _also_depends_on: Mapping[str, Any] = MappingProxyType({})
+    """Facts from :meth:`depends_on`, by name."""
     _was_logged = False
     """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
     _forward_cache: Any = LAST_VALUE
@@ -396,6 +399,10 @@ class ExactMetric(Mergeable, Metric):
         values |= {name: vars(self)[name] for name in values if name in vars(self)}
         return {name: value for name, value in values.items() if name not in PRESENTATION}
 
+    def depends_on(self, **facts: Any) -> None:
+        """Set what numbers depend on beside the arguments: states with other facts are not put together with these."""
+        self._also_depends_on, self._known_fingerprint = facts, None
+
     def fingerprint(self) -> Fingerprint:
         """Return what the numbers depend on; once there are states, all arguments are settled."""
         tensors, known = tensors_of(self), self._known_fingerprint
@@ -404,7 +411,7 @@ class ExactMetric(Mergeable, Metric):
                 name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
                 for name, state in tensors.items()
             }
-            settings = {name: identity(value) for name, value in self.settings().items()}
+            settings = {name: identity(value) for name, value in {**self.settings(), **self._also_depends_on}.items()}
             self._known_fingerprint = known = Fingerprint(type(self).__qualname__, settings, states)
         return known
 

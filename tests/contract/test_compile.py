@@ -16,6 +16,7 @@ NOT_PER_ROW = {
     "catalog_coverage",
     "entropy",
     "gini",
+    "inverse_popularity",
     "inverse_propensities",
     "novelty",
     "personalization",

@@ -144,7 +144,7 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
         "assert [*map(abs, [-1])] == [1]"
     )
     ranked = ("Ranking", "rank", "rank_chunks", "rank_shards")
-    more = (*ranked, "LabelBuckets", "LabelFrequency", "TopKCollection", "evaluate", "functional")
+    more = (*ranked, "LabelBuckets", "LabelFrequency", "TopKCollection", "HeadTailTradeOff", "evaluate", "functional")
     assert processes.found_by(code) == {*REGISTRY, *more, "RatioMetric", "RowMeanMetric", "TopKMetric"}
 
 

@@ -54,7 +54,7 @@ from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
 
-REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv"]
+REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", "trade_off.csv"]
 
 
 def evaluate(request: Request, said: dict[str, bool]) -> None:
@@ -109,6 +109,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 row_names=dataset.row_names,
                 intervals=None if options.no_intervals or options.clusters else resampling.confidence,
                 headline=request.headline(metrics),
+                trade_off=strengths_of(options.trade_off),
+                scores="softmax" if data.probabilities else options.scores,  # what is read are logarithms already
             )
         bind(evaluation.collection, inputs, ranks, engine)
         evaluation.start(ranks.device)
@@ -146,6 +148,18 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 if folder is not None:
                     report.write(folder)
                 show(report, outputs.place(), output.quiet, said)
+
+
+def strengths_of(given: str | None) -> list[float]:
+    """Return the numbers of ``--trade-off``.
+
+    Raises:
+        CommandError: If one of them is no number.
+    """
+    try:
+        return [float(one) for one in given.split(",")] if given else []
+    except ValueError:
+        raise CommandError(f"--trade-off {given}: holds no number", "write numbers, such as 0,0.25,0.5.") from None
 
 
 def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 from tailmetrics.significance.planning import POWER
@@ -127,6 +128,9 @@ class EvaluateOptions:
         no_intervals: Leave confidence intervals out, which is faster.
         labels: Write labels.csv with the values of each label. The report then names the worst labels.
         examples: Show, for each bucket, one row that misses a label of it.
+        trade_off: Strengths τ, such as 0,0.25,0.5: τ times the logarithm of the training count is taken off the scores.
+            The report says what the rarest bucket would gain by it, and all labels would lose.
+        scores: What the scores are, for --trade-off; --probabilities says it, too.
         device: Where metrics are computed.
         engine: Evaluate shares of the rows on a cluster: ray, spark or dask.
         shares: Number of shares; by default twice the processors of the cluster.
@@ -139,6 +143,8 @@ class EvaluateOptions:
     no_intervals: bool = False
     labels: bool = False
     examples: bool = False
+    trade_off: str | None = None
+    scores: ScoreKind = "softmax"
     device: Literal["cpu", "cuda"] = "cpu"
     engine: Literal["ray", "spark", "dask"] | None = None
     shares: int | None = None

@@ -33,11 +33,13 @@ from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.evaluation.seen import SeenLabels
+from tailmetrics.evaluation.trade_off import WITHIN_LISTS, TradeOff
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed, whole_buckets
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import EVERYTHING, Ranking
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
@@ -67,6 +69,8 @@ class Evaluation:
         row_names: The name of each row by its number, for the examples.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
+        trade_off: Strengths τ at which the report has the values, too, as :class:`tailmetrics.HeadTailTradeOff` does.
+        scores: What the scores are, for ``trade_off``.
     """
 
     counts: RowCounts
@@ -82,6 +86,8 @@ class Evaluation:
         row_names: Sequence[str] | None = None,
         intervals: float | None = None,
         headline: str | None = None,
+        trade_off: Sequence[float] = (),
+        scores: ScoreKind = "softmax",
     ) -> None:
         given: Any = listed(metrics)
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
@@ -93,7 +99,9 @@ class Evaluation:
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.seen: SeenLabels | None = None
-        self.confidence = intervals
+        self.confidence, self.taus, self.scores = intervals, tuple(trade_off), scores
+        self.trade_off: TradeOff | None = None
+        self.collection.reads_whole_lists = bool(self.taus)
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
         self.started = False
@@ -136,6 +144,9 @@ class Evaluation:
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
+        if self.taus:
+            pair = self.headline, self.over_all.get(self.headline)
+            self.trade_off = TradeOff(self.collection, pair, self.taus, self.scores, self.confidence, device)
         of_relevance = (one for one in self.members if one.reading.reads_targets and not one.formula.reads_gains)
         least = {metric.min_gain for metric in of_relevance}
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
@@ -200,6 +211,8 @@ class Evaluation:
         self.columns = max(self.columns, ranking.num_labels or 0)
         with self._keeping():
             self.collection.update(ranking)
+            if self.trade_off is not None:
+                self.trade_off.update(ranking)
         self.ignored = self.ignored + ranking._memo.get(IGNORED, 0)  # a tensor: the program does not wait for a device
         if is_listed(ranking) and ranking.num_rows:
             ends = ranking.length if ranking.row_mask is None else ranking.length.where(ranking.row_mask, EVERYTHING)
@@ -220,7 +233,8 @@ class Evaluation:
         if not self.started:
             self.start()
         parts = (self.collection, self.counts, self.examples, self.over_labels)
-        return [one for one in (*parts, *self.moments) if one is not None]
+        of_taus = [] if self.trade_off is None else self.trade_off.parts
+        return [one for one in (*parts, *self.moments, *of_taus) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
         """Add the states of another evaluation of the same metrics; the order of merges does not change the result.
@@ -326,6 +340,7 @@ class Evaluation:
                 *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
                 *(() if self.seen is None else self.seen.note()),
                 *notes.on_chance(results, named, scalars, width, min(ends), self.label_names, chance, intervals),
+                *((WITHIN_LISTS,) if self.trade_off is not None and min(ends) < EVERYTHING else ()),
                 *notes.on_ignored(num_rows, sum(left_out), ignored),
                 *warnings,
             ),
@@ -351,6 +366,7 @@ class Evaluation:
             intervals=intervals,
             examples=examples or (),
         )
+        report = report if self.trade_off is None else self.trade_off.added_to(report)
         return with_intervals(report, averages=averages)
 
     def _intervals(self, scalars: Mapping[str, float], averages: Mapping[str, OverLabels]) -> dict[str, Interval]:
@@ -377,7 +393,12 @@ class Evaluation:
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:
-    """Raise if the class of a collection overrides ``update``, which ``caller`` would never call: it adds rankings."""
+    """Raise if a collection does more in ``update``, which ``caller`` would never call: it adds one ranking to all."""
+    if not collection.ranks_once:
+        raise TypeError(
+            f"{caller}: a {type(collection).__name__} ranks a batch several times; pass a TopKCollection, and "
+            "trade_off= with its taus."
+        )
     if type(collection).update is not TopKCollection.update:
         raise TypeError(
             f"{caller}: {type(collection).__name__} overrides update(), which would not be called here; "

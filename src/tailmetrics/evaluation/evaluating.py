@@ -28,6 +28,7 @@ from tailmetrics.metrics import (
 )
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._inputs import Duplicates
 from tailmetrics.report.report import Report
 
@@ -64,6 +65,8 @@ def evaluate(
     title: str = "Evaluation",
     batch_rows: int = 4096,
     headline: str | None = None,
+    trade_off: Sequence[float] = (),
+    scores: ScoreKind = "softmax",
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
 
@@ -120,6 +123,9 @@ def evaluate(
         batch_rows: Number of rows that are ranked at a time; it does not change the values.
         headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes recall if
             it is by bucket, else the first metric that says how good the ranking is.
+        trade_off: Strengths τ, such as (0, 0.25, 0.5): the report then has the values of
+            :class:`tailmetrics.HeadTailTradeOff`, and says what the rarest bucket would gain and all labels would lose.
+        scores: What the scores are, for ``trade_off``: ``"softmax"`` or ``"sigmoid"`` logits, or ``"probabilities"``.
 
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
@@ -131,7 +137,7 @@ def evaluate(
     more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
     more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
     more |= {"duplicates": duplicates, "ignore_index": ignore_index, "clusters": clusters, "headline": headline}
-    more |= {"activity": activity, "row_buckets": row_buckets}
+    more |= {"activity": activity, "row_buckets": row_buckets, "trade_off": trade_off, "scores": scores}
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
     report, rows, data = evaluated(preds, target, title=title, rows=drawn, quick=quick, **more)
@@ -311,6 +317,8 @@ def prepared(
     duplicates: Duplicates = "error",
     confidence: float | None = None,
     headline: str | None = None,
+    trade_off: Sequence[float] = (),
+    scores: ScoreKind = "softmax",
 ) -> Evaluation:
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
@@ -354,6 +362,8 @@ def prepared(
         row_names=row_names,
         intervals=confidence,
         headline=headline,
+        trade_off=trade_off,
+        scores=scores,
     )
 
 

@@ -134,6 +134,12 @@ class RowExamples:
         )
 
 
+def content_hashes(ranking: Ranking, k: int) -> Tensor:
+    """Return a hash >= 0 of the first ``k`` places of each row's list and of its relevant labels, shape (N,), int64."""
+    entries = ranking.targets.without_void().entries
+    return _mixed(_hashes(ranking.ids[:, :k], entries.rows, entries.ids))
+
+
 def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
     """Return a hash of each row's list and of the set of its relevant labels, shape (N,), int64."""
     places = torch.arange(1, 1 + shown.shape[1], device=shown.device)

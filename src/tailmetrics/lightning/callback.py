@@ -32,6 +32,7 @@ from tailmetrics.lightning.trainer import (
 )
 from tailmetrics.lightning.training_labels import TrainingLabels
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report import Report
 
 
@@ -74,6 +75,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             model.
         intervals: Whether the report has 95 % confidence intervals. They assume independent rows, and cost time in
             every step.
+        trade_off: Strengths τ at which the report has the values, too, as :class:`tailmetrics.HeadTailTradeOff` does.
+        scores: What the scores are, for ``trade_off``: ``"softmax"``, ``"sigmoid"`` or ``"probabilities"``.
 
     Attributes:
         report: The latest report on the first loader.
@@ -103,6 +106,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         row_ids: str = "row_ids",
         row_names: Sequence[str] | None = None,
         intervals: bool = False,
+        trade_off: Sequence[float] = (),
+        scores: ScoreKind = "softmax",
     ) -> None:
         super().__init__()
         for kind, names in {"label_names": label_names, "row_names": row_names}.items():
@@ -127,7 +132,10 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
         confidence = CONFIDENCE if intervals else None
-        self._running = Evaluations(self.collection, keys, labels=labels, examples=examples, intervals=confidence)
+        more = {"trade_off": trade_off, "scores": scores}
+        self._running = Evaluations(
+            self.collection, keys, labels=labels, examples=examples, intervals=confidence, **more
+        )
 
     @property
     def frequency(self) -> LabelFrequency | None:

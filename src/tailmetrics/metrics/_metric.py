@@ -336,6 +336,10 @@ class TopKMetric(ExactMetric):
         """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
         return self._keys.of_cutoffs
 
+    def name_behind(self, prefix: str) -> str:
+        """Return the ``name`` with which a metric of the same arguments has the keys of this one behind a prefix."""
+        return prefix + (self.cutoff_keys()[0] if len(self.cutoffs) == 1 else self._keys.plain)
+
     # states
 
     def _make_states(self) -> None:

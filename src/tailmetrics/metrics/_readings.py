@@ -57,6 +57,8 @@ class Reading(ABC):
     """Whether it looks at relevant labels."""
     needs_scores = False
     """Whether ids without scores are refused."""
+    reads_order_alone = False
+    """Whether only the order of labels is read, so that a value has the same meaning for any scores in this order."""
     uses_depth = False
     """Whether lists are read only up to ``depth``."""
     scope: Scope = "global"
@@ -150,6 +152,7 @@ class Lists(Reading):
 
     takes: tuple[str, ...] = ()
     reads_targets = False
+    reads_order_alone = True
 
     @property
     def reads(self) -> Depth:
@@ -180,6 +183,7 @@ class Ranks(Reading):
     """
 
     takes = ("min_gain", "scope", "depth", "ties")
+    reads_order_alone = True
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -304,6 +305,15 @@ class NativeKernels(CpuKernels):
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         return native.top_k(scores, k, num_threads())
+
+    def top_k_adjusted(
+        self, scores: Tensor, offsets: Tensor, kind: int, k: int, logarithms: Any
+    ) -> Iterator[tuple[Tensor, Tensor, bool, bool]]:
+        if not scores.numel() or k == 0:
+            yield from super().top_k_adjusted(scores, offsets, kind, k, logarithms)
+            return
+        values, ids, distinct, numbers = native.top_k_adjusted(scores, offsets, kind, k, num_threads())
+        yield from ((*of_offset, distinct, numbers) for of_offset in zip(values, ids, strict=True))
 
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         if targets.padded is None:

@@ -43,6 +43,7 @@ from tailmetrics.report.formatting import (
 )
 from tailmetrics.report.labels import TESTED, BlindSpot, CurvePoint, LabelTable, curve_section
 from tailmetrics.report.pages import Shown
+from tailmetrics.report.trade_off import TauChoice, trade_off_records, trade_off_section
 
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
@@ -244,6 +245,8 @@ class Report(Shown):
             scores, training counts as scores, targets as scores. None if they were not computed.
         tie_bounds: Worst, mean and best values by key over all orders of equal scores, ``{"worst": …, "expected": …,
             "best": …}``. None if they were not computed.
+        trade_off: Values by strength τ of an adjustment for the training counts, and key; empty if not asked for.
+        tau_choice: What a τ chosen on one half of the rows changes on the other; None with too few rows.
         postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the evaluation, in UTC.
     """
@@ -275,14 +278,16 @@ class Report(Shown):
     examples: Sequence[Example] = field(default=(), repr=False)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
+    trade_off: Mapping[float, Mapping[str, float]] = field(default_factory=dict)
+    tau_choice: TauChoice | None = None
     postfix: str = ""
     date: str = field(default_factory=today)
 
     stem = "report"
     in_json = (
         "title date headline rows positives metrics by_bucket over_all captions summaries intervals at_half_the_rows "
-        "two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots examples "
-        "label_counts ties warnings settings versions"
+        "trade_off tau_choice two_way gap_differences references tie_bounds buckets row_groups worst_labels "
+        "blind_spots examples label_counts ties warnings settings versions"
     )
 
     @cached_property
@@ -438,7 +443,7 @@ class Report(Shown):
         }
         sections = [_overall(self), *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *_of_groups(self, brief)]
+        sections += [_tail(self), *trade_off_section(self), *_of_groups(self, brief)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
         return Document(
             title=self.title,
@@ -481,6 +486,8 @@ class Report(Shown):
         found: dict[str, Records] = {"": ([*COLUMNS, *more], lines)}
         if self.labels is not None:
             found["labels"] = self.labels.records()
+        if self.trade_off:
+            found["trade_off"] = trade_off_records(self.trade_off, self.intervals)
         if self.curves:
             points = ((name, *point) for name, points in self.curves.items() for point in points)
             found["curve"] = (["metric", *CurvePoint._fields], points)
