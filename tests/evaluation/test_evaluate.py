@@ -263,6 +263,22 @@ def test_padding_is_told_of_the_first_batch_alone():
     assert sum("most sequences end in a run of label 0" in str(one.message) for one in told) == 1
 
 
+@pytest.mark.parametrize(
+    "form", [lambda mask: mask, lambda mask: mask.float(), lambda mask: mask.nonzero()[:, 1:].view(20, 2)]
+)
+def test_relevant_labels_that_a_filter_covers_are_told(form):
+    """6 of 40 relevant labels have a score of -inf: a note says 15.0%; without them there is none."""
+    scores, mask = torch.rand(20, 9, generator=torch.Generator().manual_seed(1)), torch.zeros(20, 9, dtype=torch.bool)
+    mask[:, [2, 5]] = True
+    scores[:, 0] = -torch.inf  # not relevant
+    for covered, share in ((6, "15.0% of the relevant labels have a score of -inf and count as missed"), (0, "")):
+        scores[:, 2] = torch.rand(20)
+        scores[:covered, 2] = -torch.inf
+        notes = tm.evaluate(scores, form(mask), metrics=[tm.RecallAtK(k=9)], batch_rows=7).notes
+        assert any("have a score of -inf" in note for note in notes) == bool(share)
+        assert not share or any(share in note for note in notes)
+
+
 def test_training_is_given_once():
     """Counts beside training targets of other counts are refused: one of the two would be left out."""
     with pytest.raises(ValueError, match="^evaluate: both train_target= and label_counts= are given; pass"):

@@ -29,15 +29,16 @@ from tailmetrics.cli.inputs import (
     options_of_values,
     paths_of,
     read_row_groups,
+    show_readings,
 )
-from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
+from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options, sentence
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import note_on_swapped, notes_on_queries
+from tailmetrics.evaluation.data import note_on_equal, note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import from_all
@@ -66,6 +67,10 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     output, resampling = request.get(OutputOptions), request.get(ResamplingOptions)
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
+    if options.show_reading:
+        for row in show_readings(options.preds, data):
+            print(row)
+        return
     if options.intervals and options.no_intervals:
         raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
     if options.clusters and options.no_intervals and options.per_row is None:
@@ -91,7 +96,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         ranks.check_same(facts)
         tables = ranks.all(tables)[0]
         with ranks.agreement():
-            inputs = open_inputs([options.preds], data, ranks)
+            inputs = open_inputs([options.preds], data, ranks, options.clusters)
         ranks.check_same(inputs.facts)
         (dataset,) = inputs.runs
         with ranks.agreement():
@@ -129,7 +134,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         alike = notes_on_sequences(dataset) if clusters is None else []
         notes = [*report.notes, *([] if options.no_intervals else alike)]
         notes += [one for one, of_file in said.items() if not of_file and one not in notes]
-        report = replace(report, title=output.title or report.title, notes=tuple(notes))
+        told = (*dataset.readings, *(() if inputs.train is None else inputs.train.readings))
+        readings = tuple(sentence(replace(one, path=Path(one.path).name)) for one in told)
+        report = replace(report, title=output.title or report.title, notes=tuple(notes), readings=readings)
         with ranks.agreement():
             if writer is not None:
                 writer.scalars = report.scalars
@@ -176,7 +183,8 @@ def report_of(
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
     notes = [in_options(note) for note in report.notes]
-    for said in (*note_on_swapped(dataset, preds, target), *notes_on_queries(dataset, data.missing, preds, target)):
+    notes_on_files = (*note_on_equal(dataset, preds, target), *note_on_swapped(dataset, preds, target))
+    for said in (*notes_on_files, *notes_on_queries(dataset, data.missing, preds, target)):
         warnings.warn(said, CommandWarning, stacklevel=2)  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))

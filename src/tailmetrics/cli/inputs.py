@@ -45,9 +45,10 @@ from tailmetrics.io.files import (
     suffix_of,
 )
 from tailmetrics.io.formats import Format, format_of_parts
-from tailmetrics.io.heads import Head
 from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.loading import first_rows, names_beside
+from tailmetrics.io.reading import Head, Role, in_words
 from tailmetrics.io.text import every_line
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
@@ -61,18 +62,21 @@ class Files:
         options: The options that name the files, except the predictions.
         names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
         num_labels: Number of labels; None if it is unknown.
+        others: Names of columns of the targets that options give another meaning, such as groups.
     """
 
     options: DataOptions
     names: Sequence[str] | None
     num_labels: int | None
+    others: tuple[str, ...] = ()
 
     def run(self, preds: str, ranks: Ranks) -> Dataset:
         """Open predictions with their targets."""
         options = self.options
-        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates")}
+        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "part")}
         more["format"] = (options.preds_format or options.format, options.format)
         more["columns"] = (options.preds_columns or options.columns, options.columns)
+        more["others"] = self.others
         return read(preds, str(options.target), **more, **self._alike(ranks))
 
     def train(self, ranks: Ranks) -> TargetDataset | None:
@@ -85,7 +89,7 @@ class Files:
         return read_target(options.train_target, **more, **self._alike(ranks))
 
     def _alike(self, ranks: Ranks) -> dict[str, Any]:
-        same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "memory")}
+        same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "delimiter", "memory")}
         same |= {"rank": ranks.rank, "world_size": ranks.world_size}
         return {**same, "label_names": self.names, "num_labels": self.num_labels}
 
@@ -103,6 +107,24 @@ class Files:
 def everywhere(path: str) -> str:
     """Return the absolute path of a file; return an address on the network unchanged."""
     return path if is_address(path) else str(Path(path).absolute())
+
+
+def show_readings(preds: str, options: DataOptions) -> list[str]:
+    """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
+    if options.target is None:
+        raise CommandError("there are no targets", "add --target FILE.")
+    files: list[tuple[str, Role, str | None, Columns]] = [
+        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
+        (options.target, "target", options.format, options.columns),
+    ]
+    beside = names_beside([(path, form, given) for path, _, form, given in files])
+    if options.train_target is not None:
+        files.append((options.train_target, "target", options.format, options.columns))
+    return [
+        f"{path}, {row}"
+        for path, role, form, given in files
+        for row in first_rows(path, role, form, given, beside, options.delimiter)
+    ]
 
 
 @dataclass(frozen=True)
@@ -129,8 +151,9 @@ class Inputs:
         return {**rows, **train, "number of labels": self.files.num_labels}
 
 
-def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
+def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, clusters: str | None = None) -> Inputs:
     """Open all files; every rank finds the same label ids, the same number of labels and the same errors."""
+    others = tuple(one for one in (options.row_groups, clusters) if one is not None)
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
@@ -143,7 +166,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
         token = WATCHER.set(lambda doing, share: show(share, doing))
         try:
             counts, names = _counts_and_names(preds, options)
-            files = Files(options, names, options.num_labels if counts is None else len(counts))
+            files = Files(options, names, options.num_labels if counts is None else len(counts), others)
             train = files.train(ranks)
             files = files if train is None else replace(files, num_labels=train.num_labels)
             runs = [files.run(path, ranks) for path in preds]
@@ -200,6 +223,8 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
             string_ids=options.string_ids,
             num_labels=num_labels,
             more=counted or (),
+            delimiter=options.delimiter,
+            part=options.part,
             memory=options.memory,
         )
     if path is not None and counted is not None:
@@ -425,7 +450,7 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     parts = find(path).parts
     suffix = suffix_of(path_of(path)).removeprefix(".")
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    form = format_of_parts(option, parts, own_format if own else options.format, columns)
+    form = format_of_parts(option, parts, own_format or (None if own else options.format), columns)
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:
@@ -450,7 +475,7 @@ def _column(part: Part, column: str, unknown: str) -> list[str | None]:
     if column not in known:
         if column in part.partition:
             return [part.partition[column]] * table.num_rows
-        raise CommandError(unknown, f"its columns are {', '.join(known)}.")
+        raise CommandError(unknown, f"its columns are {in_words(known)}.")
     with reading(part.path, table.form):
         batches = table.batches([column], 0, table.num_rows, 2**16)
         return [name for _, batch in batches for name in batch.column(column).cast(pa.string()).to_pylist()]

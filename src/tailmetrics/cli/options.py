@@ -27,7 +27,7 @@ class DataOptions:
             scores.
         filter: File of pairs that do not count: lines of row and label, or of query and item, as in train.csv.
         missing: Leave queries without predictions out, or count them as 0.
-        duplicates: A label that a row lists twice: refuse it, or count the second as a miss.
+        duplicates: A label that a row lists twice: refuse it, or count the second as a miss; in targets count it once.
         min_gain: The least gain that counts as relevant, like -l of trec_eval. CG, DCG and nDCG still add all gains.
         ignore_index: Rows with this label do not count, such as -100 or the 0 that pads. Targets then hold one label
             for each row.
@@ -46,6 +46,8 @@ class DataOptions:
         columns: Names of columns.
         preds_columns: Names of columns of the predictions alone, such as --preds-columns.query NAME, in the place
             of all of --columns.
+        delimiter: Separator of fields of text files that hold it, such as ';'; by default each file tells it.
+        part: Subset and split of predictions of MTEB, such as default/test.
         string_ids: true: whole numbers are names, too; false: they are label ids. By default they are names in files of
             lines, unless --num-labels is given.
         batch_rows: Most rows of a batch.
@@ -72,6 +74,8 @@ class DataOptions:
     preds_format: str | None = None
     columns: Columns = field(default_factory=Columns)
     preds_columns: Columns | None = None
+    delimiter: str | None = None
+    part: str | None = None
     string_ids: bool | None = None
     batch_rows: int = 4096
     memory: str = MEMORY
@@ -127,6 +131,7 @@ class EvaluateOptions:
         no_intervals: Leave confidence intervals out, which is faster.
         labels: Write labels.csv with the values of each label. The report then names the worst labels.
         examples: Show, for each bucket, one row that misses a label of it.
+        show_reading: Print how each file is read and its first two rows as they are understood, and stop.
         device: Where metrics are computed.
         engine: Evaluate shares of the rows on a cluster: ray, spark or dask.
         shares: Number of shares; by default twice the processors of the cluster.
@@ -139,6 +144,7 @@ class EvaluateOptions:
     no_intervals: bool = False
     labels: bool = False
     examples: bool = False
+    show_reading: bool = False
     device: Literal["cpu", "cuda"] = "cpu"
     engine: Literal["ray", "spark", "dask"] | None = None
     shares: int | None = None

@@ -40,6 +40,7 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
@@ -279,7 +280,7 @@ class Evaluation:
         ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
         orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
-        num_rows, positives, of_top, group_rows, of_buckets = self.counts.by_bucket()
+        num_rows, positives, of_top, lost, group_rows, of_buckets = self.counts.by_bucket()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, differing = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         buckets = next(iter(self.bucketings), None)
@@ -322,6 +323,7 @@ class Evaluation:
                 *notes.on_misses(results, named),
                 *notes.on_classes(results, named, num_rows, positives),
                 *notes.on_empty_rows(results, named),
+                *notes.on_lost(lost, positives),
                 *notes.on_buckets(self.bucketings),
                 *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
                 *(() if self.seen is None else self.seen.note()),
@@ -418,7 +420,9 @@ def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
 
 
 class RowCounts(ExactMetric):
-    """Counts rows, the rows of each group, and relevant labels in total, by bucket, and of the most frequent label.
+    """Counts rows, the rows of each group, and relevant labels: in total, by bucket, of the most frequent label, lost.
+
+    A relevant label is lost if its score is ``-inf``.
 
     Args:
         bucketings: Any number of different label buckets.
@@ -433,7 +437,7 @@ class RowCounts(ExactMetric):
         self.bucketings, self.min_gain, self.groups = tuple(bucketings), min_gain, groups
         self.counted = next((one for one in self.bucketings if one.counts is not None), None)
         self.top = -2 if self.counted is None or self.counted.counts is None else int(self.counted.counts.argmax())
-        self.sizes = [1, 1, 1, groups, *map(len, bucketings)]
+        self.sizes = [1, 1, 1, 1, groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
@@ -449,7 +453,7 @@ class RowCounts(ExactMetric):
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
             kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
-        added.append(of_top)
+        added += [of_top, _lost(ranking.scores, targets)[None]]
         for size, place, amount in kinds:
             padded = torch.zeros(size + 1, dtype=torch.int64, device=n.device)  # the last: no bucket or group
             added.append(padded.scatter_add_(0, place, amount)[:-1])
@@ -460,8 +464,24 @@ class RowCounts(ExactMetric):
         """Return the state over all processes."""
         return self.counts.clone()
 
-    def by_bucket(self) -> tuple[int, int, int, list[int], list[list[int]]]:
-        """Return over all processes: rows, relevant labels, also of the most frequent label, by group and by bucket."""
+    def by_bucket(self) -> tuple[int, int, int, int, list[int], list[list[int]]]:
+        """Return over all processes: rows, relevant labels, those of the most frequent label, those that are lost.
+
+        Then follow the rows of each group, and the relevant labels of each bucket.
+        """
         found = [part.tolist() for part in torch.split(self.compute(), self.sizes)]
-        (rows,), (positives,), (of_top,), groups, *of_buckets = found
-        return rows, positives, of_top, groups, of_buckets
+        (rows,), (positives,), (of_top,), (lost,), groups, *of_buckets = found
+        return rows, positives, of_top, lost, groups, of_buckets
+
+
+def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
+    """Return the number of relevant labels whose score is ``-inf``, a tensor of no axes; 0 for lists."""
+    if scores is None or not scores.is_floating_point() or scores.layout != torch.strided:
+        return torch.zeros((), dtype=torch.int64, device=targets.device)
+    if targets.dense is not None and not targets.kernels.reads:  # the program does not wait for a device
+        relevant = (targets.dense > 0) & (scores == -torch.inf)
+        relevant = relevant if targets.row_mask is None else relevant & targets.row_mask[:, None]
+        return relevant.sum()
+    entries = targets.entries
+    own = scores[entries.rows, entries.ids.clamp(min=0)]
+    return ((own == -torch.inf) & (entries.ids >= 0)).sum()

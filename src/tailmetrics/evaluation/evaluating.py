@@ -110,7 +110,7 @@ def evaluate(
         ignore_index: Rows with this label in ``target`` do not count, in every metric without an ``ignore_index`` of
             its own. This label in ``train_target`` does not count either.
         duplicates: Treatment of a label that a list holds twice: ``"error"``, or ``"first"``, which counts the later
-            one as a miss in its place.
+            one as a miss in its place. In targets of tables the first one counts, with its gain.
         intervals: 95 % confidence intervals. None computes them from sums over the rows, without resampling, if scipy
             is installed (``tailmetrics[report]`` brings it). False leaves them out, which is faster. True resamples
             10,000 times; a number sets the number of resamples.
@@ -236,7 +236,8 @@ def evaluated(
         counts = torch.tensor(label_counts)
     if counts is not None and (data.columns is None or data.label_names is not None):
         notes += note_on_unseen(counts, "pass lists of strings or a table" if data.label_names is None else None)
-    return replace(report, tie_winner=data.tie_winner, notes=tuple(notes)), values, data
+    report = replace(report, tie_winner=data.tie_winner, notes=tuple(notes), readings=data.readings)
+    return report, values, data
 
 
 def _of_metrics(metrics: Iterable[TopKMetric], name: str, given: Any, usual: Any) -> Any:

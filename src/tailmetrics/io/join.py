@@ -54,6 +54,7 @@ class JoinedSource(Source):
         self.num_labels = labels.width
         self._first = rows.start
         self._ranked = values.ranked
+        self.reading = values.reading
         self._database = database
         self._offsets, self._lines = _ordered(database, name, file, values, rows, len(row_names), labels.width)
         self.cells_per_row = int(np.diff(self._offsets).max(initial=0))

@@ -77,6 +77,7 @@ class Document:
         sections: The sections, in reading order.
         verdict: The main result of a comparison, in words; None for a report.
         warnings: Facts that a reader should know before trusting the numbers.
+        readings: For each file, the sentence that says how it was read.
         below: Text below the picture.
         settings: Class and arguments of every metric.
         versions: Versions of the libraries, and the date.
@@ -88,6 +89,7 @@ class Document:
     sections: Sequence[Section]
     verdict: str | None = None
     warnings: Sequence[str] = ()
+    readings: Sequence[str] = ()
     below: str = ""
     settings: Sequence[Mapping[str, Any]] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

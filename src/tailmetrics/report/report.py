@@ -245,6 +245,7 @@ class Report(Shown):
         settings: Class and arguments of every metric.
         versions: Versions of the libraries.
         notes: Further warnings.
+        readings: For each file or table, the sentence that says how it was read.
         tie_winner: The label that is shown if two labels have equal scores, in words.
         row_groups: Groups of rows, such as languages. A key with "/" and a group's name after the metric belongs to
             this group.
@@ -281,6 +282,7 @@ class Report(Shown):
     settings: list[dict[str, Any]] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
     tie_winner: str = "the lower label id"
     row_groups: list[GroupRow] = field(default_factory=list)
     over_all: Mapping[str, str] = field(default_factory=dict)
@@ -305,7 +307,7 @@ class Report(Shown):
     in_json = (
         "title date headline rows positives metrics by_bucket over_all denominators captions summaries intervals "
         "at_half_the_rows two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots "
-        "examples label_counts ties warnings settings versions"
+        "examples label_counts ties warnings readings settings versions"
     )
 
     @cached_property
@@ -479,6 +481,7 @@ class Report(Shown):
             facts=[f"{value:,} {name}" for name, value in counted.items() if value is not None],
             sections=[section for section in sections if section.lines or section.charts],
             warnings=self.warnings,
+            readings=self.readings,
             below=what_buckets_are(self.buckets),
             settings=self.settings,
             versions={"evaluated on": self.date, **self.versions},
