@@ -50,7 +50,7 @@ def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Pa
     compiler = shlex.split(os.environ.get("CC", "gcc" if WINDOWS else "cc"))
     with TemporaryDirectory(dir=library.parent) as folder:
         part = Path(folder) / library.name  # a library of Windows holds its name
-        command = [*compiler, *given, *FLAGS, *here, *options, "-o", str(part), str(SOURCE)]
+        command = [*compiler, *given, *FLAGS, *here, *options, "-o", str(part), str(SOURCE), "-lm"]
         try:
             ran = subprocess.run(command, text=True, capture_output=True)
         except OSError as error:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 from griffe import Extension, Object
+
+import tailmetrics.metrics
 
 ROLE = re.compile(r":(?:class|meth|func):`~?([\w.]+)`")
 DOCTEST = re.compile(r"^>>> .*?(?=\n[ \t]*\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -26,11 +29,19 @@ class Docstrings(Extension):
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Rewrite one docstring, once it is loaded."""
         if obj.docstring is not None and obj.path.startswith("tailmetrics"):
-            plain = obj.docstring.value.replace("``", "`")
+            plain = _whole(obj).replace("``", "`")
             linked = ROLE.sub(lambda role: _link(role[1], obj), plain)
             obj.docstring.value = DOCTEST.sub(
                 lambda lines: f"```pycon\n{lines[0]}\n```", linked
             )
+
+
+def _whole(obj: Object) -> str:
+    """Return the docstring of an object; of a metric, with all arguments, which the class gathers when it is made."""
+    found = getattr(tailmetrics.metrics, obj.name, None) if obj.is_class else None
+    if getattr(found, "__module__", None) == obj.path.rpartition(".")[0]:
+        return cleandoc(found.__doc__)
+    return obj.docstring.value
 
 
 @cache

@@ -29,6 +29,7 @@ from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.report import Report
 from tailmetrics.report.charts import shade
 from tailmetrics.report.pictures import picture
+from tailmetrics.report.report import what_buckets_are
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4
@@ -225,9 +226,12 @@ def main() -> None:
     torch.set_num_threads(1)  # as the demo does: the same numbers
     counts = icd10_counts()
     write(deciles_figure(counts), "deciles")
-    figure = picture(replace(demo_report(counts), references=None))
+    report = replace(demo_report(counts), references=None)
+    figure = picture(report)
     figure.set_size_inches(WIDTH, 4.0)
-    below = figure.get_supxlabel()
+    below = what_buckets_are(
+        report.buckets
+    )  # the page says in words what the picture shows
     figure.supxlabel(fill(below, LETTERS), x=0.01, ha="left", fontsize=SMALLEST_TEXT)
     write(figure, "head-to-tail")
     for name, figure in pictures_to_read():

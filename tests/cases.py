@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from oracle import Row, Setting, rank_scores
-from tailmetrics import LabelBuckets
+from tailmetrics import LabelBuckets, LabelTree
 from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
@@ -27,6 +27,8 @@ def training_counts() -> Tensor:
 
 
 BUCKETS = LabelBuckets.deciles(training_counts())
+TREE = LabelTree([(label * 7 % (label + 1)) - 1 if label % 9 else -1 for label in range(NUM_LABELS)])
+"""Several roots, chains, and labels with many children, across the buckets."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Case:
             facts["label_counts"] = training_counts()
         if counted or self.name == "NoveltyAtK":
             facts["num_train"] = NUM_TRAIN
+        if "tree" in arguments(REGISTRY[self.name]):
+            facts["tree"] = TREE
         return REGISTRY[self.name](**{**facts, **self.arguments, **more})
 
     def setting(self, cut: Any) -> Setting:
@@ -69,7 +73,8 @@ class Case:
             k, arguments["threshold"] = None, cut.tolist() if isinstance(cut, Tensor) else cut
         if self.by is not None:
             arguments.update(assignment=BUCKETS.assignment.tolist(), num_buckets=len(BUCKETS), scope=self.by)
-        return Setting(k=k, num_labels=NUM_LABELS, counts=training_counts().tolist(), num_train=NUM_TRAIN, **arguments)
+        arguments |= {"counts": training_counts().tolist(), "num_train": NUM_TRAIN, "parents": TREE.parents.tolist()}
+        return Setting(k=k, num_labels=NUM_LABELS, **arguments)
 
     def cutoffs(self) -> list[Any]:
         """The cut-offs or thresholds, one by one."""
@@ -155,6 +160,7 @@ def _further_cases() -> list[Case]:
         ("FallOutAtK", {"k": KS}),
         *(("RecallAtK", {"k": KS, "min_gain": level}) for level in (1.0, 1.5)),
         ("MAP", {"min_gain": 1.5}),
+        *((f"Hierarchical{name}AtK", {"k": KS}) for name in ("Precision", "Recall", "F1")),
         *((name, {}) for name in ("RowAUC", "CoverageError", "RankingLoss")),
         *((name, {"threshold": [0.0, 0.5]}) for name in ("PrecisionAtThreshold", "RecallAtThreshold", "F1AtThreshold")),
     ]
@@ -165,7 +171,8 @@ def _further_cases() -> list[Case]:
         *((name, {"bins": 256}) for name in ("LabelAUC", "LabelAP")),
     )
     by_bucket = [Case(name, arguments, by) for name, arguments in shown for by in (None, "bucket")]
-    return [*by_scope, *by_bucket, Case("PersonalizationAtK", {"k": KS})]
+    one_list = [Case("NearMissAtK", {"k": KS}, by) for by in (None, "global")]
+    return [*by_scope, *by_bucket, *one_list, Case("PersonalizationAtK", {"k": KS})]
 
 
 EVERY_CASE = [*CASES, *_further_cases()]
@@ -182,7 +189,8 @@ def _cases_of_arguments() -> list[Case]:
         *((name, {"threshold": 0.25, "average": "samples", **empty}) for name in thresholds for empty in EMPTY),
         *(("FBetaAtK", {"k": KS, "beta": beta, **way}) for beta in (0.5, 2.0) for way in averages),
         *((name, empty) for name in ("RowAUC", "CoverageError", "RankingLoss") for empty in EMPTY),
-        *(("FallOutAtK", {"k": KS, **empty}) for empty in EMPTY),
+        *((name, {"k": KS, **empty}) for name in ("FallOutAtK", "HierarchicalRecallAtK") for empty in EMPTY),
+        ("HierarchicalF1AtK", {"k": [2], "depth": 7, "min_gain": 1.0}),
         *(("RBPAtK", {"k": KS, "persistence": persistence}) for persistence in (0.5, 0.95)),
         ("ERRAtK", {"k": KS, "max_gain": 2}),
     ]

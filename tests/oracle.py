@@ -57,6 +57,7 @@ class Setting:
     persistence: float = 0.8
     max_gain: float = 1.0
     bins: int = 15
+    parents: Sequence[int] = ()
 
 
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[float]:
@@ -324,6 +325,44 @@ def _ranking_loss(view: Row, setting: Setting) -> Fraction:
     return Fraction(wrong, pairs) if pairs else Fraction(0)
 
 
+def _with_ancestors(labels: Iterable[int], setting: Setting) -> set[int]:
+    found: set[int] = set()
+    for label in labels:
+        while 0 <= label < len(setting.parents):  # a later copy of a label adds nothing
+            found.add(label)
+            label = setting.parents[label]
+    return found
+
+
+def _hierarchical_precision(view: Row, setting: Setting) -> Fraction:
+    listed, relevant = (_with_ancestors(one, setting) for one in (_top(view, setting.k), view.relevant))
+    return Fraction(len(listed & relevant), len(listed)) if listed else Fraction(0)
+
+
+def _hierarchical_recall(view: Row, setting: Setting) -> Fraction:
+    listed, relevant = (_with_ancestors(one, setting) for one in (_top(view, setting.k), view.relevant))
+    return Fraction(len(listed & relevant), len(relevant))
+
+
+def _hierarchical_f1(view: Row, setting: Setting) -> Fraction:
+    precision, recall = _hierarchical_precision(view, setting), _hierarchical_recall(view, setting)
+    return 2 * precision * recall / (precision + recall) if precision else Fraction(0)
+
+
+def _near_miss(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    """Of the relevant labels (of the bucket) outside of the top k, the share with a relative inside."""
+    near, missed = 0, 0
+    for row in rows:
+        shown = set(row.ranked[: setting.k])
+        for label in (row.relevant.keys() if labels is None else row.relevant.keys() & labels) - shown:
+            parent = setting.parents[label]
+            siblings = {one for one, other in enumerate(setting.parents) if other == parent >= 0}
+            children = {one for one, other in enumerate(setting.parents) if other == label}
+            missed += 1
+            near += bool(shown & (siblings | children | {parent}))
+    return near / missed if missed else NAN
+
+
 ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
     "PrecisionAtK": _precision,
     "RecallAtK": _recall,
@@ -346,6 +385,9 @@ ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
     "RowAUC": _row_auc,
     "CoverageError": _coverage_error,
     "RankingLoss": _ranking_loss,
+    "HierarchicalPrecisionAtK": _hierarchical_precision,
+    "HierarchicalRecallAtK": _hierarchical_recall,
+    "HierarchicalF1AtK": _hierarchical_f1,
 }
 
 
@@ -597,6 +639,7 @@ PREDICTION_METRICS: dict[str, Callable[[Sequence[Row], Setting, set[int] | None]
     "CalibrationErrorAtK": _calibration_error,
     "LabelAUC": _area_of_labels(_label_auc),
     "LabelAP": _area_of_labels(_label_ap),
+    "NearMissAtK": _near_miss,
 }
 
 

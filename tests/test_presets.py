@@ -23,6 +23,7 @@ def load(name: str) -> list[TopKMetric]:
     parser = ArgumentParser()
     parser.add_argument("--config", action="config")
     parser.add_argument("--headline", type=str)
+    parser.add_argument("--words", type=str)
     parser.add_argument("--metrics", type=list[TopKMetric])
     instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # renamed in 4.49
     loaded: list[TopKMetric] = instantiate(parser.parse_args(["--config", str(CONFIGS / f"{name}.yaml")])).metrics

@@ -119,7 +119,7 @@ def _forms(draw: torch.Generator) -> Iterator[tuple[Any, torch.Tensor]]:
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in EVERY_CASE if "expected" in case.metric().reading.tie_rules], ids=str
+    "case", [case for case in EVERY_CASE if "expected" in case.metric().aggregation.tie_rules], ids=str
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_value_is_above_what_is_attainable(case: Case) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tailmetrics import LabelFrequency, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import LabelBuckets, LabelFrequency, NDCGAtK, NearMissAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.metrics import TopKMetric
 
@@ -19,13 +19,15 @@ ADJUSTMENT = 0.5
 """How much of the logarithm of a label's training count is taken off its logit, for the sake of rare labels."""
 
 
-def metrics() -> list[TopKMetric]:
-    """Return what the models are compared by: one list of ten, overall and by decile."""
+def metrics(chapters: LabelBuckets) -> list[TopKMetric]:
+    """Return what the models are compared by: one list of ten, overall, by decile and by chapter."""
     return [
         PrecisionAtK(k=[1, 5]),
         NDCGAtK(k=10),
         RecallAtK(k=10, buckets="deciles", scope="global"),
         RecallAtK(k=10, buckets="deciles"),
+        NearMissAtK(k=10, buckets="deciles"),
+        RecallAtK(k=10, buckets=chapters, scope="global", name="recall_by_chapter"),
     ]
 
 
@@ -53,7 +55,8 @@ def write_comparison(model: BagOfFeatures, data: ICD10Data, folder: Path) -> lis
     frequency = training_frequency(data)
     scores, target = scores_and_target(model.eval(), data)
     popularity = frequency.compute().float()
-    common = {"metrics": metrics(), "label_counts": frequency}
+    chapters = LabelBuckets.from_tree(data.label_tree)
+    common = {"metrics": metrics(chapters), "label_counts": frequency, "label_tree": data.label_tree}
     report = evaluate(
         scores,
         target,

@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
+from tailmetrics import LabelTree
+
 
 class Term(NamedTuple):
     """One instance: a disease name, its code and the code's ancestors."""
@@ -113,7 +115,8 @@ class ICD10Data(LightningDataModule):
         self.batch_size = batch_size
         terms = read_terms()
         codes = list(dict.fromkeys(code for term in terms for code in reversed(term.codes)))
-        self.label_names = [f"{code} {icd.get_description(code)}" for code in codes]
+        self.label_names = [_name(code) for code in codes]
+        self.label_tree = LabelTree.from_edges([(_name(code), _above(code)) for code in codes], self.label_names)
         label_ids = {code: label for label, code in enumerate(codes)}
         self.train_set = TermSet([term for term in terms if not term.is_test], label_ids, num_features)
         tested = [term for term in terms if term.is_test]
@@ -139,6 +142,16 @@ class ICD10Data(LightningDataModule):
 
     def _loader(self, terms: TermSet, shuffle: bool = False) -> DataLoader[Example]:
         return DataLoader(terms, self.batch_size, shuffle=shuffle, collate_fn=collate)
+
+
+def _name(code: str) -> str:
+    return f"{code} {icd.get_description(code)}"
+
+
+def _above(code: str) -> str:
+    """Return the name of the label above a code, or else of its chapter."""
+    *_, chapter = ancestors = icd.get_ancestors(code)
+    return _name(next(filter(_is_label, ancestors), chapter))
 
 
 def _is_label(code: str) -> bool:

@@ -6,7 +6,8 @@ make 99 % of that, and from decile 6 down it finds nothing. EASE finds 64 %, sho
 and pays at the head: .97, .93 and .77 in the first three deciles instead of 1, 1 and .80.
 
 EASE's average hides a slope of its own: 73 % in decile 6, 25 % in decile 3, 6 % of the rarest tenth, and none of the
-modules never seen, which are 4.5 % of what was hidden. Coverage, Gini and novelty tell the two models apart, but not
+modules never seen, which are 4.5 % of what was hidden. The slope is steeper in files that show many imports: in decile
+2 it finds 3 % for them, and 27 % for files that show few. Coverage, Gini and novelty tell the two models apart, but not
 where EASE stops. Its penalty was not tuned. Each file is recommended to after its other imports were learned from:
 nothing is said of new files. About 40 seconds on one core, nearly all of it to read the sources.
 """
@@ -16,6 +17,7 @@ from tailmetrics import (
     GiniAtK,
     LabelFrequency,
     NDCGAtK,
+    NearMissAtK,
     NoveltyAtK,
     PredictionProportionAtK,
     RecallAtK,
@@ -39,6 +41,7 @@ def metrics() -> TopKCollection:
             GiniAtK(k=10),
             NoveltyAtK(k=10),
             TieRateAtK(k=10),
+            NearMissAtK(k=10, buckets="deciles"),
             RecallAtK(k=10, buckets="deciles", scope="global"),
             PredictionProportionAtK(k=10, buckets="deciles"),
         ]
@@ -51,7 +54,15 @@ def reports(data: Interactions) -> dict[str, Report]:
     frequency.update(data.shown)
     scores = {"popularity": popularity(data.shown), "EASE": ease(data.shown)}
     return {
-        name: evaluate(preds, data.hidden, metrics=metrics(), label_counts=frequency, title=name)
+        name: evaluate(
+            preds,
+            data.hidden,
+            metrics=metrics(),
+            label_counts=frequency,
+            activity=data.shown.sum(1).int(),
+            label_tree=data.tree(),
+            title=name,
+        )
         for name, preds in scores.items()
     }
 
@@ -68,8 +79,22 @@ def print_side_by_side(found: dict[str, Report]) -> None:
             if bucket.name in values:
                 cells = "".join(f"{report.by_bucket[metric][bucket.name]:12.4f}" for report in found.values())
                 print(f"{bucket.name:28}{cells}{bucket.labels:12,}{bucket.positives:12,}")
+    for name, report in found.items():
+        print_by_activity(name, report)
     for warning in dict.fromkeys(warning for report in found.values() for warning in report.warnings):
         print(f"! {warning}")
+
+
+def print_by_activity(name: str, report: Report) -> None:
+    """Print the recall of a model by decile, for files that show many imports and for files that show few."""
+    (metric,) = [metric for metric in report.two_way if "recall" in metric]
+    of_rows = report.two_way[metric]
+    print(f"\n{f'{name}, {metric}':28}" + "".join(f"{rows:>12}" for rows in of_rows))
+    for bucket in report.by_bucket[metric]:
+        print(f"{bucket:28}" + "".join(f"{values[bucket]:12.4f}" for values in of_rows.values()))
+    gap = report.gap_differences.get(metric)
+    if gap is not None:
+        print(f"gap of the most active files minus that of the least: {gap.value:.2f} [{gap.low:.2f}, {gap.high:.2f}]")
 
 
 def main(packages: tuple[str, ...] = PACKAGES) -> dict[str, Report]:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tailmetrics import LabelTree
+
 PACKAGES = ("matplotlib", "networkx", "numpy", "pandas", "scipy", "sklearn")
 
 
@@ -30,6 +32,12 @@ class Interactions(NamedTuple):
     shown: Tensor
     hidden: Tensor
     modules: list[str]
+
+    def tree(self) -> LabelTree:
+        """Return the tree of the modules: `numpy.linalg` stands under `numpy`, whether that is imported or not."""
+        parts = (module.split(".") for module in self.modules)
+        names = {".".join(one[:end]) for one in parts for end in range(1, len(one) + 1)}
+        return LabelTree.from_edges([(name, name.rpartition(".")[0]) for name in sorted(names)], self.modules)
 
 
 def read_interactions(packages: tuple[str, ...] = PACKAGES) -> Interactions:

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if _typing.TYPE_CHECKING:
     from tailmetrics import functional as functional
     from tailmetrics.buckets import LabelBuckets as LabelBuckets
+    from tailmetrics.collection import HeadTailTradeOff as HeadTailTradeOff
     from tailmetrics.collection import TopKCollection as TopKCollection
     from tailmetrics.evaluation import evaluate as evaluate
     from tailmetrics.frequency import LabelFrequency as LabelFrequency
@@ -23,9 +24,12 @@ if _typing.TYPE_CHECKING:
     from tailmetrics.ranking import rank as rank
     from tailmetrics.ranking import rank_chunks as rank_chunks
     from tailmetrics.ranking import rank_shards as rank_shards
+    from tailmetrics.tree import LabelTree as LabelTree
 else:
     _HOMES = dict.fromkeys(("Ranking", "rank", "rank_chunks", "rank_shards"), "ranking")
     _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
+    _HOMES |= {"LabelTree": "tree"}
+    _HOMES["HeadTailTradeOff"] = "collection"
     _HOMES["evaluate"] = "evaluation"
     """Where a name is found; those that are not here, among the metrics."""
 

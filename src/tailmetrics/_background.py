@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from collections.abc import Callable
 from concurrent import futures
 from copy import deepcopy
+from multiprocessing.util import Finalize
 from threading import RLock, Thread, current_thread
 from typing import Any, Final, NamedTuple
 from weakref import WeakSet
@@ -98,7 +98,17 @@ def _each_lock(method: str) -> None:
         getattr(lock, method)()
 
 
-atexit.register(_each_lock, "at_exit")
+PRINTING: Final[set[int]] = set()
+"""The processes that print at their end what nobody was told."""
+
+
+def _print_at_exit() -> None:
+    """Let this process print it; one of ``multiprocessing`` ends without ``atexit``."""
+    if os.getpid() not in PRINTING:
+        PRINTING.add(os.getpid())
+        Finalize(None, _each_lock, ("at_exit",), exitpriority=0)
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=lambda: _each_lock("after_fork"))
 
@@ -150,12 +160,14 @@ class Background(StateLock):
         self._without_thread()
 
     def at_exit(self) -> None:
-        """Print the error of each batch that was not added, if no call has raised it."""
+        """Wait for the last batches, and print the error of each that was not added, if no call has raised it."""
+        futures.wait([one.work for one in self._batches])
+        self.__del__()
+
+    def __del__(self) -> None:
         for number, error in self._errors:
             sys.stderr.write(f"TopKCollection: batch {number} was not added: {error}\n")
         self._errors.clear()
-
-    __del__ = at_exit
 
     def reset(self) -> None:
         """Wait for all batches, and start again with batch 1; tensors that were changed too early raise no error.
@@ -217,6 +229,7 @@ class Background(StateLock):
         futures.wait([one.work for one in self._batches if not one.work.done()][:-WAITING])
         if self._executor is None:  # its thread ends when no reference to it is left
             self._executor = futures.ThreadPoolExecutor(1, "tailmetrics")
+            _print_at_exit()
         self._number = number
         self._batches.append(Given(number, self._executor.submit(do), versions))
 

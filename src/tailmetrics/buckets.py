@@ -30,6 +30,7 @@ class LabelBuckets:
         counts: Shape (L,), int64 training counts, or None when unknown.
         num_labels: L, all labels in all buckets.
         sizes: How many labels each bucket holds.
+        ordered: Whether buckets go from head to tail; chapters do not, and have no gap.
         digest: SHA-256 of names and assignment; equal buckets have equal digests in every process.
 
     >>> buckets = LabelBuckets.quantiles([4, 2, 1, 1, 0], 2)
@@ -39,8 +40,8 @@ class LabelBuckets:
     [0, 1, 1, 1, 2]
     """
 
-    def __init__(self, assignment: Tensor, names: Sequence[str], counts: Tensor | None) -> None:
-        self.assignment = assignment
+    def __init__(self, assignment: Tensor, names: Sequence[str], counts: Tensor | None, ordered: bool = True) -> None:
+        self.assignment, self.ordered = assignment, ordered
         self.names = tuple(names)
         self.counts = counts
         self.num_labels = assignment.numel()
@@ -175,6 +176,22 @@ class LabelBuckets:
                 )
         return cls(assignment, names, counts)
 
+    @classmethod
+    def from_tree(
+        cls, tree: Any, level: int = 0, names: Sequence[str] | None = None, counts: Any = None
+    ) -> LabelBuckets:
+        """Return one bucket for each ancestor at a level of a tree, such as a chapter of codes.
+
+        Args:
+            tree: A :class:`tailmetrics.LabelTree`.
+            level: The depth of the ancestors, 0 for the roots. A label that is not that deep is a bucket of its own.
+            names: One name per bucket, in the order of the ancestors' ids; None takes the names of the tree.
+            counts: Shape (L,), training counts, if known.
+        """
+        top, assignment, _ = tree.at_level(level)
+        made = cls.from_assignment(assignment, top.label_names if names is None else names, counts)
+        return cls(made.assignment, made.names, made.counts, ordered=False)
+
     def labels_by_id(self) -> int:
         """Return how many labels have the training count of a label in another bucket: only ids separate these labels.
 
@@ -254,7 +271,7 @@ class LabelBuckets:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
-        return LabelBuckets, (self.assignment, self.names, self.counts)
+        return LabelBuckets, (self.assignment, self.names, self.counts, self.ordered)
 
 
 KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {

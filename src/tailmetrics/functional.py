@@ -24,6 +24,7 @@ from tailmetrics.metrics.hits import r_precision as r_precision
 from tailmetrics.metrics.hits import recall_at_k as recall_at_k
 from tailmetrics.metrics.hits import relevance_at_k as relevance_at_k
 from tailmetrics.metrics.probabilities import cross_entropy as cross_entropy
+from tailmetrics.metrics.propensity import inverse_popularity as inverse_popularity
 from tailmetrics.metrics.propensity import inverse_propensities as inverse_propensities
 from tailmetrics.metrics.propensity import propensity_scored_ndcg_at_k as propensity_scored_ndcg_at_k
 from tailmetrics.metrics.propensity import propensity_scored_precision_at_k as propensity_scored_precision_at_k
@@ -31,3 +32,7 @@ from tailmetrics.metrics.propensity import propensity_scored_recall_at_k as prop
 from tailmetrics.metrics.ranks import average_precision as average_precision
 from tailmetrics.metrics.ranks import k_for_recall as k_for_recall
 from tailmetrics.metrics.ranks import reciprocal_rank as reciprocal_rank
+from tailmetrics.metrics.tree import hierarchical_f1_at_k as hierarchical_f1_at_k
+from tailmetrics.metrics.tree import hierarchical_precision_at_k as hierarchical_precision_at_k
+from tailmetrics.metrics.tree import hierarchical_recall_at_k as hierarchical_recall_at_k
+from tailmetrics.metrics.tree import near_miss_at_k as near_miss_at_k

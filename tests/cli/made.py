@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from tailmetrics.cli.row_tables import METADATA
+from tailmetrics.evaluation.row_tables import METADATA
 
 NUM_ROWS, NUM_LABELS, LISTED = 60, 30, 12
 

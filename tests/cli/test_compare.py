@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from cli.made import rewrite, write_lists
 from tailmetrics import LabelBuckets
-from tailmetrics.cli.row_tables import RowTable
+from tailmetrics.evaluation.row_tables import METADATA, RowTable
 from tailmetrics.significance import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
@@ -82,7 +82,7 @@ def told(folder):
 def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
     """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses; so all labels do."""
     words = ["--preds", runs.old, "--preds", runs.new, "--config", config(BY_DECILE), *runs.against]
-    status, out, err = tailmetrics("compare", *words, "--out", tmp_path / "out")
+    status, out, err = tailmetrics("compare", *words, "--out", tmp_path / "out", "--verbose")
     assert (status, err) == (0, "")
     found = {one["key"]: one for one in told(tmp_path / "out")["comparisons"]}
     assert len(found) == 14  # eleven buckets, their gap and adjusted gap, all labels
@@ -288,12 +288,15 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
         "other": (table.set_column(0, "row", pa.array(range(1, 401))), "other holds the row 1 where old-rows holds 0"),
         "less": (table.drop_columns(["precision_k@3"]), "less.parquet: lacks 'precision_k@3'"),
         "plain": (table, "is no table of values per row"),
+        "forged": (table, "is damaged, or of another version of tailmetrics"),
     }
     for name, (changed, problem) in wrong.items():
         path = tmp_path / f"{name}.parquet"
         rewrite(changed, old, path)
         if name == "plain":
             pq.write_table(table, path)  # as pandas writes it, without what its values are
+        if name == "forged":
+            pq.write_table(table.replace_schema_metadata({METADATA: b"[" * 100_000}), path)
         status, out, err = tailmetrics("compare", old, path)
         assert (status, out) == (2, "")
         assert problem in err.splitlines()[0]
@@ -492,3 +495,48 @@ def test_a_name_where_no_file_has_columns(given, tailmetrics, option, noun):
     words = given(preds=np.eye(3), target=np.arange(3))
     status, _, err = tailmetrics("evaluate", *words, "--metrics+=MRR", option, "user")
     assert (status, f"give a text file with the {noun} of each row, one per line." in err) == (2, True)
+
+
+def test_folders_of_reports_are_compared_as_their_tables_are(runs, config, tailmetrics, tmp_path):
+    """The same comparison to the last digit; without a table, or with several, an error names what to do."""
+    alike = ["--config", config(BY_DECILE), *runs.against, "--quiet"]
+    for name in ("old", "new"):
+        words = ["evaluate", "--preds", getattr(runs, name), *alike]
+        assert tailmetrics(*words, "--out", tmp_path / name)[::2] == (0, "")
+        assert tailmetrics(*words, "--per-row", tmp_path / f"{name}.parquet")[::2] == (0, "")
+    found = []
+    for kind, suffix in (("folders", ""), ("tables", ".parquet")):
+        names = [tmp_path / f"{name}{suffix}" for name in ("old", "new")]
+        assert tailmetrics("compare", *names, "--out", tmp_path / kind, "--resamples", 200)[0] == 0
+        found.append(told(tmp_path / kind))
+    assert found[0] == found[1]
+    assert (found[0]["title"], len(found[0]["comparisons"])) == ("new against old", 14)
+    bare = tmp_path / "bare"
+    assert tailmetrics("evaluate", "--preds", runs.old, *alike, "--out", bare, "--no-rows")[0] == 0
+    assert not list(bare.glob("*.parquet"))
+    status, _, err = tailmetrics("compare", tmp_path / "old", bare)
+    assert (status, "holds no table of rows" in err, "--out FOLDER" in err) == (2, True, True)
+    for name in ("a", "b"):
+        (bare / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
+    status, _, err = tailmetrics("compare", tmp_path / "old", bare)
+    assert (status, "several tables of rows: rows_a.parquet, rows_b.parquet" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["head_to_tail", "xmc", "recsys", "next_location"])
+@pytest.mark.slow
+def test_a_comparison_under_each_preset_is_one_look(runs, tailmetrics, name):
+    """At most 40 lines; all tables are there with --verbose."""
+    words = ["compare", "--preset", name, "--preds", runs.old, "--preds", runs.new, *runs.against, "--resamples", 100]
+    status, out, err = tailmetrics(*words)
+    assert (status, out.count("\n") <= 40) == (0, True), (out, err)
+    assert "new against old: the runs over all labels" in tailmetrics(*words, "--verbose")[1]
+
+
+@pytest.mark.parametrize("words", ["users", "users, items, more", ","])
+def test_words_are_two(runs, config, tailmetrics, words):
+    """Anything else is refused with an example."""
+    files = ["--preds", runs.old, *runs.against, "--config", config(BY_DECILE)]
+    status, _, err = tailmetrics("evaluate", *files, "--words", words)
+    assert (status, "such as 'users, items'" in err) == (2, True)
+    out = tailmetrics("evaluate", *files, "--words", "users, items")[1]
+    assert "users, the first 3 places hold" in " ".join(out.split())

@@ -16,7 +16,7 @@ def report_of(folder: Path) -> Any:
 @pytest.mark.slow
 def test_examples_are_rows_of_the_files(made: Any, config: Any, tailmetrics: Any, tmp_path: Path) -> None:
     """Each misses a label of its bucket: relevant in that row of the file of targets, and not in the list shown."""
-    options = ["--config", config(*METRICS), *made.trained_on, "--examples", "--out"]
+    options = ["--config", config(*METRICS), *made.trained_on, "--examples", "--verbose", "--out"]
     status, printed, _ = tailmetrics("evaluate", *options, tmp_path / "one")
     assert status == 0
     found = report_of(tmp_path / "one")["examples"]
@@ -49,11 +49,11 @@ def test_examples_have_the_names_of_queries(evaluated: Any, tmp_path: Path) -> N
 def test_intervals_by_default_and_not(made: Any, config: Any, tailmetrics: Any, tmp_path: Path) -> None:
     """± without being asked, of the confidence asked for; nothing with --no-intervals; both together are refused."""
     options = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out"]
-    printed = tailmetrics(*options, "--confidence", 0.9)[1]
+    printed = tailmetrics(*options, "--verbose", "--confidence", 0.9)[1]
     assert "± is half the width of the 90% confidence interval" in printed
     found = report_of(tmp_path / "out")["intervals"]
     assert found["ndcg@5"]["method"] == "Student's t"
-    assert "±" not in tailmetrics(*options, "--no-intervals")[1]
+    assert "±" not in tailmetrics(*options, "--verbose", "--no-intervals")[1]
     assert report_of(tmp_path / "out")["intervals"] == {}
     status, _, err = tailmetrics(*options, "--no-intervals", "--intervals")
     assert (status, err.splitlines()[0]) == (2, "error: --intervals and --no-intervals are both given")

@@ -70,6 +70,7 @@ def test_queries_that_count_as_empty(given, evaluated, compared, tailmetrics, tm
         evaluated(*words, "--missing", table.stem, "--per-row", table)
     status, _, err = tailmetrics("compare", skip, zero)
     assert (status, "skip lacks 1 of the 2 queries" in err) == (2, True)
+    assert "averages over labels also by the number of rows" in err
     assert "; evaluate --missing zero --per-row counts queries that a run lacks as 0." in err
     given(preds="query,item,score\na,x,1\nb,x,1\n")
     for missing in ("skip", "zero"):

@@ -67,7 +67,7 @@ def test_text_beside_a_matrix(call, options):
         "--metrics.average=macro",
         "--metrics.labels=all",
     )
-    status, said = call(*options, *over_all, "--metrics.macro=of_averages", "--label-names", "vocab.txt")
+    status, said = call(*options, *over_all, "--metrics.macro=of_averages", "--label-names", "vocab.txt", "--verbose")
     assert status == 0
     assert "0.6667" in said
     assert "the F-score of precision and recall, each the mean over all labels" in " ".join(said.split())

@@ -33,9 +33,9 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
             for line in text.replace("\\\n", " ").splitlines():
                 run(line, tailmetrics, workers)
         ran += language in ("python", "bash")
-    assert ran == 14
+    assert ran == 15
     mine, two = (Path(f"reports/{name}/report.json").read_text() for name in ("mine", "two"))
-    assert mine.replace("the new model", "") == two.replace("new.parquet against test.parquet", "")
+    assert mine.replace("the new model", "") == two.replace("new.parquet, on test.parquet", "")
     assert names["psp"] == pytest.approx(json.loads(mine)["metrics"]["psp@5"], abs=1e-12)
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
@@ -45,13 +45,14 @@ def run(line, tailmetrics, workers):
     program, *words = shlex.split(line)
     if program == "tailmetrics":
         status, _, err = tailmetrics(*words)
-        assert (status, [one for one in err.splitlines() if not one.startswith("note: ")]) == (0, []), line
+        assert (status, [one for one in err.splitlines() if not one.startswith(("note: ", "read: "))]) == (0, []), line
     else:
         assert program == "torchrun"
         launcher = ["--standalone", "--nproc-per-node", "2", "-m", "tailmetrics"]
         assert words[: len(launcher)] == launcher
         ended = workers.ranks(*words[len(launcher) :], folder=Path.cwd())
-        assert [one[::2] for one in ended] == [(0, "")] * 2, line
+        said = [[one for one in err.splitlines() if not one.startswith("read: ")] for _, _, err in ended]
+        assert ([status for status, _, _ in ended], said) == ([0, 0], [[], []]), line
 
 
 def test_the_metric_of_ones_own_is_found_by_the_command_line(tailmetrics, tmp_path, monkeypatch, capsys):

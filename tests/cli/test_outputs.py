@@ -1,5 +1,6 @@
 """Outputs: whole or not there, never in the place of an input, nor of what is there unless that is said."""
 
+import gc
 import os
 import shutil
 import signal
@@ -237,17 +238,20 @@ def ended(where):
         calls.append(batch)
         if len(calls) == 3:
             eval(where)
-        update(self, *batch, **more)
+        return update(self, *batch, **more)
 
     child = os.fork()
     if not child:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
+        for number in (signal.SIGTERM, signal.SIGHUP):  # ignored below nohup
+            signal.signal(number, signal.SIG_DFL)
         for stream in (1, 2):
             os.dup2(os.open(f"{folder}.{stream}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), stream)
         sys.argv, Evaluation.update = ["tailmetrics", *words], counted
         os._exit(main())
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status, *(Path(f"{folder}.{stream}").read_text() for stream in (1, 2))
+    printed = (Path(f"{folder}.{stream}").read_text().splitlines(True) for stream in (1, 2))
+    return status, *("".join(line for line in lines if not line.startswith("read: ")) for lines in printed)
 
 found = [ended(where) for where in places]
 """
@@ -280,18 +284,22 @@ def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
 ENDED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "4"))
 """Runs that are ended by a signal; each takes a second."""
 AT_RANDOM = """
-import os, random, shutil, signal, sys
+import os, random, shutil, signal, sys, tempfile
 from pathlib import Path
-from tailmetrics.cli import compare, evaluate, main
+from tailmetrics.cli import compare, evaluate, main, plan
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    "Files with their bytes, and folders that hold none."
+    paths = [path for path in folder.rglob("*") if path.is_file() or not any(path.iterdir())]
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
 
 def run(words, at, number):
     "Run the command line in a process that gets a signal at a call of a function; return its status and its calls."
     reads, writes = os.pipe()
     if not os.fork():
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        for ignored in (signal.SIGTERM, signal.SIGHUP):  # below nohup
+            signal.signal(ignored, signal.SIG_DFL)
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         calls = 0
@@ -303,6 +311,7 @@ def run(words, at, number):
                 os.kill(os.getpid(), number)
 
         sys.argv = ["tailmetrics", *words]
+        tempfile.tempdir = str(folder / "scratch")
         sys.setprofile(counted)
         status = main()
         sys.setprofile(None)
@@ -319,7 +328,8 @@ for words in lines:
     run(words, 0, 0)
     old = contents(out)
     out.rename(kept)
-    more = [*words, "--overwrite", "--title", "another", *(["--metrics+=MRR"] if words[0] == "evaluate" else ["--confidence", "0.9"])]
+    changed = {"evaluate": ["--metrics+=MRR"], "compare": ["--confidence", "0.9"], "plan": ["--power", "0.9"]}
+    more = [*words, "--overwrite", "--title", "another", *changed[words[0]]]
     shutil.copytree(kept, out)
     status, calls = run(more, 0, 0)
     new = contents(out)
@@ -333,7 +343,10 @@ for words in lines:
         at = chance.choice([chance.randrange(calls), calls - chance.randrange(min(calls, 3000))])
         status, _ = run(more, at, number)
         now = contents(folder)
+        shutil.rmtree(folder / "scratch")
+        (folder / "scratch").mkdir()
         left = [name for name in now if not name.startswith(("out/", "kept/")) or "/.tailmetrics" in name]
+        left = [name for name in left if name != "scratch"]
         files = {name[4:]: data for name, data in now.items() if name.startswith("out/") and name not in left}
         killed = number == signal.SIGKILL
         whole = files in (old, new) or (killed and all(data in (old[name], new[name]) for name, data in files.items()))
@@ -354,9 +367,27 @@ def test_runs_that_are_ended_at_random_moments(made, by_decile, tmp_path_factory
         assert tailmetrics(*by_decile[:-4], "--per-row", table, "--quiet")[0] == 0
     lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
-    (folder / "in").mkdir()
-    given = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {(ENDED + 1) // 2}\n"
+    lines.append(["plan", tables[0], "--difference", "0.02", "--out", f"{folder}/in/out"])
+    (folder / "in" / "scratch").mkdir(parents=True)
+    given = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
     assert processes.found_by(given + AT_RANDOM) == []
+
+
+def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monkeypatch):
+    """It is known before it is made; in a program that goes on it goes with what it was made for."""
+
+    def interrupted(path, mode):
+        mkdir(path, mode)
+        raise KeyboardInterrupt
+
+    mkdir = os.mkdir
+    monkeypatch.setattr(os, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt), Outputs() as outputs:
+        outputs.scratch(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    del outputs
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 def test_ctrl_c_between_the_files_of_a_report(by_decile, tailmetrics, tmp_path, monkeypatch):

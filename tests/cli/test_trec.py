@@ -132,7 +132,8 @@ def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(f"{name},{n}\n" for name, n in counts.items()))
     words = ["--config", config(("RecallAtK", "{k: 5, buckets: deciles}")), *files_of(tmp_path)]
     report = evaluated(*words, "--train-target", tmp_path / "train.qrels")
-    assert evaluated(*words, "--label-counts", tmp_path / "counts.csv") == report
+    found = evaluated(*words, "--label-counts", tmp_path / "counts.csv")
+    assert found == {**report, "readings": report["readings"][:2]}  # counts have no reading of their own
     assert sum(bucket["labels"] for bucket in report["buckets"]) >= len(counts)
     assert sum(bucket["occurrences"] for bucket in report["buckets"]) == sum(counts.values())
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tailmetrics.cli import main
 from tailmetrics.cli.messages import NAMES, describe, in_options
-from tailmetrics.cli.row_tables import METADATA
+from tailmetrics.evaluation.row_tables import METADATA
 from tailmetrics.io import FORMATS
 from tailmetrics.report.formatting import printable
 
@@ -57,7 +58,7 @@ def test_no_letter_beyond_ascii_ends_a_command(tmp_path, given):
     (tmp_path / "c.yaml").write_text("metrics: [{class_path: RecallAtK, init_args: {k: 1}}]\ntitle: é…\n", "utf-8")
     words = ["evaluate", "--config", tmp_path / "c.yaml", *given(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    done = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", stdout=-1)
+    done = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", "--verbose", stdout=-1)
     assert (done.returncode, b"\\xe9\\u2026" in done.stdout, b"\\xb1" in done.stdout) == (0, True, True), done.stderr
     assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# é…\n")
     tables[1].write_bytes(tables[0].read_bytes())
@@ -111,10 +112,10 @@ def test_options_in_the_place_of_arguments():
     [
         ({"p.csv": "user,score\na,1\n"}, [], "--columns.item NAME says which one is the item."),
         ({"p.csv": "query,qid,item,score\n"}, ["--columns.query", "x"], "--columns.query NAME says which one"),
-        ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: say which one it is: --columns.query uid."),
+        ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: say which one it is: --columns.query uid or --columns.query qid."),
         ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: --duplicates first leaves the later one in its place"),
         ({"p.csv": "query,item,score\na,x,1\n"}, ["--num-labels", "3"], "hint: leave --num-labels out, so that items"),
-        ({"p": "\x00\x01"}, [], "hint: name it: --format is one of npz, npy, pt, long,"),
+        ({"p": "\x00\x01"}, [], "hint: --format names it, one of npz, npy, pt, long,"),
         ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are 0 or from 1e-30 to 1e+30: write 0 for"),
     ],
 )  # fmt: skip
@@ -193,18 +194,19 @@ def test_no_word_is_named_that_is_far_from_what_stands_there(words, tailmetrics)
     assert (status, "did you mean" in err) == (2, False)
 
 
-def test_notes_are_said_once(config, tailmetrics, tmp_path):
-    """What a reader decided is a note on stderr, one line each, and the status is 0; comparisons do not repeat it."""
+def test_readings_are_said_once(config, capsys, tmp_path):
+    """How a file is read is one line on stderr, and the status is 0; comparisons do not repeat it."""
     (tmp_path / "p.csv").write_text("user_id,item_id,rating\na,x,1\n")
     (tmp_path / "y.csv").write_text("user_id,item_id,rating,time\na,x,1,5\n")
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
     table = tmp_path / "rows.parquet"
-    status, _, err = tailmetrics("evaluate", "--config", config(BY_DECILE), *files, "--quiet", "--per-row", table)
+    status = main([*map(str, ["evaluate", "--config", config(BY_DECILE), *files, "--quiet", "--per-row", table])])
+    err = capsys.readouterr().err
     assert (status, b"is the query" in pq.read_metadata(table).metadata[METADATA]) == (0, False)
     taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
-    assert err.splitlines() == [
-        f"note: {tmp_path / name}: {taken.format(value)}{unread}--columns.query NAME chooses another one."
-        for name, value, unread in (("y.csv", "gain", "not read: 'time'; "), ("p.csv", "score", ""))
+    assert [line.partition("said outright")[0] for line in err.splitlines() if line.startswith("read: ")] == [
+        f"read: {tmp_path / name}: {taken.format(value)}{unread}"
+        for name, value, unread in (("y.csv", "gain", "not read: 'time' (5 in each row); "), ("p.csv", "score", ""))
     ]
 
 

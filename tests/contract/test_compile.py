@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from cases import BUCKETS, NUM_TRAIN, data, training_counts
+from cases import BUCKETS, NUM_TRAIN, TREE, data, training_counts
 from tailmetrics import NDCGAtK, TopKCollection, functional, rank
 
 WEIGHTS = functional.inverse_propensities(training_counts(), NUM_TRAIN)
@@ -16,6 +16,7 @@ NOT_PER_ROW = {
     "catalog_coverage",
     "entropy",
     "gini",
+    "inverse_popularity",
     "inverse_propensities",
     "novelty",
     "personalization",
@@ -29,6 +30,7 @@ GIVEN = {
     "weights": WEIGHTS,
     "gain": "exponential",
     "denominator": "attainable",
+    "tree": TREE,
 }
 """What a formula is given of its arguments, where it has them."""
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, registered, training_counts
+from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, TREE, registered, training_counts
 from exactness.bits import bits_of
-from tailmetrics import LabelBuckets, PopularityAtK, Ranking, rank, rank_chunks
+from tailmetrics import LabelBuckets, LabelTree, PopularityAtK, Ranking, rank, rank_chunks
 from tailmetrics._arguments import PRESENTATION, arguments
 from tailmetrics._transfer import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
@@ -50,6 +50,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "weights": (torch.ones(NUM_LABELS), torch.full((NUM_LABELS,), 2.0)),
     "persistence": (0.8, 0.9),
     "threshold": (0.4, 0.5),
+    "tree": (TREE, LabelTree([-1, *range(NUM_LABELS - 1)])),
 }
 """Two values of each argument."""
 
@@ -73,6 +74,8 @@ def made(name: str, argument: str, value: Any) -> TopKMetric:
     given = {key: one for key, one in WITH.get(argument, {}).items() if key in arguments(REGISTRY[name])}
     if argument == "num_labels" and value != NUM_LABELS and name.startswith(("Propensity", "Popularity", "Novelty")):
         given["label_counts"] = torch.cat([COUNTS, COUNTS[:1]])
+    if argument == "num_labels" and "tree" in arguments(REGISTRY[name]):
+        given["tree"] = LabelTree([-1] * value)
     return registered(name, **{**given, argument: value})
 
 
@@ -124,7 +127,7 @@ def test_two_values_of_an_argument_are_two_metrics(name: str, argument: str) -> 
         assert [bits_of(value) for value in collection.compute().values()] == [bits_of(m.compute()) for m in alone]
 
 
-IN_TEXT = VALUES.keys() - {"num_labels", "label_counts", "buckets", "weights"} | {"denominator"}
+IN_TEXT = VALUES.keys() - {"num_labels", "label_counts", "buckets", "weights", "tree"} | {"denominator"}
 """Arguments whose value a text shows whole."""
 
 
@@ -264,6 +267,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "KForRecall": {"min_recall": 1.0, "statistic": "mean"},
     **{name: {"threshold": [0.0, 1.0, 1.6]} for name in REGISTRY if name.endswith("Threshold")},
     "PredictionProportionAtK": {"k": 3, "buckets": BUCKETS, "num_labels": None},
+    "NearMissAtK": {"k": 1, "tree": LabelTree([-1] * 2 + [label % 2 for label in range(NUM_LABELS - 2)])},
 }
 """What lets a class see one row among eight."""
 

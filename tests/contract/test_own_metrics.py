@@ -11,10 +11,10 @@ from torch import Tensor
 
 import tailmetrics
 from cases import OF_EACH_BASE, Case, registered
-from tailmetrics import RatioMetric, RecallAtK, RowMeanMetric, TopKCollection
+from tailmetrics import LabelTree, RatioMetric, RecallAtK, RowMeanMetric, TopKCollection
 from tailmetrics.metrics import COUNT, REAL, REGISTRY, divide
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.testing import check_metric
+from tailmetrics.testing import NUM_LABELS, check_metric
 
 SCORES = torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.1, 0.7, 0.8, 0.9], [0.4, 0.3, 0.2, 0.1]])
 TARGET = torch.tensor([[0, 3], [2, 1], [-1, -1]])
@@ -215,6 +215,8 @@ def test_a_class_without_a_stem_has_its_name_as_key() -> None:
 def test_a_metric_of_each_base_is_lawful(name: str) -> None:
     """Of the library, with arguments that do for it."""
     arguments = {"min_recall": 0.5} if name == "KForRecall" else {"k": [1, 4]} if name.endswith("AtK") else {}
+    if "tree" in registered(name).settings():
+        arguments["tree"] = LabelTree([-1, *range(NUM_LABELS - 1)])
     assert isinstance(registered(name), REGISTRY[name])
     check_metric(REGISTRY[name], **arguments)
 

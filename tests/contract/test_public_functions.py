@@ -10,8 +10,8 @@ import torch
 from torch import distributed
 
 import tailmetrics
-from cases import BUCKETS, FEW, NUM_LABELS, data, fed
-from tailmetrics import LabelBuckets, LabelFrequency, Ranking, RecallAtK, TopKCollection, functional, rank
+from cases import BUCKETS, FEW, NUM_LABELS, TREE, data, fed
+from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, Ranking, RecallAtK, TopKCollection, functional, rank
 from tailmetrics._arguments import KEYWORDS, arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.metrics import REGISTRY
@@ -67,6 +67,8 @@ def test_no_way_to_a_ranking_takes_nan(name: str, monkeypatch: pytest.MonkeyPatc
 OTHERS: dict[str, Callable[[], bool]] = {
     "LabelBuckets": lambda: LabelBuckets.thresholds([5, 1], [2]).assignment.tolist() == [0, 1],
     "LabelFrequency": lambda: LabelFrequency.from_counts([5, 1], 6).compute().tolist() == [5, 1],
+    "LabelTree": lambda: LabelTree([-1, 0, 1]).level(1).tolist() == [0, 1, 1],
+    "HeadTailTradeOff": lambda: len(tailmetrics.HeadTailTradeOff([tailmetrics.MRR()], taus=[0, 1]).keys()) == 2,
     "TopKCollection": lambda: len(TopKCollection([tailmetrics.MRR(), tailmetrics.MAP()]).keys()) == 2,
     "evaluate": lambda: "recall@1" in str(tailmetrics.evaluate(SCORES, TARGET, metrics=[tailmetrics.RecallAtK(k=1)])),
 }
@@ -196,7 +198,7 @@ def test_a_formula_by_itself_is_its_metric() -> None:
     """With the defaults of both: the mean of the rows, or the ratio of the sums of rows."""
     kept = BATCH.target.any(dim=1)
     batch = BATCH.scores[kept].clamp(min=-9), BATCH.target[kept]
-    known = {"k": 3, "weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS}
+    known = {"k": 3, "weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS, "tree": TREE}
     names = {name.replace("_", ""): name for name in vars(functional)} | {
         "mrr": "reciprocal_rank",
         "map": "average_precision",

@@ -267,3 +267,21 @@ def test_a_program_that_ends_says_which_batch_failed(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", ENDING, *ENDS], cwd=tmp_path, check=True, timeout=120)
     found = [tuple((tmp_path / f"{number}.{stream}").read_text() for stream in (1, 2)) for number in range(len(ENDS))]
     assert found == [*ENDS.values()]
+
+
+def ends_with_an_error(path: str) -> None:
+    """What another process does whose last batch fails, in a collection that lives as long as the process."""
+    sys.stderr = open(path, "w")  # noqa: SIM115 # it is printed to at the end
+    globals()["kept"] = tm.TopKCollection([tm.RecallAtK(k=1)], background=True)
+    kept = globals()["kept"]
+    for score in (0.1, float("nan")):
+        kept.update(torch.tensor([[0.9, score, 0.5]]), torch.tensor([2]))
+
+
+@pytest.mark.parametrize("start", [pytest.param(one.values[0], marks=one.marks) for one in STARTS[::2]])
+def test_a_process_of_multiprocessing_says_which_batch_failed(start: str, tmp_path: Path) -> None:
+    """It ends without what ``atexit`` knows, and waits for its last batches."""
+    process: Any = multiprocessing.get_context(start).Process(target=ends_with_an_error, args=(f"{tmp_path}/said",))
+    process.start()
+    process.join()
+    assert (process.exitcode, (tmp_path / "said").read_text()) == (0, TOLD)

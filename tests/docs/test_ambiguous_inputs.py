@@ -40,6 +40,8 @@ NAMES: dict[str, Any] = {
     "padded": torch.tensor([[3, 11, -1], [0, 11, -1], [2, 11, -1], [1, 11, -1], [3, 11, -1]]),
     "blocks": torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(5)),
     "tokens": EVERYTHING[:2],
+    "sampled": torch.rand(30, 101, generator=torch.Generator().manual_seed(6)),
+    "first": torch.zeros(30, dtype=torch.int64),
     "ids": EVERYTHING[:, :5],
     "everything": EVERYTHING,
     "ranks": EVERYTHING.argsort(dim=1),
@@ -124,6 +126,39 @@ def test_the_tables_hold_every_kind() -> None:
     assert len(told) >= 25
 
 
+def test_sampled_negatives_turn_two_models_around() -> None:
+    """The numbers of the page: .20 and .10 among 10,000 labels, .28 and 1.00 beside 100 negatives, to sampling error."""
+    generator, rows, labels = torch.Generator().manual_seed(7), 1000, 10_000
+    a = torch.randint(1, labels + 1, (rows,), generator=generator)
+    ranks = a.where(torch.arange(rows) % 5 > 0, 1), torch.randint(1, 101, (rows,), generator=generator)
+    for rank_of, among_all, sampled in zip(ranks, (0.2, 0.1), (0.28, 1.0), strict=True):
+        assert float((rank_of <= 10).double().mean()) == pytest.approx(among_all, abs=0.03)
+        own = 1 - (rank_of[:, None] - 0.5) / labels  # the share of all labels below it
+        beside = torch.cat([own, torch.rand(rows, 100, generator=generator)], dim=1)
+        metric = RecallAtK(k=10)
+        with pytest.warns(UserWarning, match="label of each row is 0, as where it stands beside 100 sampled negatives"):
+            metric.update(beside, torch.zeros(rows, dtype=torch.int64))
+        assert float(metric.compute()) == pytest.approx(sampled, abs=0.03)
+
+
+@pytest.mark.parametrize("place", [0, 100])
+@pytest.mark.parametrize("form", ["ids", "one column", "mask", "gains"])
+def test_a_target_beside_sampled_negatives(place: int, form: str) -> None:
+    """First or last of 101, in every form of target; 19 rows, or one row with another label, are not doubted."""
+
+    def target(labels: Tensor) -> Tensor:
+        mask = torch.nn.functional.one_hot(labels, 101)
+        return {"ids": labels, "one column": labels[:, None], "mask": mask.bool(), "gains": mask * 2.5}[form]
+
+    scores, labels = NAMES["sampled"], torch.full((30,), place)
+    with pytest.warns(UserWarning, match=f"PrecisionAtK: the relevant label of each row is .*{place}, as where"):
+        PrecisionAtK(k=1).update(scores, target(labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrecisionAtK(k=1).update(scores[:19], target(labels[:19]))
+        PrecisionAtK(k=1).update(scores, target(labels.where(torch.arange(30) > 0, 50)))
+
+
 def swapped() -> tuple[Tensor, Tensor]:
     """Target and scores in the wrong order."""
     return NAMES["relevant"].float(), SCORES
@@ -182,8 +217,8 @@ def test_no_batch_is_read_whole() -> None:
     scores = (torch.rand(3000, 100, generator=torch.Generator().manual_seed(1)) < 0.5).float()
     scores[655:] += 0.25
     with pytest.warns(UserWarning, match="hold only 0 and 1"):
-        PrecisionAtK(k=1).update(scores, torch.zeros(3000, dtype=torch.int64))
+        PrecisionAtK(k=1).update(scores, torch.arange(3000) % 100)
     scores[654, 99] = 0.25
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        PrecisionAtK(k=1).update(scores, torch.zeros(3000, dtype=torch.int64))
+        PrecisionAtK(k=1).update(scores, torch.arange(3000) % 100)

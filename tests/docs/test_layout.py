@@ -5,9 +5,12 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 
 import processes
+from tailmetrics._arguments import TorchMetricsArguments, arguments
 from tailmetrics.metrics import REGISTRY
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +22,7 @@ LAYERS = {
     **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io", "engines"), 4),
     **dict.fromkeys(("collection", "testing"), 3),
     **dict.fromkeys(("metrics", "functional"), 2),
-    **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
+    **dict.fromkeys(("ranking", "frequency", "buckets", "tree"), 1),
     **dict.fromkeys(("_arguments", "_exact_metric", "_logged", "_transfer", "_background"), 0),
 }
 ROOT_LAYER = 3
@@ -144,8 +147,8 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
         "assert [*map(abs, [-1])] == [1]"
     )
     ranked = ("Ranking", "rank", "rank_chunks", "rank_shards")
-    more = (*ranked, "LabelBuckets", "LabelFrequency", "TopKCollection", "evaluate", "functional")
-    assert processes.found_by(code) == {*REGISTRY, *more, "RatioMetric", "RowMeanMetric", "TopKMetric"}
+    more = (*ranked, "HeadTailTradeOff", "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate")
+    assert processes.found_by(code) == {*REGISTRY, *more, "functional", "RatioMetric", "RowMeanMetric", "TopKMetric"}
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -226,3 +229,17 @@ def test_continuous_integration_runs_the_commands_of_the_makefile() -> None:
     paths = re.findall(r"tests/[\w/.]+", workflow)
     assert paths
     assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+def test_an_entry_of_the_reference_lists_every_argument_of_a_metric() -> None:
+    """What the documentation makes of a metric's docstring holds each argument, buckets and scope before those of TorchMetrics."""
+    spec = spec_from_file_location("docstrings", PACKAGE.parents[1] / "docs" / "docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    docstrings = module_from_spec(spec)
+    spec.loader.exec_module(docstrings)
+    for name, kind in REGISTRY.items():
+        entry = SimpleNamespace(is_class=True, name=name, path=f"{kind.__module__}.{name}", docstring=None)
+        said = re.findall(r"^    (\w+):", docstrings._whole(entry).partition("Args:")[2], re.MULTILINE)
+        assert set(arguments(kind)) - set(TorchMetricsArguments.__annotations__) <= set(said), name
+        assert "buckets" not in said or said.index("buckets") < said.index("name"), name

@@ -10,7 +10,22 @@ import torch
 from sklearn.metrics import balanced_accuracy_score
 
 import tailmetrics
-from tailmetrics import CGAtK, KForRecall, LabelBuckets, NormalizedRecallAtK, PredictionProportionAtK, RecallAtK
+from tailmetrics import (
+    MAP,
+    MRR,
+    AccuracyAtK,
+    CGAtK,
+    HitRateAtK,
+    KForRecall,
+    LabelBuckets,
+    NormalizedRecallAtK,
+    PredictionProportionAtK,
+    PropensityScoredRecallAtK,
+    RecallAtK,
+    RecallAtThreshold,
+    TopKCollection,
+    functional,
+)
 from tailmetrics.buckets import buckets_of
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +50,13 @@ def test_calls_are_found() -> None:
 def test_what_is_written_can_be_made(call: str) -> None:
     """As it stands, with the number of labels and the counts that the page speaks of."""
     metric = eval(
-        call, {**{name: getattr(tailmetrics, name) for name in tailmetrics.__all__}, "L": L, "counts": COUNTS}
+        call,
+        {
+            **{name: getattr(tailmetrics, name) for name in tailmetrics.__all__},
+            "L": L,
+            "counts": COUNTS,
+            "parents": [-1] * L,
+        },
     )
     assert isinstance(metric, tailmetrics.TopKMetric)
 
@@ -101,6 +122,63 @@ def test_relative_p_and_num_rel_ret_of_trec_eval() -> None:
         assert float(value(NormalizedRecallAtK(k=k), ids, target)) == pytest.approx(mean, abs=1e-9)
     found = sum(values["num_rel_ret"] for values in theirs.values())
     assert float(value(CGAtK(k=20), ids, target)) * 30 == pytest.approx(found, abs=1e-9)
+
+
+def test_snips_is_the_weighted_share_of_hits(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """Σ w·hit / Σ w with w = (n / N)^-((γ + 1) / 2); the effective sample size is that of Kish."""
+    weights = functional.inverse_popularity(COUNTS, gamma=1.5)
+    expected = [(max(COUNTS) / count) ** 1.25 for count in COUNTS]
+    assert weights.tolist() == pytest.approx(expected, rel=1e-12)
+    ours = value(PropensityScoredRecallAtK(k=10, weights=weights), scores, classes)
+    hits = (scores.topk(10).indices == classes[:, None]).any(1)
+    w = weights[classes]
+    assert float(ours) == pytest.approx(float((w * hits).sum() / w.sum()), abs=1e-12)
+    assert 1 < float(w.sum() ** 2 / (w**2).sum()) < len(classes)
+
+
+def test_macro_coverage_of_sets_is_macro_recall_at_a_threshold(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """The mean over labels of how often a set holds them; labels that are missed more often than not, in loops."""
+    found = [float((scores[classes == label, label] > 0.5).double().mean()) for label in range(L)]
+    ours = value(RecallAtThreshold(0.5, average="macro", num_labels=L), scores, classes)
+    assert float(ours) == pytest.approx(float(np.mean(found)), abs=1e-12)
+    collection = TopKCollection([RecallAtThreshold(0.5, average="none", num_labels=L)])
+    collection.update(scores, classes)
+    (column,) = (one for name, one in collection.per_label().items() if "recall" in name)
+    assert int((column < 0.5).sum()) == sum(one < 0.5 for one in found)
+
+
+def test_ranks_of_pykeen_are_orders_of_equal_scores(classes: torch.Tensor) -> None:
+    """Optimistic: one more than what is above; pessimistic: with all that is equal; expected: the mean of 1 / rank."""
+    scores = torch.randint(0, 6, (200, L), generator=torch.Generator().manual_seed(2)).float()
+    own = scores.gather(1, classes[:, None])
+    above, equal = (scores > own).sum(1), (scores == own).sum(1)
+    assert float(value(MRR(ties="best"), scores, classes)) == pytest.approx(float((1 / (above + 1.0)).mean()))
+    assert float(value(MRR(ties="worst"), scores, classes)) == pytest.approx(float((1 / (above + equal * 1.0)).mean()))
+    mean = [
+        np.mean([1 / (a + j) for j in range(1, e + 1)]) for a, e in zip(above.tolist(), equal.tolist(), strict=True)
+    ]
+    assert float(value(MRR(ties="expected"), scores, classes)) == pytest.approx(float(np.mean(mean)))
+
+
+def test_scores_of_sentence_transformers_and_of_the_harness(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """Accuracy@k: a hit among k; MAP@100 divides by min(100, n); ``acc``: the choice of the largest log-likelihood."""
+    place = (scores > scores.gather(1, classes[:, None])).sum(1)
+    ours = value(HitRateAtK(k=[1, 3]), scores, classes).tolist()
+    assert ours == [float((place < k).double().mean()) for k in (1, 3)]
+    assert float(value(AccuracyAtK(k=1), scores, classes)) == float((scores.argmax(1) == classes).double().mean())
+    inverse = torch.where(place < 100, 1 / (place + 1.0), 0.0)
+    ours_map = value(MAP(k=100, denominator="attainable"), scores, classes)
+    assert float(ours_map) == pytest.approx(float(inverse.double().mean()), abs=1e-7)
+
+
+def test_sampled_candidates_flatter(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """The relevant label and 20 others, drawn: ranked among themselves, as a loop does."""
+    drawn = torch.stack([torch.randperm(L, generator=torch.Generator().manual_seed(row))[:20] for row in range(200)])
+    ids = torch.cat([classes[:, None], torch.where(drawn == classes[:, None], -1, drawn)], dim=1)
+    sampled = torch.where(ids < 0, -torch.inf, scores.gather(1, ids.clamp(min=0)))
+    ours = value(HitRateAtK(k=10), (sampled, ids), classes)
+    assert float(ours) == float(((sampled > sampled[:, :1]).sum(1) < 10).double().mean())
+    assert float(ours) > float(value(HitRateAtK(k=10), scores, classes))
 
 
 def test_tail_percentage_is_the_proportion_of_the_bucket_of_rare_labels(scores: torch.Tensor) -> None:

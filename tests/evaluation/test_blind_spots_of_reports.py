@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import tailmetrics as tm
+from browser import CHROMIUM, running
+from printed import in_full
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import latex, markdown, page
 from tailmetrics.report.formatting import in_latex
@@ -76,7 +78,7 @@ def test_batches_orders_and_shares_make_no_difference():
     assert one == other
 
 
-@pytest.mark.parametrize("renderer", [str, markdown, latex, page, lambda report: report._repr_html_()])
+@pytest.mark.parametrize("renderer", [in_full, markdown, latex, page, lambda report: report._repr_html_()])
 def test_every_output_shows_it(renderer):
     """The name, the bucket, hits and q, and labels with too few rows; all labels with their q in labels.csv."""
     report = accumulated([list(range(N))]).report("")
@@ -108,3 +110,30 @@ def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
     without = tm.evaluate(*data(), metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True, intervals=False)
     assert [one.instead for one in without.blind_spots] == [[]]
     assert tm.evaluate(*data(), metrics=[tm.RecallAtK(K)]).blind_spots == ()
+
+
+def test_a_page_shows_blind_spots_in_other_orders(tmp_path):
+    """From head to tail, by support, by lost hits: a choice of the reader, without a script; in a browser, the lines move."""
+    scores, target = data()
+    scores[target == 0, 0] -= 1.5
+    report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True)
+    spots = report.blind_spots
+    assert [one.label for one in spots] == [4, 0]
+    lost = [one.expected - one.hits for one in spots]
+    expected = [[4, 0], [0, 4], [0, 4], [4, 0] if lost[0] > lost[1] else [0, 4]]
+    (section,) = [one for one in report.document().sections if one.name == "blind_spots"]
+    assert list(section.orders) == ["q", "bucket", "support", "expected − hits"]
+    assert [[spots[places.index(at)].label for at in (1, 2)] for places in section.orders.values()] == expected
+    (tmp_path / "page.html").write_text(page(report))
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with running(tmp_path / "profile") as browser:
+        browser.open(tmp_path / "page.html", 1200, "light")
+        for number, labels in enumerate(expected, 1):
+            browser.evaluate(f"document.querySelector('[name=order][value=\"{number}\"]').click()")
+            tops = browser.evaluate(
+                "[...document.querySelector('section:has(.orders) table').querySelectorAll('tbody th')].map(one => "
+                "[one.getBoundingClientRect().top, one.textContent])"
+            )
+            assert [int(label) for _, label in sorted(tops)] == labels
+        assert not browser.complaints

@@ -204,6 +204,7 @@ def test_bytes_that_are_no_evaluation_are_refused_and_change_nothing():
     warnings, columns, ignored, *parts = json.loads(mine)
     odd = [json.loads(other.state_bytes()), [warnings, -inf, ignored, *parts], [1, columns, ignored, *parts]]
     odd += [[warnings, columns, nan, *parts], [*parts], [warnings, columns, ignored, *parts[:-1], "AAAA"], {}, 5, None]
+    odd += [[warnings, -1, ignored, *parts], [warnings, columns, 10**30, *parts]]
     for wrong in (b"", mine[:-9], b"[" * 10**5, *(json.dumps(each).encode() for each in odd)):
         with pytest.raises(ValueError, match=r"^Evaluation.load_state_bytes: data is of other metrics, or damaged \("):
             one.load_state_bytes(wrong)
@@ -261,6 +262,22 @@ def test_padding_is_told_of_the_first_batch_alone():
         warnings.simplefilter("always")
         tm.evaluate(ids, target, metrics=[tm.AccuracyAtK(k=1)], batch_rows=20)
     assert sum("most sequences end in a run of label 0" in str(one.message) for one in told) == 1
+
+
+@pytest.mark.parametrize(
+    "form", [lambda mask: mask, lambda mask: mask.float(), lambda mask: mask.nonzero()[:, 1:].view(20, 2)]
+)
+def test_relevant_labels_that_a_filter_covers_are_told(form):
+    """6 of 40 relevant labels have a score of -inf: a note says 15.0%; without them there is none."""
+    scores, mask = torch.rand(20, 9, generator=torch.Generator().manual_seed(1)), torch.zeros(20, 9, dtype=torch.bool)
+    mask[:, [2, 5]] = True
+    scores[:, 0] = -torch.inf  # not relevant
+    for covered, share in ((6, "15.0% of the relevant labels have a score of -inf and count as missed"), (0, "")):
+        scores[:, 2] = torch.rand(20)
+        scores[:covered, 2] = -torch.inf
+        notes = tm.evaluate(scores, form(mask), metrics=[tm.RecallAtK(k=9)], batch_rows=7).notes
+        assert any("have a score of -inf" in note for note in notes) == bool(share)
+        assert not share or any(share in note for note in notes)
 
 
 def test_training_is_given_once():
@@ -375,7 +392,8 @@ def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> No
     target[:empty] = -1
     metrics = [tm.NDCGAtK(k=1, empty_target_action="skip"), tm.MRR(k=1)]
     report = tm.evaluate(torch.eye(3)[torch.zeros(100, dtype=torch.int64)], target, metrics=metrics)
-    assert "_skip: without rows that have no relevant label." in report.document().sections[0].caption
+    (overall,) = (one for one in report.document().sections if one.name == "overall")
+    assert "_skip: without rows that have no relevant label." in overall.caption
     said = [one for one in report.warnings if "rows have no relevant label" in one]
     assert (
         said

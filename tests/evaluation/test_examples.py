@@ -1,5 +1,6 @@
 """Example rows: chosen by what they hold, told as a loop over the scores finds them, the same however rows come."""
 
+import json
 from typing import Any
 
 import pytest
@@ -161,3 +162,19 @@ def test_wrong_names_and_numbers_are_refused() -> None:
         evaluate(scores, mask, examples=True, row_names=["one"])
     with pytest.raises(ValueError, match=r"Evaluation: the numbers of rows are .* for 80 rows"):
         evaluation().update(scores, mask, rows=torch.arange(3))
+
+
+@pytest.mark.parametrize(("place", "wrong"), [(1, -1), (3, -7), (4, [0] * 4 + [-5]), (6, [10**30] * 3), (2, 0.5)])
+def test_forged_examples_are_refused(place: int, wrong: Any) -> None:
+    """A label or a row below 0 would show the name of another one; what was kept stays."""
+    one = evaluation()
+    one.update(*data(), rows=torch.arange(ROWS))
+    examples = one.examples
+    assert examples is not None
+    mine = examples.state_bytes()
+    forged = json.loads(mine)
+    forged["0"][place] = wrong
+    for odd in (forged, {"9": forged["1"]}):
+        with pytest.raises((TypeError, ValueError)):
+            examples.load_state_bytes(json.dumps(odd).encode())
+        assert examples.state_bytes() == mine

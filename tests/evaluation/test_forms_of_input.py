@@ -11,6 +11,7 @@ import torch
 from scipy import stats
 
 import tailmetrics as tm
+from printed import in_full
 from tailmetrics.evaluation import compare_runs
 
 QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
@@ -202,7 +203,7 @@ def test_intervals_of_sequences_that_are_alike(form):
     assert (found.low, found.high) == pytest.approx((right.mean() - half, right.mean() + half))
     assert (found.n, found.clusters) == (1000, 40)
     assert report.intervals["median_k_for_recall@1"].method == "none: a median is resampled"
-    assert "for 40 independent clusters of rows" in " ".join(str(report).split())
+    assert "for 40 independent clusters of rows" in " ".join(in_full(report).split())
     drawn = tm.evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
     assert [one.clusters for one in drawn.values()] == [40, 40]
     alone = tm.evaluate(*shaped, **options)

@@ -10,6 +10,7 @@ import scipy.stats
 import torch
 
 import tailmetrics as tm
+from printed import in_full
 from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.evaluation.row_values import RowValues
 
@@ -172,9 +173,9 @@ def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
     header, lines = report.records()[""]
     (line,) = [one for one in map(list, lines) if "/".join(one[:2]) == key]
     assert line[header.index("at_half_the_rows")] == half
-    assert "of an average over labels, for its value at this number of rows" in str(report).replace("\n", " ").replace(
-        "  ", " "
-    )
+    assert "of an average over labels, for its value at this number of rows" in in_full(report).replace(
+        "\n", " "
+    ).replace("  ", " ")
 
 
 def test_coverage_rises_and_has_no_estimate_and_single_rows_say_nothing() -> None:

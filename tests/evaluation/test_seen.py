@@ -73,3 +73,9 @@ def test_the_command_line_names_the_option(interactions, tmp_path, monkeypatch, 
             expected = [] if filtered else [f"{share_of(train, one):.0%} of the first 10 places" for one in expected]
             assert [one.rpartition(": ")[2][: len(two)] for one, two in zip(found, expected, strict=True)] == expected
             assert all(one.endswith("add --filter train.csv.") for one in found)
+
+
+def test_row_numbers_of_lists_are_no_users():
+    """Lists of names have no users: row 0 of training is not row 0 of what is evaluated."""
+    shown, right, train = [["a", "b"], ["b", "c"]] * 20, [["a"], ["c"]] * 20, [["a", "b"], ["b", "c"]] * 20
+    assert told(evaluate(shown, right, train_target=train, metrics=[RecallAtK(k=1, buckets="deciles")]).warnings) == []

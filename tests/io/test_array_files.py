@@ -211,7 +211,7 @@ def test_a_multi_hot_matrix_of_integers_by_itself(tmp_path):
     np.save(tmp_path / "y.npy", np.array([[2, 0, 2], [1, 0, 0]], dtype=np.uint8))
     with pytest.raises(DataFileError, match="row 0: holds the label 2 twice") as caught:
         [*read_target(tmp_path / "y.npy")]
-    assert "list it once" in caught.value.hint
+    assert "duplicates='first' counts it once" in caught.value.hint
 
 
 @pytest.mark.parametrize(("columns", "values"), [(10, 64 * 10), (2**17, 2**20), (2**21, 2**21)])

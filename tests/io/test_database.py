@@ -1,6 +1,7 @@
 """Lines out of core: what does not fit into the memory given is spilled, and nothing is left behind."""
 
 import gc
+import gzip
 import os
 import random
 import tempfile
@@ -8,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 
-from tailmetrics.io import DataFileError, read
+from tailmetrics.io import DataFileError, loading, read
 from tailmetrics.io.database import _IDLE, WATCHER, Database, bytes_of
 from tailmetrics.io.lines import KeyedFile, Triples
 
@@ -169,3 +172,83 @@ def test_what_the_lines_raise_is_raised():
 
     with pytest.raises(KeyboardInterrupt):
         KeyedFile(Path("a"), [(Path("a"), blocks)]).load(Database(), "lines_of")
+
+
+ROOM = 12
+"""Entries of a row that the memory of the tests below has room for."""
+
+
+@pytest.fixture
+def scarce(monkeypatch):
+    """Let an entry take so much that 64 MiB have room for a row of a few."""
+    monkeypatch.setattr(loading, "ENTRY_BYTES", 3 * 2**26 // ROOM)
+
+
+@pytest.mark.parametrize("form", ["csv.gz", "long.parquet", "lists.parquet", "arrow", "npz", "xmc"])
+def test_a_row_beyond_the_memory_is_refused(tmp_path, scarce, form):
+    """One query of many lines, or a long list, is named before it is sorted; as many as there is room for are read."""
+    target = tmp_path / "y.csv" if form in ("csv.gz", "long.parquet") else tmp_path / "y.npy"
+    target.write_text("query,item\nq,1\nr,2\n")
+    if target.suffix == ".npy":
+        np.save(target, np.array([1, 2]))
+    for length in (ROOM, ROOM + 1):
+        path = tmp_path / f"{length}.{form}"
+        write_rows(path, form, [("q", 2), ("r", length)])
+        if length == ROOM:
+            batches = read(path, target, num_labels=40, memory="64MiB")
+            assert [len(batch.rows) for batch in batches] == [2]
+        else:
+            named = "'r'" if form in ("csv.gz", "long.parquet") else "row 1|line 3"
+            said = rf"({named}).*: holds 13 entries, and memory='64MiB' has room for 12; a row is read as a whole"
+            with pytest.raises(DataFileError, match=said):
+                list(read(path, target, num_labels=40, memory="64MiB"))
+
+
+def write_rows(path, form, lengths):
+    """Write rows of the labels 0, 1, … for each query and length."""
+    lists = [list(range(length)) for _, length in lengths]
+    lines = [(query, item) for (query, _), some in zip(lengths, lists, strict=True) for item in some]
+    if form == "csv.gz":
+        with gzip.open(path, "wt") as file:
+            file.write("query,item,score\n" + "".join(f"{query},{item},1\n" for query, item in lines))
+    elif form == "long.parquet":
+        queries, items = zip(*lines, strict=True)
+        pq.write_table(pa.table({"query": queries, "item": items, "score": [1.0] * len(lines)}), path)
+    elif form == "npz":
+        rows, columns = zip(*((row, label) for row, some in enumerate(lists) for label in some), strict=True)
+        scipy.sparse.save_npz(path, scipy.sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(lists), 40)))
+    elif form == "xmc":
+        path.write_text(f"{len(lists)} 40\n" + "".join(" ".join(f"{one}:1" for one in some) + "\n" for some in lists))
+    else:
+        (pq.write_table if "parquet" in form else write_arrow)(pa.table({"ids": lists}), path)
+
+
+def write_arrow(table, path):
+    """Write an Arrow file."""
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+
+
+@pytest.mark.parametrize(("form", "options"), [("parquet", {}), ("arrow", {"compression": "zstd"})])
+def test_equal_numbers_that_take_no_room_in_a_file_are_read_in_small_batches(tmp_path, form, options):
+    """Rows of 5,000 labels in a file of some kilobytes: the memory tells how many are read at a time."""
+    ids = pa.ListArray.from_arrays(pa.array(range(0, 2_000_001, 5000), pa.int32()), pa.array(np.zeros(2_000_000, int)))
+    path, table = tmp_path / f"p.{form}", pa.table({"ids": ids})
+    if form == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
+            file.write_table(table)
+    np.save(tmp_path / "y.npy", np.zeros(400, int))
+    assert path.stat().st_size < 20_000
+    dataset = read(path, tmp_path / "y.npy", num_labels=9, memory="64MiB")
+    assert dataset.batch_rows * 5000 <= loading.BATCH_CELLS * 2**26 / 10**9  # as much less as the memory is
+
+
+def test_a_list_beyond_the_memory_is_refused_before_it_is_read(tmp_path, scarce, monkeypatch):
+    """The end of a Parquet file tells how long its lists are."""
+    write_rows(tmp_path / "p.parquet", "lists.parquet", [("q", ROOM + 1)])
+    np.save(tmp_path / "y.npy", np.array([1]))
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    with pytest.raises(DataFileError, match="p.parquet, the longest row: holds 13 entries"):
+        read(tmp_path / "p.parquet", tmp_path / "y.npy", num_labels=40, memory="64MiB")

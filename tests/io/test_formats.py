@@ -52,6 +52,15 @@ WRITERS = {
     "json": lambda path: path.write_text(
         json.dumps({f"q{row}": {label: float(SCORES[row, label]) for label in (2, 0, 1)} for row in range(2)})
     ),
+    "mteb": lambda path: path.write_text(
+        json.dumps(
+            {
+                "mteb_model_meta": {},
+                "default": {"test": {q: {i: s for p, i, s in TRIPLES if p == q} for q in ("q0", "q1")}},
+            }
+        )
+    ),
+    "letor": lambda path: path.write_text("0.5\n2\n0\n0\n1\n0.25\n"),
     "lists": lambda path: path.write_text("id,predicted\nq0,2 0 1\nq1,2 0 1\n"),
     "csv": lambda path: path.write_text("query,item,score\n" + lines("{q},{i},{s}")),
     "tsv": lambda path: path.write_text("query\titem\tscore\n" + lines("{q}\t{i}\t{s}")),
@@ -68,7 +77,15 @@ def write(path, form):
 
 
 def target_for(form, folder):
-    """Return targets that go with a format."""
+    """Return targets that go with a format; the lines of LETOR are in an order of their own."""
+    if form == "letor":
+        path, judged = folder / "target.txt", [("q0", 0), ("q0", 2), ("q0", 1), ("q1", 2), ("q1", 0), ("q1", 1)]
+        path.write_text(
+            "".join(
+                f"{int(pair in (('q0', 2), ('q1', 0)))} qid:{pair[0]} 1:0.5 # docid = {pair[1]}\n" for pair in judged
+            )
+        )
+        return path
     if FORMATS[form].has_queries:
         path = folder / "target.qrels"
         path.write_text(QRELS)
@@ -239,7 +256,16 @@ def test_a_file_cut_anywhere(tmp_path, form):
     content = path.read_bytes()
     for length in range(0, len(content), max(1, len(content) // places(form, 20))):
         path.write_bytes(content[:length])
-        assert not read_or_refuse(path, target) or form in ("xmc", "trec", "msmarco", "jsonl", "lists", "csv", "tsv")
+        assert not read_or_refuse(path, target) or form in (
+            "xmc",
+            "trec",
+            "msmarco",
+            "letor",
+            "jsonl",
+            "lists",
+            "csv",
+            "tsv",
+        )
 
 
 @pytest.mark.parametrize("form", WRITERS)

@@ -77,8 +77,9 @@ def test_a_column_of_lists_among_others(tmp_path, field):
     """The notes of CAML: the column that --columns.item or --columns.labels names is split as one of two columns is."""
     path = tmp_path / "y.csv"
     path.write_text(CAML)
-    with pytest.warns(DataFileNote, match="'HADM_ID' is the query, 'LABELS' the list of its labels, separated by ';'"):
-        found = read_target(path, columns=Columns(query="HADM_ID", **{field: "LABELS"}))
+    found = read_target(path, columns=Columns(query="HADM_ID", **{field: "LABELS"}))
+    said = "column 'HADM_ID' is the query, column 'LABELS' is the list of its labels, separated by ';'"
+    assert said in found.readings[0].sentence
     assert list(found.row_names) == ["101", "102"]
     assert labels_of(found) == [["401.9", "38.93"], ["V30.00"]]
     with pytest.raises(DataFileError, match=r"y\.csv, line 1: has no column of lists 'CODES'") as caught:
@@ -109,7 +110,7 @@ def test_a_note_says_what_separates_labels(tmp_path, separator, said):
     """The note names it; blanks, the usual form, are not named."""
     path = tmp_path / "y.csv"
     path.write_text(f"note_id,codes\nn1,A00.0{separator}B20\nn2,B20\n")
-    with pytest.warns(DataFileNote, match=f"'codes' the list of its {said}"):
+    with pytest.warns(DataFileNote, match=f"'codes' is the list of its {said}"):
         assert labels_of(read_target(path)) == [["A00.0", "B20"], ["B20"]]
 
 
@@ -180,7 +181,7 @@ def test_a_code_that_a_row_repeats(tmp_path):
     target.write_text("id,codes\nn1,B2;A1;B2\nn2,A1\n")
     with pytest.raises(DataFileError, match=r"y\.csv, query 'n1': holds the label 'B2' twice") as caught:
         recall(preds, target)
-    assert "list it once; duplicates='first' is for predictions alone." in caught.value.hint
+    assert "duplicates='first' counts it once." in caught.value.hint
     with pytest.raises(ValueError, match=r"names the label 1 twice in row 0; .*: remove the repetition\."):
         RecallAtK(k=1).update(torch.tensor([[0, 1]]), torch.tensor([[1, 1]]))
     target.write_text("id,codes\nn1,B2;A1\nn2,A1\n")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tailmetrics.cli import main
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
 
 
@@ -45,6 +46,18 @@ def test_ms_marco(write, named):
     assert rows == {"2": ({"10": -1.0, "9": -2.0, "7": -3.0}, {"9": 1.0}), "5": ({"7": -1.0}, {"9": 1.0})}
     with pytest.warns(DataFileNote), pytest.raises(DataFileError, match=r"bad\.tsv, line 2: holds the rank 0"):
         read(write("bad.tsv", "2\t10\t1\n2\t9\t0\n"), qrels, format=("msmarco", None))
+
+
+@pytest.fixture
+def evaluated(tmp_path):
+    """Return a function from options to the values of the command line."""
+
+    def evaluated(*words):
+        given = ["--metrics+=RecallAtK", "--metrics.k=1", "--quiet", "--out", str(tmp_path / "out"), *map(str, words)]
+        assert main(["evaluate", *given]) == 0
+        return json.loads((tmp_path / "out" / "report.json").read_text())["metrics"]
+
+    return evaluated
 
 
 SHUFFLED = "".join(f"q{n % 7}\tx{n}\t{rank}\n" for n, rank in enumerate([3, 1, 2] * 7))
@@ -146,13 +159,27 @@ def test_kaggle(write, named):
         ("query,item", None),
         ("user_id,poi", None),
         ("id,poi", Columns(query="id")),
-        ("u,place", Columns(query="u", item="place")),
     ],
 )
 def test_pairs_whose_items_hold_blanks_are_not_taken_for_lists(write, header, columns):
-    """A column that is known to hold one item per line, or was named, is not cut at its blanks."""
+    """A column that is known to hold one item per line is not cut at its blanks."""
     target = write("y.csv", f"{header}\na,New York\nb,Paris\n")
     assert read_target(target, columns=columns).label_names == ("New York", "Paris")
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_words_of_a_named_column_may_be_labels_or_titles(write, named):
+    """Words that come again in other cells are labels. Others are refused, and either half of the hint is followed."""
+    columns = Columns(query="u", item="place")
+    assert read_target(write("y.csv", "u,place\na,cat dog\nb,dog cat\nc,cat\n"), columns=columns).num_labels == 2
+    target = write("y.csv", "u,place\na,New York\nb,Paris\n")
+    with pytest.raises(
+        DataFileError, match="'place' may hold lists, or one label with blanks, such as 'New York'"
+    ) as caught:
+        read_target(target, columns=columns)
+    assert "columns=Columns(labels='place') reads lists; format='csv' reads one label" in caught.value.hint
+    assert read_target(target, columns=columns, format="csv").label_names == ("New York", "Paris")
+    assert read_target(target, columns=Columns(query="u", labels="place")).label_names == ("New", "Paris", "York")
 
 
 @pytest.mark.parametrize("text", ["a,x\nb,y\n", "a,x\na,z\nb,y\n", "a,x\nb,y x\n", "a\tx\nb\ty\n", "u1,x1\nu2,x2 x3\n"])
@@ -166,7 +193,7 @@ def test_a_first_line_of_words_that_may_be_names_or_data(write, text):
     queries = list(dict.fromkeys(re.split("[,\t]", line)[0] for line in (first, *others)))
     assert read_target(target, columns=Columns(query="0", item="1")).row_names == queries
     if "z" not in text:
-        with pytest.warns(DataFileNote, match="the list of its labels"):
+        with pytest.warns(DataFileNote, match="is the list of its labels"):
             assert read_target(target, columns=Columns(query=queries[0])).row_names == queries[1:]
 
 
@@ -204,8 +231,8 @@ def test_usual_names_of_columns(write, named, header):
         dataset = read(preds, target)
     assert named(dataset) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
     query, item, score = header.split(",")
-    guessed = {"query": query, "item": item, "score": score}
-    parts = [f"column {name!r} is the {field}" for field, name in guessed.items() if name != field]
+    found = {"query": query, "item": item, "score": score}
+    parts = [f"column {name!r} is the {field}" for field, name in found.items()]
     assert str(said[1].message).startswith(f"{preds}: {', '.join(parts)};")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -250,3 +277,61 @@ def test_columns_without_names_among_which_no_prediction_is(write):
     target = write("t.tsv", "a\t1\t0\na\t2\t1\nb\t1\t0\nb\t3\t1\n")
     pairs = write("train.tsv", "a\t1\nb\t3\n")
     assert list(read_label_names(target, pairs, string_ids=True)) == ["1", "2", "3"]
+
+
+MTEB = {"mteb_model_meta": {"model_name": "m"}, "default": {"test": {"1": {"11": 0.9, "12": 0.5}, "2": {"13": 0.7}}}}
+OTHER = {"default": {"test": {"1": {"12": 0.9, "11": 0.5}, "2": {"11": 0.7}}, "dev": {"3": {"11": 1.0}}}}
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_mteb(write, named, evaluated):
+    """The one subset and split is read; of several one has to be chosen, and the error names all of them, in one line."""
+    qrels, path = write("y.qrels", "1 0 12 1\n2 0 13 1\n"), write("p.json", json.dumps(MTEB))
+    expected = {"1": ({"11": 0.9, "12": 0.5}, {"12": 1.0}), "2": ({"13": 0.7}, {"13": 1.0})}
+    single = {query: (pytest.approx(preds), target) for query, (preds, target) in expected.items()}
+    assert named(read(path, qrels)) == single
+    assert named(read(MTEB, qrels)) == single
+    several = write("several.json", json.dumps(OTHER | {"mteb_model_meta": {}}, indent=2))
+    with pytest.raises(DataFileError, match="predictions for default/test, default/dev; part='default/test' chooses"):
+        read(several, qrels)
+    with pytest.raises(DataFileError, match=r"preds\['default'\]\['test'\]"):
+        read(OTHER | {"mteb_model_meta": {}}, qrels)
+    assert named(read(several, qrels, part="default/test"))["2"] == ({"11": pytest.approx(0.7)}, {"13": 1.0})
+    with pytest.raises(DataFileError, match="has no part 'en/test'; its parts are default/test, default/dev"):
+        read(several, qrels, part="en/test")
+    with pytest.raises(DataFileError, match="is trec, which has no parts; leave part out"):
+        read(write("p.run", "1 Q0 11 1 1 me\n"), qrels, part="default/test")
+    assert read_label_names(several, qrels, part="default/test") == ("13", "12", "11")
+    many = write("many.json", json.dumps({"mteb_model_meta": {}, **{f"s{n}": {"test": MTEB} for n in range(9999)}}))
+    with pytest.raises(DataFileError, match="s0/test, .* …; part='s0/test' chooses one") as caught:
+        read(many, qrels)
+    assert len(str(caught.value)) <= 400
+    found = evaluated("--preds", several, "--target", qrels, "--part", "default/test")
+    assert found == {"recall@1": 0.5}  # 12 comes first for 1, and not 13 for 2
+
+
+JUDGED = "# made\n2 qid:7 1:0.5 2:1 # docid = GX1\n0 qid:7 1:0.1 2:0 # no name\n1 qid:9 1:0.25\n"
+
+
+def test_letor(write, named, evaluated):
+    """A score on each line belongs to the document on the same line of the targets; a number of lines too few is named."""
+    target, preds = write("y.txt", JUDGED), write("p.txt", "0.25\n1e-1\n-3\n")
+    expected = {"7": ({"GX1": 0.25, "2": 0.1}, {"GX1": 2.0, "2": 0.0}), "9": ({"3": -3.0}, {"3": 1.0})}
+    assert named(read(preds, target)) == expected
+    assert named(read(preds, target, format="letor")) == expected
+    assert read_label_names(preds, target) == ("2", "3", "GX1")
+    assert named(read(write("p.run", "7 Q0 GX1 1 0.5 me\n9 Q0 3 1 1 me\n"), target))["9"] == ({"3": 1.0}, {"3": 1.0})
+    for text, problem in (
+        ("1\n2\n", "y.txt holds more lines than .*p.txt"),
+        ("1\n2\n3\n4\n", "p.txt holds more lines"),
+    ):
+        with pytest.raises(DataFileError, match=problem):
+            read(write("p.txt", text), target)
+    with pytest.raises(DataFileError, match="line 2: score 'high' is not a number"):
+        read(write("p.txt", "1\nhigh\n3\n"), target, format="letor")
+    with pytest.raises(DataFileError, match="one score on each line, which belong to targets in LETOR"):
+        read(write("p.txt", "1\n2\n3\n"), write("y.qrels", "7 0 GX1 1\n"))
+    with pytest.raises(DataFileError, match="line 1: '3' names no grade and query; .*numpy.save writes it"):
+        read(write("p.run", "7 Q0 GX1 1 0.5 me\n"), write("classes.txt", "3\n1\n"))
+    found = evaluated("--preds", write("p.txt", "1\n2\n3\n"), "--target", target, "--format", "letor")
+    assert found == {"recall@1": 0.5}

@@ -7,10 +7,10 @@ import warnings
 import pytest
 
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
-from tailmetrics.io.columns import Opening
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import HEAD_BYTES, head
 from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.reading import Opening
 from tailmetrics.io.text import read_jsonl
 
 PREDS = [("u1", 7, 0.5), ("u2", 3, 1), ("u1", 0, -1.0), ("u3", 7, 2.5)]

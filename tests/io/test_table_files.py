@@ -39,12 +39,14 @@ def test_lists_of_structs(tmp_path, target, rows_of, names):
     pq.write_table(pa.table({"ids": structs(**names)}), tmp_path / "p.parquet")
     assert rows_of(read(tmp_path / "p.parquet", target, num_labels=4)) == EXPECTED
     pq.write_table(pa.table({"predictions": structs(**names)}), tmp_path / "p.parquet")
-    with pytest.warns(DataFileNote, match=r"parquet: column 'predictions' holds the ids"):
+    with pytest.warns(
+        DataFileNote, match=r"parquet: column 'predictions\.\w+' holds the lists, column 'predictions\.\w+' is"
+    ):
         assert rows_of(read(tmp_path / "p.parquet", target, num_labels=4)) == EXPECTED
     queries = pa.array([f"u{row}" for row in range(len(IDS))])
     pq.write_table(pa.table({"user_id": queries, "predictions": structs(**names)}), tmp_path / "p.parquet")
     pq.write_table(pa.table({"user_id": queries, "labels": IDS}), tmp_path / "y.parquet")
-    with pytest.warns(DataFileNote, match="column 'user_id' is the query, column 'predictions' holds the ids"):
+    with pytest.warns(DataFileNote, match=r"column 'user_id' is the query, column 'predictions\.\w+' is the list"):
         read(tmp_path / "p.parquet", tmp_path / "y.parquet", num_labels=4)
 
 
@@ -110,6 +112,13 @@ def test_a_data_set_of_hugging_face(tmp_path, target, rows_of):
         read(tmp_path / "saved", target)
     (folder / "state.json").write_text(json.dumps(state | {"_indices_files": [{"filename": "indices.arrow"}]}))
     with pytest.raises(DataFileError, match="keeps its order in a file of indices"):
+        read(folder, target)
+    for name in ("../../y.parquet", "..", str(folder / names[0]), "below/data.arrow", ""):
+        (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+        with pytest.raises(DataFileError, match="names the file .* outside of its folder"):
+            read(folder, target)
+    (folder / "state.json").write_text('{"_data_files": [{"filename": 7}]}')
+    with pytest.raises(DataFileError, match="cannot be read as the state of a data set"):
         read(folder, target)
 
 

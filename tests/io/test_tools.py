@@ -81,6 +81,7 @@ PREDS = {
         "run.jsonl",
         text("".join(json.dumps({"query_id": q, "doc_id": i, "score": s}) + "\n" for q, i, s in ENTRIES)),
     ),
+    "MTEB": ("m_predictions.json", text(json.dumps({"mteb_model_meta": {}, "default": {"test": RUN}}))),
     "LensKit": ("recs.parquet", parquet([(int(q), int(i), r) for q, i, r in RANKS], ("user_id", "item_id", "rank"))),
     "LensKit, lists": ("recs.parquet", lists([(int(q), one) for q, one in NESTED], ("user_id", "items"))),
     "RecTools": (
@@ -139,6 +140,10 @@ ROWS = {
     "FAISS": (
         ("I.npy", lambda path: np.save(path, np.array([[11, 12], [13, 11]]))),
         ("y.npy", lambda path: np.save(path, np.array([12, 13]))),
+    ),
+    "SVMrank, LightGBM": (
+        ("p.txt", text("0.9\n0.5\n0.7\n0.2\n")),
+        ("y.txt", text("0 qid:1 1:0\n1 qid:1 1:0\n1 qid:2 1:0\n0 qid:2 1:0\n")),
     ),
     "torch.topk": (
         ("topk.pt", torch_topk),

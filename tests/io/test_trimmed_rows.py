@@ -1,12 +1,13 @@
 """Labels listed twice, grades too low to count, whole numbers taken for names."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tailmetrics import LabelFrequency
+from tailmetrics import DCGAtK, LabelFrequency, evaluate
 from tailmetrics.io import DataFileError, read, read_label_names, read_target
 
 LISTS = [[3, 5, 3, 7], [1, 1, 1, 1], [2, 4, 6, 0]]
@@ -51,13 +52,48 @@ def test_candidates_with_repeated_ids_stay_a_pair(files, form):
     assert (batch.preds[0].tolist(), batch.preds[1].tolist()) == (scores, LISTS)
 
 
-def test_a_target_lists_a_label_once(tmp_path):
-    """In targets there is no place to keep: a repeated label is refused, whatever becomes of repeated predictions."""
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "frame", "lists", "npy"])
+def test_a_target_that_repeats_a_label(tmp_path, form):
+    """It is refused, also where a file repeats it for good reason, as purchases do; 'first' counts it once, at first."""
+    bought = pd.DataFrame({"user_id": ["u", "u", "u", "v"], "item_id": ["a", "b", "b", "b"], "rating": [3, 2, 5, 1]})
+    scored = pd.DataFrame({"user_id": ["u", "u", "u", "v"], "item_id": ["c", "b", "a", "b"], "score": [3, 2, 1, 1]})
+    preds, target = scored, tmp_path / f"y.{form}"
+    if form == "csv":
+        bought.to_csv(target, index=False)
+    elif form == "jsonl":
+        target.write_text(bought.to_json(orient="records", lines=True))
+    elif form == "parquet":
+        bought.to_parquet(target)
+    elif form == "frame":
+        target = bought
+    elif form == "lists":
+        preds, target = {"u": ["c", "b", "a"], "v": ["b"]}, {"u": ["a", "b", "b"], "v": ["b"]}
+    else:
+        preds = tmp_path / "p.npy"
+        np.save(preds, [[2, 1, 0], [1, -1, -1]])
+        np.save(target, [[0, 5, 5], [1, -1, -1]])
+    with pytest.raises(DataFileError, match=r"holds the label .* twice; .*duplicates='first' counts it once"):
+        list(read(preds, target))
+    metric = DCGAtK(k=3)
+    for batch in read(preds, target, duplicates="first"):
+        metric.update(batch.preds, batch.target)
+    graded = form in ("csv", "jsonl", "parquet", "frame")
+    b, a = (2, 3) if graded else (1, 1)  # not 5: the later line does not count
+    ranked = {"npy": a / np.log2(4) + 1}.get(form, b / np.log2(3) + a / np.log2(4) + 1)
+    assert float(metric.compute()) == pytest.approx(ranked / 2)
+    if form == "frame":
+        report = evaluate(preds, target, metrics=[DCGAtK(k=3)], duplicates="first")
+        assert report.overall["dcg@3"] == pytest.approx(ranked / 2)
+
+
+def test_a_matrix_or_an_id_that_repeats(tmp_path):
+    """Whole numbers that may be a multi-hot matrix are refused although they repeat: 0 and 1 twice are no label ids."""
     np.save(tmp_path / "p.npy", [[0, 1]])
-    np.save(tmp_path / "y.npy", [[5, 5]])
-    with pytest.raises(DataFileError, match=r"y\.npy, row 0: holds the label 5 twice") as caught:
-        list(read(tmp_path / "p.npy", tmp_path / "y.npy", duplicates="first"))
-    assert "duplicates='first' is for predictions alone. " in caught.value.hint
+    for rows, problem in (([[1, 1]], "may be label ids or a matrix"), ([[1, 1, -1]], "holds the label 1 twice; whole")):
+        np.save(tmp_path / "y.npy", rows)
+        with pytest.raises(DataFileError, match=problem):
+            list(read(tmp_path / "p.npy", tmp_path / "y.npy", duplicates="first"))
 
 
 def test_training_targets_may_repeat_a_label(tmp_path):

@@ -88,7 +88,8 @@ def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys:
     forms = {
         f"report_{stage}.{form}" for stage in ("val", "test") for form in ("md", "json", "csv", "html", "tex", "png")
     }
-    assert written - {"hparams.yaml"} == forms | {"metrics.csv", "checkpoints"}
+    rows = {f"rows_{stage}.parquet" for stage in ("val", "test")}
+    assert written - {"hparams.yaml"} == forms | rows | {"metrics.csv", "checkpoints"}
     report = json.loads((Path(run.log_dir) / "report_val.json").read_text())
     flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
     same(flat, expected())

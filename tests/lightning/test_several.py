@@ -33,7 +33,8 @@ def test_two_callbacks_with_names_are_kept_apart(tmp_path: Path) -> None:
         "val/recall@4": 4,
     }
     stems = {path.stem for path in (tmp_path / "reports").iterdir()}
-    assert stems == {"report_one_val", "report_two_val", "report_val"}
+    names = {"one_val", "two_val", "val"}
+    assert stems == {f"{kind}_{name}" for kind in ("report", "rows") for name in names}
     run.save_checkpoint(tmp_path / "run.ckpt")
     one, two, three = recall_at(1, name="one"), recall_at(2, name="two"), recall_at(4)
     again = trainer(tmp_path, two, three, one, max_epochs=2)
@@ -66,7 +67,8 @@ def test_several_loaders_are_reported_apart(as_dict: bool, tmp_path: Path) -> No
         "val/recall@1/dataloader_idx_1": 0.25,
     }
     written = {path.stem for path in (tmp_path / "reports").iterdir()}
-    assert written == {"report_val_0", "report_val_1"}
+    kinds = {"report_val", "rows_val", "report_best", "rows_best"}
+    assert written == {f"{kind}_{index}" for kind in kinds for index in (0, 1)}
 
 
 def test_a_validation_after_a_fit_has_its_own_loaders(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tailmetrics.ranking import (
 )
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
-from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
+from tailmetrics.ranking._kernels_cpu import LONGEST_IN_C, CpuKernels, NativeKernels
 from tailmetrics.ranking._matrices import plain_top_k
 from tailmetrics.ranking._reading import Lists
 from tailmetrics.ranking._warnings import warn_of_speed
@@ -355,6 +355,21 @@ def test_lists_are_looked_through_by_rows_of_any_thread(
     ids[17, 6] = ids[28, 3] = ids[17, 0]
     ids[28, 5] = ids[28, 3]
     assert kernels.look_through(ids) == (-1, 209 * factor, 25, 17)
+
+
+def test_long_lists_are_looked_through_in_no_time_that_grows_with_their_square(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In C the first list is not compared with itself; a list of more than ``LONGEST_IN_C`` ids never comes there."""
+    kernels, checked = NativeKernels(), list[int]()
+    in_c = native.check_lists
+    monkeypatch.setattr(native, "check_lists", lambda ids, threads: checked.append(ids.shape[1]) or in_c(ids, threads))
+    for length in (LONGEST_IN_C, LONGEST_IN_C + 1):  # as far as C goes, a square is 3·10^10 comparisons
+        ids = torch.arange(length).expand(2, -1).clone()
+        assert kernels.look_through(ids) == (0, length - 1, None, None)
+        ids[1, -1] = 7
+        assert kernels.look_through(ids) == (0, length - 1, None, 1)
+    assert checked == [LONGEST_IN_C] * 2
 
 
 @pytest.mark.parametrize("preds", ["scores", "ids", "candidates"])

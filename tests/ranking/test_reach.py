@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tailmetrics import LabelBuckets, Ranking, functional, rank
+from tailmetrics import LabelBuckets, LabelTree, Ranking, functional, rank
 
 SCORES = torch.tensor([[0.9, 0.5, 0.1, 0.3], [0.2, 0.4, 0.6, 0.8]])
 TARGET = torch.tensor([[1, 2], [0, 3]])
@@ -28,9 +28,9 @@ FORMULAS = [
 
 
 def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:
-    """Return what a formula gives, with weights of 1 where it takes any."""
-    weights = {"weights": torch.ones(4, dtype=torch.float64)} if "weights" in _parameters(formula) else {}
-    value = formula(ranking, k=k, **weights)
+    """Return what a formula gives, with weights of 1 or a tree where it takes any."""
+    known = {"weights": torch.ones(4, dtype=torch.float64), "tree": LabelTree([-1, 0, 0, 2])}
+    value = formula(ranking, k=k, **{name: known[name] for name in known.keys() & _parameters(formula).keys()})
     return list(value) if isinstance(value, tuple) else [value]
 
 

@@ -44,7 +44,7 @@ def levels(chart, kind, style):
 
 def test_references_stand_at_each_bar():
     """Chance is a dotted line across the bar, popularity a hollow diamond, the attainable a cap; the axis ends at 1."""
-    (chart,) = drawings(WHOLE, "buckets")
+    (chart,) = drawings(WHOLE, "headline")
     assert levels(chart, "line", "dotted") == [(0.1, 0.1), (0.05, 0.05)]
     assert levels(chart, "dot", "diamond") == [(0.6, 0.6), (0.0, 0.0)]
     assert not any(mark.filled for mark in chart.marks if mark.kind == "dot")
@@ -59,7 +59,7 @@ def test_references_stand_at_each_bar():
 
 def test_equal_scores_are_a_bracket_where_they_matter():
     """The head's value lies between .7 and .9 with the mean .75; the tail's does not depend on them."""
-    (chart,) = drawings(WHOLE, "buckets")
+    (chart,) = drawings(WHOLE, "headline")
     assert levels(chart, "dot", "circle") == [(0.75, 0.75)]
     assert (0.7, 0.9) in levels(chart, "line", "thin")
     assert "between 0.7000 and 0.9000 by the order of equal scores" in chart.in_words
@@ -83,7 +83,7 @@ def test_references_are_columns_on_demand_and_always_in_files():
 
 def test_what_is_not_known_is_not_shown():
     """Without references and bounds no mark, column, section or sentence speaks of them."""
-    (chart,) = drawings(PLAIN, "buckets")
+    (chart,) = drawings(PLAIN, "headline")
     assert [mark.kind for mark in chart.marks] == ["bar", "text", "bar", "text", "line"]
     assert (PLAIN.as_dict()["references"], PLAIN.as_dict()["tie_bounds"]) == (None, None)
     for text in (markdown(PLAIN, references=True), latex(PLAIN, references=True), Tags(page(PLAIN)).text):
@@ -263,7 +263,7 @@ def test_references_of_a_collection_reach_the_report():
     assert report.references["attainable"]["global_recall@5/decile_1"] == 1
     assert report.references["popularity"]["global_recall@5/decile_1"] == 0
     assert "global_recall@5/adjusted_gap" in report.summaries
-    (chart,) = drawings(report, "buckets")
+    (chart,) = drawings(report, "headline")
     measured = sum(not math.isnan(value) for value in report.by_bucket["global_recall@5"].values())
     assert len(levels(chart, "line", "dotted")) == measured
     by_itself = evaluate(scores, target, metrics=metrics, label_counts=counts)
@@ -279,7 +279,8 @@ def test_parts_of_a_value_have_no_line_at_their_sum_and_recall_is_drawn_first():
     parts = PrecisionAtK(1, denominator="k", empty_target_action="neg", buckets=buckets, scope="global")
     metrics = [parts, RecallAtK(1, buckets=buckets, scope="global")]
     report = evaluate(torch.eye(4)[[0, 1, 2, 2]], torch.arange(4), metrics=TopKCollection(metrics, references=[]))
-    recall, precision = drawings(replace(report, references=None, intervals={}), "buckets")
+    bare = replace(report, references=None, intervals={})
+    recall, precision = drawings(bare, "headline") + drawings(bare, "buckets")
     assert (recall.title, precision.title) == ("global_recall@1", "global_precision_k_neg@1")
     assert len(levels(recall, "line", "dashed")) == 1
     assert levels(precision, "line", "dashed") == []

@@ -57,7 +57,7 @@ def shown():
 
 def terminal(report):
     console = Console(width=200, file=StringIO(), record=True)
-    print_report(report, console)
+    print_report(report, console, verbose=True)
     return console.export_text()
 
 

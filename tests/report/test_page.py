@@ -83,12 +83,17 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
     text = " ".join(parsed.text.split())
     for key, value in report.overall.items():
         assert f"{key}{number(value, key in report.places)}" in text
+    (table,) = (one for one in report.document().sections if one.name == "buckets")
+    assert table.header == ["bucket", "labels", "positives", "rows", *report.by_bucket]
     whole = [number(report.overall[metric], metric in report.places) for metric in report.by_bucket]
-    # with one label per row, as many rows count in a bucket as it has positives
-    assert f"all206060{''.join(whole)}" in text
-    for row in report.buckets:
+    assert table.lines[0] == ["all", "20", "60", "60", *whole]
+    for row, line in zip(report.buckets, table.lines[1:], strict=True):
         cells = [number(values[row.name], metric in report.places) for metric, values in report.by_bucket.items()]
-        assert f"{row.name}{row.labels:,}{row.positives:,}{row.positives:,}{''.join(cells)}" in text
+        # with one label per row, as many rows count in a bucket as it has positives
+        assert line == [row.name, f"{row.labels:,}", *[f"{row.positives:,}"] * 2, *cells]
+    for line in (line for part in table.parts for line in part.lines):
+        assert "".join(line) in text
+    assert dict.fromkeys(name for part in table.parts for name in part.header) == dict.fromkeys(table.header)
     for warning in report.warnings:
         assert warning in text
 
@@ -181,7 +186,7 @@ def test_bars_are_as_high_as_values():
     """Heights are proportional to values, 0 for what is no number; a value below 0 hangs from the baseline."""
     rows = [BucketRow(name, 1, 1, 1) for name in "abcd"]
     values = dict(zip("abcd", (3.0, math.nan, -1.0, math.inf), strict=True))
-    (chart,) = drawings(Report("", {f"m/{name}": value for name, value in values.items()}, buckets=rows), "buckets")
+    (chart,) = drawings(Report("", {f"m/{name}": value for name, value in values.items()}, buckets=rows), "headline")
     ends = [[up for _, up in mark.places] for mark in chart.marks if mark.kind == "bar"]
     assert ends == [[0.25, 1.0], [0.25, 0.25], [0.25, 0.0], [0.25, 0.25]]
     assert [mark.text for mark in chart.marks if mark.kind == "text"] == ["3.00", "–", "-1.00", "∞"]

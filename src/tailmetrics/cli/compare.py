@@ -22,16 +22,24 @@ from tailmetrics.cli.evaluate import (
     seen_labels,
     stream,
 )
-from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
+from tailmetrics.cli.inputs import (
+    groups_of_rows,
+    local_files,
+    names_a_file,
+    open_inputs,
+    paths_of,
+    read_labels,
+    read_row_groups,
+)
 from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
-from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
+from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport
@@ -48,6 +56,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
+    models = [[table_in(one) for one in some] for some in models]
     if launched() != (0, 1):
         hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
         raise CommandError("compare runs in one process", hint)
@@ -71,9 +80,9 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         more = [one for one, of_file in said.items() if not of_file and one not in of_runs]
         report = replace(report, warnings=[*warnings_of(notes), *more])
         if folder is not None:
-            report.write(folder)
+            report.write(folder, figures=output.figures)
         written = outputs.place()
-    show(report, written, output.quiet, said)
+    show(report, written, output, said)
 
 
 def _check_told_nothing_else(request: Request) -> None:
@@ -93,7 +102,7 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
         raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
     files = [first.absolute() for first, *_ in models]
     candidates = [options.names] if options.names else [
-        [file.stem for file in files],
+        [file.name if file.is_dir() else file.stem for file in files],
         [f"{file.parent.name}/{file.stem}" for file in files],
         [str(file) for file in files],
     ]  # fmt: skip
@@ -116,13 +125,14 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
         metrics = answerable(metrics, dataset, request)
     groups = [read_row_groups(inputs.files, dataset) for dataset in inputs.runs]
     row_groups = None if groups[0] is None else groups[0].names
-    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics))
-    bind(evaluation.collection, inputs, alone)
+    labels = read_labels(inputs)
+    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics), level=labels.level)
+    bind(evaluation.collection, inputs, labels, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
         one = deepcopy(evaluation)
         one.start()
-        one.seen = seen_labels(dataset, inputs)
+        one.seen = seen_labels(dataset, inputs, labels)
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, alone, of_rows, data, writer.write)
             report = report_of(one, given, dataset, data, of_rows)
@@ -238,5 +248,6 @@ def check_same_names(
     else:
         here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
-    hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0."
+    hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0. "
+    hint += "Values of other rows differ by chance, and averages over labels also by the number of rows."
     raise CommandError(problem, hint)

@@ -19,27 +19,29 @@ from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics.cli.inputs import (
     Files,
     Inputs,
+    Labels,
     RowGroups,
     everywhere,
     facts_of,
     groups_of_rows,
-    label_names,
     local_files,
     open_inputs,
     options_of_values,
     paths_of,
+    read_labels,
     read_row_groups,
+    show_readings,
 )
-from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
+from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options, sentence
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
-from tailmetrics.cli.row_tables import RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import note_on_swapped, notes_on_queries
+from tailmetrics.evaluation.data import note_on_equal, note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import with_intervals
+from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter, join_parts
 from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
@@ -54,7 +56,7 @@ from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
 
-REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv"]
+REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", "trade_off.csv", ROWS_FILE]
 
 
 def evaluate(request: Request, said: dict[str, bool]) -> None:
@@ -66,11 +68,17 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     output, resampling = request.get(OutputOptions), request.get(ResamplingOptions)
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
+    if options.show_reading:
+        for row in show_readings(options.preds, data):
+            print(row)
+        return
     if options.intervals and options.no_intervals:
         raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
     if options.clusters and options.no_intervals and options.per_row is None:
         hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
         raise CommandError("--clusters and --no-intervals are both given", hint)
+    if options.no_rows and options.per_row is not None:
+        raise CommandError("--no-rows and --per-row are both given", "leave one of them out.")
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
@@ -86,12 +94,12 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             folder, tables = None, list[Path]()
             if ranks.is_first:
                 folder = None if output.out is None else outputs.claim(output.out, REPORT_FILES)
-                tables = _claim_row_tables(options, outputs, folder, ranks.world_size)
+                tables = _claim_row_tables(options, output, outputs, folder, ranks.world_size)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
         ranks.check_same(facts)
         tables = ranks.all(tables)[0]
         with ranks.agreement():
-            inputs = open_inputs([options.preds], data, ranks)
+            inputs = open_inputs([options.preds], data, ranks, options.clusters)
         ranks.check_same(inputs.facts)
         (dataset,) = inputs.runs
         with ranks.agreement():
@@ -100,24 +108,29 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 of_rows = dataset.row_names, dataset.num_rows, dataset.tokens
                 clusters = groups_of_rows("--clusters", options.clusters, data, *of_rows)
             metrics = answerable(metrics, dataset, request)
+            of_labels = read_labels(inputs)
             evaluation = Evaluation(
                 metrics,
                 row_groups=None if groups is None else groups.names,
                 labels=options.labels,
-                label_names=label_names(data.label_names, dataset.label_names, inputs.files.num_labels),
+                label_names=of_labels.names,
                 examples=options.examples,
                 row_names=dataset.row_names,
                 intervals=None if options.no_intervals or options.clusters else resampling.confidence,
                 headline=request.headline(metrics),
+                level=of_labels.level,
+                trade_off=strengths_of(options.trade_off),
+                scores="softmax" if data.probabilities else options.scores,  # what is read are logarithms already
             )
-        bind(evaluation.collection, inputs, ranks, engine)
+        bind(evaluation.collection, inputs, of_labels, ranks, engine)
         evaluation.start(ranks.device)
         if engine is None:
-            evaluation.seen = seen_labels(dataset, inputs)
+            evaluation.seen = seen_labels(dataset, inputs, of_labels)
         writer = None
         with ranks.agreement():
             if engine is None:
-                value_options = None if options.per_row is None else options_of_values(data)
+                keeps = options.per_row is not None or _keeps_rows(options, output)
+                value_options = options_of_values(data) if keeps else None
                 if tables:
                     part = tables[ranks.rank]
                     writer = stack.enter_context(RowTableWriter(part, evaluation, dataset, value_options, clusters))
@@ -129,7 +142,10 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         alike = notes_on_sequences(dataset) if clusters is None else []
         notes = [*report.notes, *([] if options.no_intervals else alike)]
         notes += [one for one, of_file in said.items() if not of_file and one not in notes]
-        report = replace(report, title=output.title or report.title, notes=tuple(notes))
+        told = (*dataset.readings, *(() if inputs.train is None else inputs.train.readings))
+        readings = tuple(sentence(replace(one, path=Path(one.path).name)) for one in told)
+        words = request.words(report.words)
+        report = replace(report, title=output.title or report.title, notes=tuple(notes), readings=readings, words=words)
         with ranks.agreement():
             if writer is not None:
                 writer.scalars = report.scalars
@@ -144,11 +160,30 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                     drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
                     report = _with_intervals(report, table, {**drawn, "clusters": clusters})
                 if folder is not None:
-                    report.write(folder)
-                show(report, outputs.place(), output.quiet, said)
+                    report.write(folder, figures=output.figures)
+                show(report, outputs.place(), output, said)
 
 
-def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path | None, world_size: int) -> list[Path]:
+def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
+    """Whether the folder of the report holds the table of rows: engines send no values of rows."""
+    return not (output.out is None or options.no_rows or options.per_row or options.engine)
+
+
+def strengths_of(given: str | None) -> list[float]:
+    """Return the numbers of ``--trade-off``.
+
+    Raises:
+        CommandError: If one of them is no number.
+    """
+    try:
+        return [float(one) for one in given.split(",")] if given else []
+    except ValueError:
+        raise CommandError(f"--trade-off {given}: holds no number", "write numbers, such as 0,0.25,0.5.") from None
+
+
+def _claim_row_tables(
+    options: EvaluateOptions, output: OutputOptions, outputs: Outputs, folder: Path | None, world_size: int
+) -> list[Path]:
     """Return the paths of the parts, one for each process, and at the end the path of the whole table.
 
     The parts are beside the table, or beside the report if no table is kept: all processes see these folders. A
@@ -158,6 +193,8 @@ def _claim_row_tables(options: EvaluateOptions, outputs: Outputs, folder: Path |
         goal = Path(options.per_row)
         table = outputs.claim(goal.parent, [goal.name]) / goal.name
         scratch = outputs.scratch(table.parent.parent)
+    elif folder is not None and _keeps_rows(options, output):
+        table, scratch = folder / ROWS_FILE, outputs.scratch(folder.parent)
     elif options.intervals or options.clusters:
         scratch = outputs.scratch(None if folder is None else folder.parent)
         table = scratch / "rows.parquet"
@@ -174,9 +211,10 @@ def report_of(
     with warnings.catch_warnings():
         # a process without rows never calls update, but its synchronised states hold the rows of all
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
-        report = evaluation.report(f"{preds} against {target}")
+        report = evaluation.report(f"{preds}, on {target}")
     notes = [in_options(note) for note in report.notes]
-    for said in (*note_on_swapped(dataset, preds, target), *notes_on_queries(dataset, data.missing, preds, target)):
+    notes_on_files = (*note_on_equal(dataset, preds, target), *note_on_swapped(dataset, preds, target))
+    for said in (*notes_on_files, *notes_on_queries(dataset, data.missing, preds, target)):
         warnings.warn(said, CommandWarning, stacklevel=2)  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
@@ -194,8 +232,13 @@ def report_of(
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
-def seen_labels(dataset: Dataset, inputs: Inputs) -> SeenLabels | None:
-    """Return what counts the places that show labels of the same row in training; call it in every process."""
+def seen_labels(dataset: Dataset, inputs: Inputs, labels: Labels) -> SeenLabels | None:
+    """Return what counts the places that show labels of the same row in training; call it in every process.
+
+    None for labels of a level: that their descendants were seen is no mistake.
+    """
+    if labels.level is not None:
+        return None
     return SeenLabels.of(dataset, inputs.train, f"add --filter {inputs.files.options.train_target}")
 
 
@@ -292,12 +335,15 @@ def _scored(dataset: Dataset) -> bool:
 # -- training labels ------------------------------------------------------------------------------------------------
 
 
-def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engine | None = None) -> None:
+def bind(
+    collection: TopKCollection, inputs: Inputs, labels: Labels, ranks: Ranks, engine: Engine | None = None
+) -> None:
     """Bind the metrics that still lack buckets, training counts or propensities; call this on every rank.
 
     Args:
         collection: The metrics.
         inputs: The open files.
+        labels: The labels of the report.
         ranks: This process.
         engine: The engine that counts the training labels; None if this process counts them.
     """
@@ -317,6 +363,9 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
             else:
                 counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
+    level = labels.level
+    if level is not None:
+        num_labels, counts = level.tree.num_labels, level.counts("--label-counts", counts)
     if counts is not None:
         hint = (
             "add --string-ids true; --num-labels is then the size of the catalogue"
@@ -326,11 +375,15 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
         for said in note_on_unseen(counts, hint):
             warnings.warn(said, CommandWarning, stacklevel=2)
         num_rows = num_train if counted is None else counted.num_rows
-        order = order_of_names(inputs.files.names or (), len(counts))
-        collection.bind(Training(len(counts), counts, num_rows, order=order))
+        order = order_of_names(inputs.files.names or (), len(counts)) if level is None else level.order()
+        collection.bind(Training(len(counts), counts, num_rows, order=order, tree=labels.tree))
     elif num_labels is not None:
         # no counts: metrics only need the number of labels, so bind a single bucket
-        collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
+        whole = LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"])
+        collection.bind(replace(Training.of("bind", whole), tree=labels.tree))
+    of_trees = [metric for metric in collection.members().values() if "tree" in metric.needs]
+    if labels.tree is None and any(metric.missing() for metric in of_trees):
+        raise CommandError(f"{type(of_trees[0]).__name__}: needs the parents of the labels", "add --label-tree FILE.")
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
         hint = "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met."

@@ -30,6 +30,7 @@ from tailmetrics.io import (
     read_target,
 )
 from tailmetrics.io.database import WATCHER, Database
+from tailmetrics.io.edges import read_edges
 from tailmetrics.io.errors import reading
 from tailmetrics.io.files import (
     FilePath,
@@ -45,10 +46,12 @@ from tailmetrics.io.files import (
     suffix_of,
 )
 from tailmetrics.io.formats import Format, format_of_parts
-from tailmetrics.io.heads import Head
 from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.loading import first_rows, names_beside
+from tailmetrics.io.reading import Head, Role, in_words
 from tailmetrics.io.text import every_line
+from tailmetrics.tree import LabelTree, Level
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
 
@@ -61,18 +64,21 @@ class Files:
         options: The options that name the files, except the predictions.
         names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
         num_labels: Number of labels; None if it is unknown.
+        others: Names of columns of the targets that options give another meaning, such as groups.
     """
 
     options: DataOptions
     names: Sequence[str] | None
     num_labels: int | None
+    others: tuple[str, ...] = ()
 
     def run(self, preds: str, ranks: Ranks) -> Dataset:
         """Open predictions with their targets."""
         options = self.options
-        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates")}
+        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "part")}
         more["format"] = (options.preds_format or options.format, options.format)
         more["columns"] = (options.preds_columns or options.columns, options.columns)
+        more["others"] = self.others
         return read(preds, str(options.target), **more, **self._alike(ranks))
 
     def train(self, ranks: Ranks) -> TargetDataset | None:
@@ -85,7 +91,7 @@ class Files:
         return read_target(options.train_target, **more, **self._alike(ranks))
 
     def _alike(self, ranks: Ranks) -> dict[str, Any]:
-        same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "memory")}
+        same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "delimiter", "memory")}
         same |= {"rank": ranks.rank, "world_size": ranks.world_size}
         return {**same, "label_names": self.names, "num_labels": self.num_labels}
 
@@ -103,6 +109,24 @@ class Files:
 def everywhere(path: str) -> str:
     """Return the absolute path of a file; return an address on the network unchanged."""
     return path if is_address(path) else str(Path(path).absolute())
+
+
+def show_readings(preds: str, options: DataOptions) -> list[str]:
+    """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
+    if options.target is None:
+        raise CommandError("there are no targets", "add --target FILE.")
+    files: list[tuple[str, Role, str | None, Columns]] = [
+        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
+        (options.target, "target", options.format, options.columns),
+    ]
+    beside = names_beside([(path, form, given) for path, _, form, given in files])
+    if options.train_target is not None:
+        files.append((options.train_target, "target", options.format, options.columns))
+    return [
+        f"{path}, {row}"
+        for path, role, form, given in files
+        for row in first_rows(path, role, form, given, beside, options.delimiter)
+    ]
 
 
 @dataclass(frozen=True)
@@ -129,8 +153,9 @@ class Inputs:
         return {**rows, **train, "number of labels": self.files.num_labels}
 
 
-def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
+def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, clusters: str | None = None) -> Inputs:
     """Open all files; every rank finds the same label ids, the same number of labels and the same errors."""
+    others = tuple(one for one in (options.row_groups, clusters) if one is not None)
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
@@ -143,7 +168,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
         token = WATCHER.set(lambda doing, share: show(share, doing))
         try:
             counts, names = _counts_and_names(preds, options)
-            files = Files(options, names, options.num_labels if counts is None else len(counts))
+            files = Files(options, names, options.num_labels if counts is None else len(counts), others)
             train = files.train(ranks)
             files = files if train is None else replace(files, num_labels=train.num_labels)
             runs = [files.run(path, ranks) for path in preds]
@@ -200,6 +225,8 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
             string_ids=options.string_ids,
             num_labels=num_labels,
             more=counted or (),
+            delimiter=options.delimiter,
+            part=options.part,
             memory=options.memory,
         )
     if path is not None and counted is not None:
@@ -223,8 +250,8 @@ def _has_columns(path: str, options: DataOptions) -> bool:
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return the paths of all files that will be read."""
     groups = options.row_groups if options.row_groups is not None and names_a_file(options.row_groups) else None
-    more = (options.target, options.train_target, options.label_counts, options.label_names, options.filter, groups)
-    return [*preds, *(path for path in more if path is not None)]
+    named = (options.target, options.train_target, options.label_counts, options.label_names, options.filter)
+    return [*preds, *(path for path in (*named, options.label_tree, groups) if path is not None)]
 
 
 def local_files(paths: Iterable[str]) -> list[Path]:
@@ -309,6 +336,47 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if num_labels is not None and len(names) != num_labels:
         raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
     return names
+
+
+class Labels(NamedTuple):
+    """The labels of a report: those of the files, or their ancestors at a level.
+
+    Attributes:
+        names: The name of each label; None without names.
+        tree: Their parents; None if no file tells.
+        level: How batches become these labels; None if they are those of the files.
+    """
+
+    names: Sequence[str] | None
+    tree: LabelTree | None = None
+    level: Level | None = None
+
+
+def read_labels(inputs: Inputs) -> Labels:
+    """Return the labels that the options and the files tell of.
+
+    Raises:
+        CommandError: If the file of the tree does not fit, or ``--level`` is given without it.
+    """
+    options, num_labels = inputs.files.options, inputs.files.num_labels
+    names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
+    if options.label_tree is None:
+        if options.level is not None:
+            raise CommandError("--level is given without --label-tree", "add --label-tree FILE.")
+        return Labels(names)
+    if names is None and num_labels is None:
+        raise CommandError("--label-tree needs the number of labels, which no file tells", "add --num-labels.")
+    if options.level is not None and options.level < 0:
+        raise CommandError(f"--level {options.level} is below 0", "0 is the level of the roots.")
+    try:
+        tree = LabelTree.from_edges(read_edges(options.label_tree), names or [*map(str, range(num_labels or 0))])
+    except ValueError as error:
+        problem, _, hint = str(error).partition(": ")[2].rpartition("; ")
+        raise CommandError(f"{options.label_tree}: {problem}", hint) from error
+    if options.level is None:
+        return Labels(names, tree)
+    level = tree.at_level(options.level)
+    return Labels(level.tree.label_names, level.tree, level)
 
 
 def _lines(path: str, axes: int = 1) -> list[str]:
@@ -425,7 +493,7 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     parts = find(path).parts
     suffix = suffix_of(path_of(path)).removeprefix(".")
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    form = format_of_parts(option, parts, own_format if own else options.format, columns)
+    form = format_of_parts(option, parts, own_format or (None if own else options.format), columns)
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:
@@ -450,7 +518,7 @@ def _column(part: Part, column: str, unknown: str) -> list[str | None]:
     if column not in known:
         if column in part.partition:
             return [part.partition[column]] * table.num_rows
-        raise CommandError(unknown, f"its columns are {', '.join(known)}.")
+        raise CommandError(unknown, f"its columns are {in_words(known)}.")
     with reading(part.path, table.form):
         batches = table.batches([column], 0, table.num_rows, 2**16)
         return [name for _, batch in batches for name in batch.column(column).cast(pa.string()).to_pylist()]

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
 from pydoc import locate
+from shlex import quote
 from typing import Any
 
 from tailmetrics._arguments import arguments
 from tailmetrics.cli.options import KINDS
 from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
+from tailmetrics.io.reading import LISTENER, Reading
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._warnings import SpeedWarning
 from tailmetrics.report.formatting import printable
@@ -204,8 +206,27 @@ def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
             sys.stderr.write(f"{'note' if is_note else 'warning'}: {printable(text)}\n")
         said[text] = is_note
 
+    def listen(reading: Reading) -> None:
+        text = sentence(reading)
+        if text not in said and is_first:
+            sys.stderr.write(f"read: {printable(text)}\n")
+        said[text] = True
+
+    token = LISTENER.set(listen)
     with warnings.catch_warnings():
         for ours in (DataFileNote, CommandWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = show
-        yield said
+        try:
+            yield said
+        finally:
+            LISTENER.reset(token)
+
+
+def sentence(reading: Reading) -> str:
+    """Return how a file was read, and the options that say it outright, ready to be pasted."""
+    which = "preds-" if reading.role == "preds" else ""
+    said = [f"--{which}format {reading.form}"]
+    said += [f"--delimiter {quote(str(reading.delimiter))}"] if reading.delimiter not in (None, ",", "\t") else []
+    said += [f"--{which}columns.{name} {quote(column)}" for name, column in reading.columns.items()]
+    return f"{reading.path}: {reading}; said outright: {' '.join(said)}"

@@ -7,6 +7,8 @@ from typing import Literal
 
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
+from tailmetrics.ranking._adjusting import ScoreKind
+from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 from tailmetrics.significance.planning import POWER
@@ -25,9 +27,11 @@ class DataOptions:
         num_labels: Number of labels, if no file says it.
         label_names: Text file with the name of each label, one per line. Targets may then hold names beside a matrix of
             scores.
+        label_tree: File of lines 'child,parent' under these names: the parent of each label, by name or id.
+        level: Take each label as its ancestor at this depth of --label-tree, 0 for the roots.
         filter: File of pairs that do not count: lines of row and label, or of query and item, as in train.csv.
         missing: Leave queries without predictions out, or count them as 0.
-        duplicates: A label that a row lists twice: refuse it, or count the second as a miss.
+        duplicates: A label that a row lists twice: refuse it, or count the second as a miss; in targets count it once.
         min_gain: The least gain that counts as relevant, like -l of trec_eval. CG, DCG and nDCG still add all gains.
         ignore_index: Rows with this label do not count, such as -100 or the 0 that pads. Targets then hold one label
             for each row.
@@ -46,10 +50,13 @@ class DataOptions:
         columns: Names of columns.
         preds_columns: Names of columns of the predictions alone, such as --preds-columns.query NAME, in the place
             of all of --columns.
+        delimiter: Separator of fields of text files that hold it, such as ';'; by default each file tells it.
+        part: Subset and split of predictions of MTEB, such as default/test.
         string_ids: true: whole numbers are names, too; false: they are label ids. By default they are names in files of
             lines, unless --num-labels is given.
         batch_rows: Most rows of a batch.
-        memory: Memory for lines that name their query, such as 2GB. The rest goes to TMPDIR.
+        memory: Memory for lines that name their query, such as 2GB; the rest goes to TMPDIR. A row may take
+            three times as much.
     """
 
     target: str | None = None
@@ -58,6 +65,8 @@ class DataOptions:
     num_train: int | None = None
     num_labels: int | None = None
     label_names: str | None = None
+    label_tree: str | None = None
+    level: int | None = None
     filter: str | None = None
     missing: Literal["skip", "zero"] = "skip"
     duplicates: Literal["error", "first"] = "error"
@@ -72,6 +81,8 @@ class DataOptions:
     preds_format: str | None = None
     columns: Columns = field(default_factory=Columns)
     preds_columns: Columns | None = None
+    delimiter: str | None = None
+    part: str | None = None
     string_ids: bool | None = None
     batch_rows: int = 4096
     memory: str = MEMORY
@@ -100,17 +111,23 @@ class OutputOptions:
 
     Attributes:
         out: Folder for the results: a page, pictures, Markdown, LaTeX, CSV and JSON.
+        figures: Write each picture alone too, for a paper: svg or pdf.
         headline: The metric that the results are about, such as recall@10. It is shown first, by bucket. By default
             that of the preset, or else recall.
         title: Title of the results.
         overwrite: Replace existing files.
+        words: What rows and labels are called, such as 'users, items'. By default as in the preset.
+        verbose: Print all tables and notes, not one look.
         quiet: Print nothing but the paths of the files written.
     """
 
     out: str | None = None
+    figures: Figures | None = None
     headline: str | None = None
     title: str | None = None
     overwrite: bool = False
+    words: str | None = None
+    verbose: bool = False
     quiet: bool = False
 
 
@@ -120,13 +137,19 @@ class EvaluateOptions:
 
     Attributes:
         preds: Predictions: a file, a folder of parts, a pattern in quotes, or an address such as s3://.
-        per_row: Parquet file to write, for compare: the value of every metric in every row.
+        per_row: Parquet file to write, for compare: the value of every metric in every row. By default rows.parquet in
+            the folder of --out.
+        no_rows: Write no table of rows. compare then cannot take the folder.
         intervals: Compute confidence intervals by resampling, which takes longer than the intervals of every report.
         clusters: The cluster of each row, such as its user, where rows of a cluster are alike: a column of the targets,
             or a file as for --row-groups. Intervals then take clusters, not rows, for independent.
         no_intervals: Leave confidence intervals out, which is faster.
         labels: Write labels.csv with the values of each label. The report then names the worst labels.
         examples: Show, for each bucket, one row that misses a label of it.
+        trade_off: Strengths τ, such as 0,0.25,0.5: τ times the logarithm of the training count is taken off the scores.
+            The report says what the rarest bucket would gain by it, and all labels would lose.
+        scores: What the scores are, for --trade-off; --probabilities says it, too.
+        show_reading: Print how each file is read and its first two rows as they are understood, and stop.
         device: Where metrics are computed.
         engine: Evaluate shares of the rows on a cluster: ray, spark or dask.
         shares: Number of shares; by default twice the processors of the cluster.
@@ -134,11 +157,15 @@ class EvaluateOptions:
 
     preds: str | None = None
     per_row: str | None = None
+    no_rows: bool = False
     intervals: bool = False
     clusters: str | None = None
     no_intervals: bool = False
     labels: bool = False
     examples: bool = False
+    trade_off: str | None = None
+    scores: ScoreKind = "softmax"
+    show_reading: bool = False
     device: Literal["cpu", "cuda"] = "cpu"
     engine: Literal["ray", "spark", "dask"] | None = None
     shares: int | None = None

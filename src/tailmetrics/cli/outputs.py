@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -10,14 +11,14 @@ from contextlib import ExitStack, contextmanager
 from errno import EBADF
 from fnmatch import fnmatch
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 from typing import Any
 
 from rich.console import Console
 
 from tailmetrics.cli.messages import CommandError
-from tailmetrics.io.files import GLOB, SCRATCH
+from tailmetrics.cli.options import OutputOptions
+from tailmetrics.io.files import GLOB, temporary_folder
 from tailmetrics.report import print_report
 from tailmetrics.report.formatting import printable
 from tailmetrics.report.pages import check_replaceable
@@ -44,7 +45,9 @@ class Outputs(ExitStack):
 
     def scratch(self, above: Path | None = None) -> Path:
         """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the end."""
-        return Path(self.enter_context(TemporaryDirectory(prefix=f"{SCRATCH}files-", dir=above)))
+        folder = temporary_folder(self, above)
+        self.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
     def claim(self, folder: str | Path, names: Iterable[str]) -> Path:
         """Return a hidden folder; :meth:`place` moves its files to ``folder``.
@@ -87,9 +90,9 @@ class Outputs(ExitStack):
             CommandError: If a file must not be replaced, which may have appeared meanwhile.
         """
         found = []
-        for _, folder, names in self._claimed:
+        for waiting, folder, names in self._claimed:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in names:
+            for name in {*names, *(path.name for path in waiting.iterdir())}:  # pictures have names of metrics
                 self._check(folder / name)
         with _later_signals():
             for waiting, folder, names in self._claimed:
@@ -134,20 +137,32 @@ def _is_same(goal: Path, path: Path) -> bool:
     return goal.resolve() == path.resolve()
 
 
-def show(report: Any, paths: Sequence[Path], quiet: bool, said: Container[str]) -> None:
+def _by_folder(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield for each folder the names of the files in it."""
+    for folder in dict.fromkeys(path.parent for path in paths):
+        yield f"{', '.join(path.name for path in paths if path.parent == folder)} in {folder}"
+
+
+def show(report: Any, paths: Sequence[Path], output: OutputOptions, said: Container[str]) -> None:
     """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed.
+
+    Without ``--verbose`` this is one look: what else there is, is said in one line, and files in a line per folder.
 
     Raises:
         CommandError: If stdout is closed or cannot be written.
     """
     try:
-        if sys.stdout is None and not quiet:
+        if sys.stdout is None and not output.quiet:
             raise OSError(EBADF, "it is closed")
         console = Console()
-        if not quiet:
-            print_report(report, console, said=said if sys.stdout.isatty() and sys.stderr.isatty() else ())
-        for path in paths:
-            console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)
+        if not output.quiet:
+            known = said if sys.stdout.isatty() and sys.stderr.isatty() else ()
+            page = next((f"open {path}" for path in paths if path.suffix == ".html"), "add --out FOLDER for a page")
+            rest = f"All tables and notes: {page}, or add --verbose."
+            print_report(report, console, said=known, verbose=output.verbose, rest=rest)
+        lines = [str(path) for path in paths] if output.quiet or output.verbose else [*_by_folder(paths)]
+        for line in lines:
+            console.print(f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False)
     except OSError as error:
         complete = f"{', '.join(map(str, paths))}: written and complete. Send" if paths else "add --out FOLDER, or send"
         hint = f"{complete} what is printed to a place that can be written."

@@ -54,15 +54,16 @@ folder of parts, a pattern in quotes, or an address (s3://). Under torchrun each
 the numbers are the same."""
 COMPARE = """Compare runs row by row.
 
-  tailmetrics compare old.parquet new.parquet --out comparison
+  tailmetrics compare old_report new_report --out comparison
 
-It takes tables that tailmetrics evaluate --per-row wrote; or files of predictions (--preds), with one --target, and one
---preset or --config."""
+It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row wrote; or files of predictions
+(--preds), with one --target, and one --preset or --config."""
 PLAN = """Say how many rows would show a difference, for each metric and bucket.
 
-  tailmetrics plan rows.parquet --difference 0.02
+  tailmetrics plan report --difference 0.02
 
-It takes a table that tailmetrics evaluate --per-row wrote, or the tables of the two runs that are compared."""
+It takes a folder that tailmetrics evaluate --out wrote, or a table that --per-row wrote; or those of the two runs that
+are compared."""
 METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
@@ -100,6 +101,16 @@ class Request:
     def get(self, kind: type[Options]) -> Options:
         """Return the options of one group."""
         return kind(**{one.name: self.options[one.name] for one in fields(kind)})  # type: ignore[arg-type]
+
+    def words(self, usual: tuple[str, str]) -> tuple[str, str]:
+        """Return what rows and labels are called; ``usual`` if nobody says it."""
+        if self.options.words is None:
+            return usual
+        said = [word.strip() for word in self.options.words.split(",")]
+        if len(said) != 2 or not all(said):
+            problem = f"--words {self.options.words!r} is not one word for rows and one for labels"
+            raise CommandError(problem, "write two words with a comma between them, such as 'users, items'.")
+        return said[0], said[1]
 
     def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
         """Return the metric that the results are to be about; None for that of a preset which is not among metrics."""
@@ -157,8 +168,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
     evaluate = _command(EVALUATE, usage, {"evaluation": EvaluateOptions})
     commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
-    compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]", {"comparison": CompareOptions})
-    text = "Tables of values per row, one for each run. Commas join several runs of one model."
+    compare = _command(COMPARE, "tailmetrics compare FOLDER FOLDER ... [options]", {"comparison": CompareOptions})
+    text = "Folders of reports, or tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
     usage = "tailmetrics plan TABLE [TABLE] --difference D [options]"

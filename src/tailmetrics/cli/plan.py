@@ -9,7 +9,7 @@ from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import OutputOptions, PlanOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
-from tailmetrics.cli.row_tables import CLUSTER, RowTable
+from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, table_in
 from tailmetrics.report.pages import FORMS
 from tailmetrics.report.planning import PlanReport
 from tailmetrics.significance.planning import AGREEMENT, plan
@@ -19,7 +19,7 @@ from tailmetrics.significance.rows import check_identities
 def plan_rows(request: Request, said: dict[str, bool]) -> None:
     """Plan, then write and print the result; ``said`` holds the warnings printed so far."""
     options, output = request.get(PlanOptions), request.get(OutputOptions)
-    paths = [Path(one) for one in request.options.tables]
+    paths = [table_in(Path(one)) for one in request.options.tables]
     if len(paths) not in (1, 2) or options.difference is None:
         hint = "name the table of one run, or of the two that are compared, and --difference, such as 0.02."
         raise CommandError(f"plan has {len(paths)} tables, and --difference {options.difference}", hint)
@@ -45,6 +45,6 @@ def plan_rows(request: Request, said: dict[str, bool]) -> None:
         title = output.title or "Plan"
         report = PlanReport(found, options.difference, options.power, options.level, assumed, title)
         if folder is not None:
-            report.write(folder)
+            report.write(folder, figures=output.figures)
         written = outputs.place()
-    show(report, written, output.quiet, said)
+    show(report, written, output, said)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from functools import partial
+from itertools import repeat
 from operator import attrgetter, itemgetter
 from re import sub
 from typing import Any, cast
@@ -35,6 +36,7 @@ from tailmetrics.ranking._inputs import Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.tree import Level
 
 IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
@@ -77,6 +79,10 @@ class TopKCollection(Mergeable, LoggedCollection):
     _warns = True  # of the first batch
     _warns_of_ties = True  # in the first ``compute`` that has seen many
     _warns_of_cutoffs = True  # of buckets within k, in the first batch
+    ranks_once = True
+    """Whether all members read one ranking of a batch."""
+    reads_whole_lists = False
+    """Whether lists and candidates are kept as long as they are, also where no member reads so far."""
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
@@ -97,7 +103,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         background: bool = False,
         references: Sequence[Reference] = (),
     ) -> None:
-        members = _by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
+        members = by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
         self._state_lock = Background() if background else StateLock(of_many=True)
@@ -185,9 +191,17 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         States are the same where their names are.
         """
+        self._groups_of([list(self.members())])
+
+    def _groups_of(self, alike: Iterable[Sequence[str]]) -> None:
+        """Group the members that read a batch ``alike``, as :meth:`_share_states` says."""
+        self._enable_compute_groups = [group for names in alike for group in self._groups_among(names)]
+        self._init_compute_groups()
+
+    def _groups_among(self, names: Sequence[str]) -> list[list[str]]:
         groups: list[tuple[set[str], list[str]]] = []
         members = self.members()
-        for name in sorted(members, key=lambda name: -len(members[name]._defaults)):
+        for name in sorted(names, key=lambda name: -len(members[name]._defaults)):
             metric = members[name]
             needed = set(metric._defaults) if metric.shares_states else {f"those of {name}"}
             group = next((group for held, group in groups if needed <= held), None)
@@ -195,8 +209,11 @@ class TopKCollection(Mergeable, LoggedCollection):
                 groups.append((needed, [name]))
             else:
                 group.append(name)
-        self._enable_compute_groups = [group for _, group in groups]
-        self._init_compute_groups()
+        return [group for _, group in groups]
+
+    def _read_by(self, names: Iterable[str], ranking: Ranking) -> Iterable[Ranking]:
+        """Return the ranking that each member reads: the same for all."""
+        return repeat(ranking)
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
         """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
@@ -242,7 +259,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         with one_thread():
             return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
-    def _rank(self, batch: Batch, looked_through: bool = False) -> Ranking:
+    def _rank(self, batch: Batch, looked_through: bool = False, level: Level | None = None) -> Ranking:
         members = self.members().values()
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
@@ -254,7 +271,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 metric.check_bound("before update")
             depths: list[Any] = [metric.reading.reads for metric in (*members, *self.alternatives.of_orders())]
             lists = [depth.lists for depth in depths]
-            whole = None if None in lists else max(lists)
+            whole = None if self.reads_whole_lists or None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
             known = {name: getattr(next(iter(members)), name) for name in ("duplicates", "ignore_index")}
             known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
@@ -262,7 +279,11 @@ class TopKCollection(Mergeable, LoggedCollection):
         known, depth = self._reading
         context = Context("TopKCollection", **known, warns=self._warns, looked_through=looked_through)
         context.validate = any(map(attrgetter("validate_args"), members))
-        ranking = rank_rows(context, batch, depth)
+        if level is not None and not isinstance(batch.preds, Ranking):  # whole lists are rolled up, then cut
+            context.num_labels = len(level.places)
+            ranking = level.of(rank_rows(context, batch, Depth(0)), depth.scores)
+        else:
+            ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
             for said in whole_buckets(members, self.named) if self._warns_of_cutoffs else ():
@@ -304,20 +325,21 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Add a ranking to all members, or to none if one of them refuses it."""
         if True in map(IS_SYNCED, members.values()):
             raise self._not_own("update")
-        leaders = [members[group[0]] for group in self._groups.values()]
-        for metric in leaders:
-            check_batch(metric, ranking)
-        addition = Addition()
-        prepared = [metric.prepared(ranking) for metric in leaders]
+        firsts = [group[0] for group in self._groups.values()]
+        leaders, addition = [members[name] for name in firsts], Addition()
+        read_by = list(zip(leaders, self._read_by(firsts, ranking), strict=False))
+        for metric, read in read_by:
+            check_batch(metric, read)
+        prepared = [metric.prepared(read) for metric, read in read_by]
         if ranking.queries is not None:
             self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric.note_in(addition, one)
-        known = {group[0]: one for group, one in zip(self._groups.values(), prepared, strict=True)}
-        read = self.alternatives.note_in(addition, ranking, known) if self.alternatives.metrics else []
+        known = dict(zip(firsts, prepared, strict=True))
+        others = self.alternatives.note_in(addition, ranking, known) if self.alternatives.metrics else []
         addition.carry_out()
-        _count_one((*leaders, *read))
+        _count_one((*leaders, *others))
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
                 members[name]._computed = None
@@ -349,7 +371,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         ranking = self.rank(*args, **kwargs)
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
-        prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
+        read_by = zip(members.items(), self._read_by(members, ranking), strict=False)
+        prepared = {name: metric.prepare(read) for (name, metric), read in read_by}
         self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         addition = Addition()
@@ -539,7 +562,7 @@ def _count_one(metrics: Iterable[ExactMetric]) -> None:
         vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
 
 
-def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> list[tuple[str, TopKMetric]]:
+def by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> list[tuple[str, TopKMetric]]:
     """Return the members with their names; those given as a list are named after their keys."""
     if isinstance(metrics, (TopKMetric, type)):
         metrics = [metrics]

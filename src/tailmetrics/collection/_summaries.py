@@ -15,9 +15,12 @@ UNSEEN = "unseen"
 
 
 def buckets_by_stem(metric: TopKMetric) -> Iterator[tuple[str, list[str]]]:
-    """Yield each key without bucket, with its keys by bucket, head first, without the bucket of unseen labels."""
+    """Yield each key without bucket, with its keys by bucket, head first, without the bucket of unseen labels.
+
+    Buckets that do not go from head to tail, such as chapters, have none.
+    """
     stems: dict[str, list[str]] = {}
-    for key in metric.keys() if metric.buckets is not None else ():
+    for key in metric.keys() if getattr(metric.buckets, "ordered", metric.buckets is not None) else ():
         stem, _, bucket = key.rpartition("/")
         if bucket != UNSEEN:
             stems.setdefault(stem, []).append(key)

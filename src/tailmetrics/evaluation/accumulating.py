@@ -33,18 +33,22 @@ from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.evaluation.seen import SeenLabels
+from tailmetrics.evaluation.trade_off import WITHIN_LISTS, TradeOff
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed, whole_buckets
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import EVERYTHING, Ranking
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 from tailmetrics.significance.labels import OverLabels
+from tailmetrics.tree import Level
 
 SHOWN = 10
 """Number of labels of a list that an example shows, as many as users commonly see."""
@@ -67,6 +71,9 @@ class Evaluation:
         row_names: The name of each row by its number, for the examples.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
+        level: The labels of a tree to which batches are rolled up; None for the labels as they are.
+        trade_off: Strengths τ at which the report has the values, too, as :class:`tailmetrics.HeadTailTradeOff` does.
+        scores: What the scores are, for ``trade_off``.
     """
 
     counts: RowCounts
@@ -82,7 +89,11 @@ class Evaluation:
         row_names: Sequence[str] | None = None,
         intervals: float | None = None,
         headline: str | None = None,
+        level: Level | None = None,
+        trade_off: Sequence[float] = (),
+        scores: ScoreKind = "softmax",
     ) -> None:
+        self.level = level
         given: Any = listed(metrics)
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
         check_update(given, "Evaluation")
@@ -93,7 +104,9 @@ class Evaluation:
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.seen: SeenLabels | None = None
-        self.confidence = intervals
+        self.confidence, self.taus, self.scores = intervals, tuple(trade_off), scores
+        self.trade_off: TradeOff | None = None
+        self.collection.reads_whole_lists = bool(self.taus)
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
         self.started = False
@@ -136,6 +149,9 @@ class Evaluation:
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
+        if self.taus:
+            pair = self.headline, self.over_all.get(self.headline)
+            self.trade_off = TradeOff(self.collection, pair, self.taus, self.scores, self.confidence, device)
         of_relevance = (one for one in self.members if one.reading.reads_targets and not one.formula.reads_gains)
         least = {metric.min_gain for metric in of_relevance}
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
@@ -182,7 +198,7 @@ class Evaluation:
             if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
                 warn_of_padding("target", target, tokens, row_mask, ignored)
             with one_thread():
-                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through)
+                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through, self.level)
         if ignored is not None and target is not None and ranking.row_mask is not None:
             # a mask (B,) may stand for B·T rows
             mask = torch.ones(1, dtype=torch.bool) if row_mask is None else torch.as_tensor(row_mask)
@@ -192,14 +208,16 @@ class Evaluation:
 
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
-    ) -> None:
-        """Rank a batch once and accumulate it; ``rows`` holds the number of each row, for examples."""
+    ) -> Ranking:
+        """Rank a batch once, accumulate and return it; ``rows`` holds the number of each row, for examples."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
         self.columns = max(self.columns, ranking.num_labels or 0)
         with self._keeping():
             self.collection.update(ranking)
+            if self.trade_off is not None:
+                self.trade_off.update(ranking)
         self.ignored = self.ignored + ranking._memo.get(IGNORED, 0)  # a tensor: the program does not wait for a device
         if is_listed(ranking) and ranking.num_rows:
             ends = ranking.length if ranking.row_mask is None else ranking.length.where(ranking.row_mask, EVERYTHING)
@@ -214,13 +232,15 @@ class Evaluation:
                 self.examples.update(ranking, numbers)
             if self.seen is not None and numbers is not None:
                 self.seen.update(ranking, numbers)
+        return ranking
 
     def _counted(self) -> list[Any]:
         """Return all parts of the evaluation that have states."""
         if not self.started:
             self.start()
         parts = (self.collection, self.counts, self.examples, self.over_labels)
-        return [one for one in (*parts, *self.moments) if one is not None]
+        of_taus = [] if self.trade_off is None else self.trade_off.parts
+        return [one for one in (*parts, *self.moments, *of_taus) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
         """Add the states of another evaluation of the same metrics; the order of merges does not change the result.
@@ -250,6 +270,8 @@ class Evaluation:
         try:
             warnings, columns, ignored, shortest, *parts = json.loads(bytes(data))
             facts = [*map(str, warnings)], index(columns), index(ignored), index(shortest)
+            if not all(0 <= fact <= EVERYTHING for fact in facts[1:]):
+                raise ValueError("a count is below 0, or too large")
             for one, part in zip(counted, map(b64decode, parts), strict=True):
                 one.load_state_bytes(part)
         except Exception as error:  # whatever a part makes of bytes that are not its own
@@ -279,7 +301,7 @@ class Evaluation:
         ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
         orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
-        num_rows, positives, of_top, group_rows, of_buckets = self.counts.by_bucket()
+        num_rows, positives, of_top, lost, group_rows, of_buckets = self.counts.by_bucket()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, differing = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         buckets = next(iter(self.bucketings), None)
@@ -317,15 +339,18 @@ class Evaluation:
             versions=versions(),
             notes=(
                 *differing,
+                *(() if self.level is None else (self.level.note(),)),
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *notes.on_bins(results, named),
                 *notes.on_misses(results, named),
                 *notes.on_classes(results, named, num_rows, positives),
                 *notes.on_empty_rows(results, named),
+                *notes.on_lost(lost, positives),
                 *notes.on_buckets(self.bucketings),
                 *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
                 *(() if self.seen is None else self.seen.note()),
                 *notes.on_chance(results, named, scalars, width, min(ends), self.label_names, chance, intervals),
+                *((WITHIN_LISTS,) if self.trade_off is not None and min(ends) < EVERYTHING else ()),
                 *notes.on_ignored(num_rows, sum(left_out), ignored),
                 *warnings,
             ),
@@ -352,6 +377,7 @@ class Evaluation:
             intervals=intervals,
             examples=examples or (),
         )
+        report = report if self.trade_off is None else self.trade_off.added_to(report)
         return with_intervals(report, averages=averages)
 
     def _intervals(self, scalars: Mapping[str, float], averages: Mapping[str, OverLabels]) -> dict[str, Interval]:
@@ -378,7 +404,12 @@ class Evaluation:
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:
-    """Raise if the class of a collection overrides ``update``, which ``caller`` would never call: it adds rankings."""
+    """Raise if a collection does more in ``update``, which ``caller`` would never call: it adds one ranking to all."""
+    if not collection.ranks_once:
+        raise TypeError(
+            f"{caller}: a {type(collection).__name__} ranks a batch several times; pass a TopKCollection, and "
+            "trade_off= with its taus."
+        )
     if type(collection).update is not TopKCollection.update:
         raise TypeError(
             f"{caller}: {type(collection).__name__} overrides update(), which would not be called here; "
@@ -418,7 +449,9 @@ def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
 
 
 class RowCounts(ExactMetric):
-    """Counts rows, the rows of each group, and relevant labels in total, by bucket, and of the most frequent label.
+    """Counts rows, the rows of each group, and relevant labels: in total, by bucket, of the most frequent label, lost.
+
+    A relevant label is lost if its score is ``-inf``.
 
     Args:
         bucketings: Any number of different label buckets.
@@ -433,7 +466,7 @@ class RowCounts(ExactMetric):
         self.bucketings, self.min_gain, self.groups = tuple(bucketings), min_gain, groups
         self.counted = next((one for one in self.bucketings if one.counts is not None), None)
         self.top = -2 if self.counted is None or self.counted.counts is None else int(self.counted.counts.argmax())
-        self.sizes = [1, 1, 1, groups, *map(len, bucketings)]
+        self.sizes = [1, 1, 1, 1, groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
@@ -449,7 +482,7 @@ class RowCounts(ExactMetric):
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
             kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
-        added.append(of_top)
+        added += [of_top, _lost(ranking.scores, targets)[None]]
         for size, place, amount in kinds:
             padded = torch.zeros(size + 1, dtype=torch.int64, device=n.device)  # the last: no bucket or group
             added.append(padded.scatter_add_(0, place, amount)[:-1])
@@ -460,8 +493,24 @@ class RowCounts(ExactMetric):
         """Return the state over all processes."""
         return self.counts.clone()
 
-    def by_bucket(self) -> tuple[int, int, int, list[int], list[list[int]]]:
-        """Return over all processes: rows, relevant labels, also of the most frequent label, by group and by bucket."""
+    def by_bucket(self) -> tuple[int, int, int, int, list[int], list[list[int]]]:
+        """Return over all processes: rows, relevant labels, those of the most frequent label, those that are lost.
+
+        Then follow the rows of each group, and the relevant labels of each bucket.
+        """
         found = [part.tolist() for part in torch.split(self.compute(), self.sizes)]
-        (rows,), (positives,), (of_top,), groups, *of_buckets = found
-        return rows, positives, of_top, groups, of_buckets
+        (rows,), (positives,), (of_top,), (lost,), groups, *of_buckets = found
+        return rows, positives, of_top, lost, groups, of_buckets
+
+
+def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
+    """Return the number of relevant labels whose score is ``-inf``, a tensor of no axes; 0 for lists."""
+    if scores is None or not scores.is_floating_point() or scores.layout != torch.strided:
+        return torch.zeros((), dtype=torch.int64, device=targets.device)
+    if targets.dense is not None and not targets.kernels.reads:  # the program does not wait for a device
+        relevant = (targets.dense > 0) & (scores == -torch.inf)
+        relevant = relevant if targets.row_mask is None else relevant & targets.row_mask[:, None]
+        return relevant.sum()
+    entries = targets.entries
+    own = scores[entries.rows, entries.ids.clamp(min=0)]
+    return ((own == -torch.inf) & (entries.ids >= 0)).sum()

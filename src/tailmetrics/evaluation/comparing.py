@@ -19,6 +19,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking._inputs import Duplicates, check_indexes
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
+from tailmetrics.tree import LabelTree
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Correction
@@ -37,6 +38,8 @@ def compare_runs(
     row_groups: Any = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
+    label_tree: LabelTree | None = None,
+    level: int | None = None,
     missing: Missing = "skip",
     ignore_index: int | None = None,
     duplicates: Duplicates = "error",
@@ -64,6 +67,8 @@ def compare_runs(
         row_groups: The group of each row.
         labels: Whether the report also draws metrics as functions of the training count.
         label_names: The name of each label; for tables and dicts, the names of all labels of the catalogue.
+        label_tree: The parents of the labels, as for :func:`tailmetrics.evaluate`; so is ``level``.
+        level: The depth of the ancestors that labels are taken as; None for the labels themselves.
         missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
         ignore_index: Rows with this label do not count.
         duplicates: Treatment of a label that a list holds twice.
@@ -89,21 +94,11 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
-    more: dict[str, Any] = {
-        "metrics": listed(metrics),
-        "buckets": buckets,
-        "label_counts": label_counts,
-        "labels": labels,
-    }
+    more = {"metrics": listed(metrics), "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    more |= {
-        "duplicates": duplicates,
-        "ignore_index": ignore_index,
-        "label_names": label_names,
-        "clusters": clusters,
-        "headline": headline,
-    }
-    found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
+    more |= {"duplicates": duplicates, "ignore_index": ignore_index, "label_names": label_names, "clusters": clusters}
+    more |= {"headline": headline, "missing": missing, "label_tree": label_tree, "level": level}
+    found = {name: evaluated(preds, target, rows=True, **more) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
         if other.row_names != data.row_names:

@@ -58,6 +58,7 @@ class Data(NamedTuple):
         train: Label counts of the training targets; None without training targets.
         activity: The number of training labels of each query; None if the training targets name no queries.
         notes: Notes on the rows, for the report.
+        readings: For each table, the sentence that says how it was read.
         seen: Counts the places that show labels of the same row in training; None if rows or training have no names.
     """
 
@@ -76,6 +77,7 @@ class Data(NamedTuple):
     train: LabelFrequency | None = None
     activity: Mapping[str, int] | None = None
     notes: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
     seen: SeenLabels | None = None
 
     def row_buckets(self, kind: str, activity: Any, row_groups: Any, beside: Any) -> tuple[list[str], Tensor]:
@@ -116,7 +118,10 @@ def read_data(
     :func:`tailmetrics.evaluate`.
     """
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
-    preds, target, train_target = map(_as_lists, (preds, target, train_target))
+    preds, target, train_target = (
+        _as_lists(_as_table_of_objects(argument, value))
+        for argument, value in (("preds", preds), ("target", target), ("train_target", train_target))
+    )
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
         target, train_target = (
@@ -165,6 +170,16 @@ def _of_tensors(
             part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
             yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
 
+    notes: tuple[str, ...] = ()
+    if (
+        given is None
+        and first.shape == relevant.shape
+        and len(first) >= LEAST_ROWS
+        and first.layout == relevant.layout == torch.strided
+    ):
+        notes = EQUAL if bool((first == relevant).all()) else ()
+    for said in notes:
+        warn_outside(f"{CALLER}: {said}")
     train = None
     if train_target is not None:
         labels = as_tensor(CALLER, "train_target", train_target)
@@ -175,7 +190,7 @@ def _of_tensors(
             train.update(labels, ignore_index=ignored)
         except ValueError as error:
             raise ValueError(f"{CALLER}: train_target: {error}") from error
-    return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train)
+    return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train, notes=notes)
 
 
 def _check_names(num_names: int, batch: Batch, columns: int | None, ignore_index: int | None) -> None:
@@ -211,6 +226,20 @@ def _as_lists(value: Any) -> Any:
         row.tolist() if getattr(row, "ndim", 0) == 1 and (not len(row) or "float" not in str(row.dtype)) else row
         for row in value
     ]
+
+
+def _as_table_of_objects(argument: str, value: Any) -> Any:
+    """Convert objects, or a list of objects for each row, to a table; return any other value unchanged."""
+    if not isinstance(value, list) or not value:
+        return value
+    first = next((one for row in value if isinstance(row, (list, tuple)) for one in row), value[0])
+    if not isinstance(first, Mapping):
+        return value
+    import pyarrow as pa
+
+    if isinstance(value[0], Mapping):
+        return pa.Table.from_pylist(value)
+    return pa.table({"ids" if argument == "preds" else "labels": value})
 
 
 def _padded(value: Any) -> Any:
@@ -310,7 +339,7 @@ def _of_tables(
             else:
                 queries = [query for block in named.values(named.key) for query in block.to_pylist()]
                 dataset = replace(dataset, row_names=queries)
-        swapped = note_on_swapped(dataset)
+        swapped = note_on_swapped(dataset) + note_on_equal(dataset)
     for said in swapped:
         warn_outside(f"{CALLER}: {said}")
 
@@ -319,6 +348,7 @@ def _of_tables(
             for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
                 yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
+    readings = dataset.readings
     train = activity = seen = None
     if train_target is not None:
         train = LabelFrequency(len(names))
@@ -328,9 +358,11 @@ def _of_tables(
             for part in trained:
                 train.update(part.target)
             activity = activity_of(trained)
-        seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
+            readings += trained.readings
+        if is_table(train_target) and (is_table(preds) or is_table(target)):  # rows of lists have numbers, not names
+            seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
     notes = tuple(
-        f"{str(guess.message).partition(';')[0]}; rename columns to choose others."
+        f"{str(guess.message).partition('; said outright')[0]}; rename columns to choose others."
         if issubclass(guess.category, DataFileNote)
         else str(guess.message)
         for guess in guesses
@@ -354,6 +386,7 @@ def _of_tables(
         train=train,
         activity=activity,
         notes=notes,
+        readings=tuple(one.sentence for one in readings),
         seen=seen,
     )
 
@@ -370,8 +403,18 @@ def _columns_are_renamed(of: str = "") -> Iterator[None]:
         yield
     except DataFileError as error:
         hint = re.sub(r"columns=\(.*?\)\)", "the name 'query' in both", error.hint)
-        hint = re.sub(r"columns=Columns\((\w+)=[^)]*\)", r"the name '\1'", hint)
+        hint = re.sub(r"columns=Columns\((\w+)=([^),]*)[^)]*\)", _as_name, hint)
         raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error
+
+
+def _as_name(match: re.Match[str]) -> str:
+    """Return what takes the place of a name of a column in a hint: tables in memory are renamed."""
+    field, given = match[1], match[2].strip("'")
+    if given == "none":
+        return "a table without it"
+    if given == "order":
+        return "a column 'rank' of 1, 2, 3 by query"
+    return f"the name {field!r}" if given == "NAME" else f"the name {field!r} for {given!r}"
 
 
 def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
@@ -399,6 +442,12 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
     return tuple(f"{number:,} {text}" for number, text in said if number)
 
 
+FIRST_ROWS = 64
+"""Rows that are compared, to tell whether predictions are the targets."""
+ARE_THEY = "Are these predictions, or the targets themselves?"
+EQUAL = (f"preds equals target in each row. {ARE_THEY}",)
+LEAST_ROWS = 3
+"""Rows from which this is said: a model may well be right in two."""
 LARGEST_GRADE = 10
 """Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
 
@@ -417,9 +466,31 @@ def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") 
     )
 
 
+def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both."""
+    stop = min(dataset.stop, dataset.start + FIRST_ROWS)
+    if stop - dataset.start < LEAST_ROWS:
+        return ()
+    mine, its = (next(one.all_batches(dataset.start, stop, FIRST_ROWS)) for one in (dataset.preds, dataset.target))
+    if hasattr(mine, "ids") != hasattr(its, "ids"):
+        return ()
+    if hasattr(mine, "ids"):
+        same = all(
+            sorted(mine[row : row + 1].ids.tolist()) == sorted(its[row : row + 1].ids.tolist())
+            for row in range(len(mine))
+        )
+    else:
+        same = np.array_equal(mine, its)
+    if not same:
+        return ()
+    return (
+        f"{preds} holds the labels of {target}, and no others, in each of the first {len(mine):,} rows. {ARE_THEY}",
+    )
+
+
 def _check_columns(argument: str, value: Any) -> None:
     """Raise if a table holds only numbers and has no column of queries, as a table with one column per label."""
-    from tailmetrics.io.columns import is_usual
+    from tailmetrics.io.reading import is_usual
 
     names = [str(name) for name in value.columns] if is_table(value) and hasattr(value, "to_numpy") else ["query"]
     if not any(is_usual(name, "query") for name in names) and value.to_numpy().dtype.kind in "biuf":

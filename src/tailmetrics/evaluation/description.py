@@ -19,6 +19,7 @@ from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FACTS
 from tailmetrics.metrics._keys import DATA
 from tailmetrics.report.report import BucketRow, summary_of_counts
+from tailmetrics.tree import LabelTree
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
@@ -188,6 +189,8 @@ def _plain(value: Any) -> Any:
     """Return a value in a form that JSON can hold; buckets and int64 tensors become digests."""
     if isinstance(value, LabelBuckets):
         return value.digest
+    if isinstance(value, LabelTree):
+        return value.digest_of_edges
     if isinstance(value, Tensor):
         return summary_of_counts(value) if value.dtype == torch.int64 else value.tolist()
     if isinstance(value, (list, tuple)):

@@ -28,8 +28,10 @@ from tailmetrics.metrics import (
 )
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._inputs import Duplicates
 from tailmetrics.report.report import Report
+from tailmetrics.tree import LabelTree, Level
 
 ALIKE = (
     "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
@@ -64,6 +66,10 @@ def evaluate(
     title: str = "Evaluation",
     batch_rows: int = 4096,
     headline: str | None = None,
+    label_tree: LabelTree | None = None,
+    level: int | None = None,
+    trade_off: Sequence[float] = (),
+    scores: ScoreKind = "softmax",
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
 
@@ -110,7 +116,7 @@ def evaluate(
         ignore_index: Rows with this label in ``target`` do not count, in every metric without an ``ignore_index`` of
             its own. This label in ``train_target`` does not count either.
         duplicates: Treatment of a label that a list holds twice: ``"error"``, or ``"first"``, which counts the later
-            one as a miss in its place.
+            one as a miss in its place. In targets of tables the first one counts, with its gain.
         intervals: 95 % confidence intervals. None computes them from sums over the rows, without resampling, if scipy
             is installed (``tailmetrics[report]`` brings it). False leaves them out, which is faster. True resamples
             10,000 times; a number sets the number of resamples.
@@ -120,6 +126,12 @@ def evaluate(
         batch_rows: Number of rows that are ranked at a time; it does not change the values.
         headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes recall if
             it is by bucket, else the first metric that says how good the ranking is.
+        label_tree: The parents of the labels, for metrics that read them. If labels have names, the tree has, too.
+        level: Takes each label as its ancestor at this depth of the tree, 0 for the roots. Counts are summed; buckets
+            and metrics with a number of labels must be those of the ancestors.
+        trade_off: Strengths τ, such as (0, 0.25, 0.5): the report then has the values of
+            :class:`tailmetrics.HeadTailTradeOff`, and says what the rarest bucket would gain and all labels would lose.
+        scores: What the scores are, for ``trade_off``: ``"softmax"`` or ``"sigmoid"`` logits, or ``"probabilities"``.
 
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
@@ -131,7 +143,8 @@ def evaluate(
     more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
     more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
     more |= {"duplicates": duplicates, "ignore_index": ignore_index, "clusters": clusters, "headline": headline}
-    more |= {"activity": activity, "row_buckets": row_buckets}
+    more |= {"activity": activity, "row_buckets": row_buckets, "label_tree": label_tree, "level": level}
+    more |= {"trade_off": trade_off, "scores": scores}
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
     report, rows, data = evaluated(preds, target, title=title, rows=drawn, quick=quick, **more)
@@ -166,6 +179,8 @@ def evaluated(
     ignore_index: int | None = None,
     duplicates: Duplicates = "error",
     clusters: Any = None,
+    label_tree: LabelTree | None = None,
+    level: int | None = None,
     **more: Any,
 ) -> tuple[Report, Any, Data]:
     """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` is True), and the data.
@@ -207,17 +222,25 @@ def evaluated(
         raise ValueError(
             f"{CALLER}: row_names holds {len(row_names)} names for {data.num_rows} rows; pass one for each."
         )
+    if label_counts is None:
+        label_counts = data.train
+    tree, of_level = _tree_of(label_tree, level, names, data)
+    if of_level is not None:
+        names, label_counts = of_level.tree.label_names, of_level.counts(CALLER, label_counts)
+        data = data._replace(label_order=of_level.order(), seen=None)  # both are of the labels below
     evaluation = prepared(
         metrics,
         ignore_index=ignored,
         duplicates=repeats,
-        label_counts=data.train if label_counts is None else label_counts,
+        label_counts=label_counts,
         groups=groups,
         label_names=names,
         row_names=row_names,
-        num_labels=data.columns,
+        num_labels=data.columns if tree is None else tree.num_labels,
         label_order=data.label_order,
         confidence=quick,
+        label_tree=tree,
+        level=of_level,
         **more,
     )
     _check_known(evaluation.members)
@@ -231,12 +254,35 @@ def evaluated(
         notes += note_on_catalogue(
             evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
         )
-    counts = data.train.compute() if counted is None and data.train is not None else None
+    counts = label_counts.compute() if counted is None and data.train is not None else None
     if counted is not None:
-        counts = torch.tensor(label_counts)
+        counts = torch.as_tensor(label_counts)
     if counts is not None and (data.columns is None or data.label_names is not None):
         notes += note_on_unseen(counts, "pass lists of strings or a table" if data.label_names is None else None)
-    return replace(report, tie_winner=data.tie_winner, notes=tuple(notes)), values, data
+    report = replace(report, tie_winner=data.tie_winner, notes=tuple(notes), readings=data.readings)
+    return report, values, data
+
+
+def _tree_of(
+    tree: Any, level: int | None, names: Sequence[str] | None, data: Data
+) -> tuple[LabelTree | None, Level | None]:
+    """Return the tree of the labels of a report, and the level to which labels are rolled up, None for none."""
+    if tree is None and level is None:
+        return None, None
+    if not isinstance(tree, LabelTree):
+        raise TypeError(
+            f"{CALLER}: label_tree={tree!r} is no tree{'' if level is None else f', which level={level} needs'}; pass "
+            "LabelTree(parents), or LabelTree.from_edges(edges, names)."
+        )
+    if names is not None and (tree.names is not None or data.label_names is not None):
+        tree = tree.of_labels(list(names))
+    if data.columns not in (None, tree.num_labels):
+        raise ValueError(
+            f"{CALLER}: label_tree is of {tree.num_labels} labels, but the data have {data.columns}; pass a parent for "
+            "every label, and num_labels= to LabelTree if there are further nodes."
+        )
+    of_level = None if level is None else tree.at_level(level)
+    return (tree, None) if of_level is None else (of_level.tree, of_level)
 
 
 def _of_metrics(metrics: Iterable[TopKMetric], name: str, given: Any, usual: Any) -> Any:
@@ -259,7 +305,7 @@ def _check_known(members: Iterable[TopKMetric]) -> None:
         other = (
             "label_names= or " if lacking == ["num_labels"] else "" if "num_train" in lacking else "label_counts= or "
         )
-        metric.check_bound("", f"pass {other}train_target=")
+        metric.check_bound("", "pass label_tree=" if lacking == ["tree"] else f"pass {other}train_target=")
 
 
 def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
@@ -311,12 +357,17 @@ def prepared(
     duplicates: Duplicates = "error",
     confidence: float | None = None,
     headline: str | None = None,
+    label_tree: LabelTree | None = None,
+    level: Level | None = None,
+    trade_off: Sequence[float] = (),
+    scores: ScoreKind = "softmax",
 ) -> Evaluation:
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
     Most arguments are documented at :func:`evaluate` and :class:`Evaluation`. ``groups`` holds the names of the row
     groups, ``num_labels`` is the number of labels if the data tell it, ``label_order`` is the order of labels with
     equal counts as in :func:`buckets_of`, and ``confidence`` is the confidence of intervals from sums over rows.
+    ``label_tree`` is the tree of these labels, and ``level`` tells how batches become them.
     """
     training = _training(buckets, label_counts, label_order)
     if training is not None and num_labels is not None and training.num_labels != num_labels:
@@ -335,6 +386,9 @@ def prepared(
     check_update(collection, "evaluate")
     collection.reset()
     members = list(collection.members().values())
+    for metric in members if label_tree is not None else ():
+        if "tree" in metric.missing():
+            metric.complete(tree=label_tree)
     for metric in members if training is None else ():
         if metric.missing() == ["num_labels"] and num_labels is not None:
             metric.bind(Training(num_labels, None, None))
@@ -345,7 +399,7 @@ def prepared(
     if labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
-        collection.bind(training)
+        collection.bind(replace(training, tree=label_tree))
     return Evaluation(
         collection,
         labels=labels,
@@ -354,6 +408,9 @@ def prepared(
         row_names=row_names,
         intervals=confidence,
         headline=headline,
+        level=level,
+        trade_off=trade_off,
+        scores=scores,
     )
 
 

@@ -118,6 +118,15 @@ def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:
             )
 
 
+def on_lost(lost: int, positives: int) -> Iterator[str]:
+    """Yield a note on relevant labels with a score of ``-inf``: their share."""
+    if lost >= SHOWN_SHARE * max(1, positives):
+        yield (
+            f"{lost / positives:.1%} of the relevant labels have a score of -inf and count as missed. If a filter of "
+            "seen labels covers them, take them out of the filter, or out of the targets."
+        )
+
+
 def on_ignored(num_rows: int, left_out: int, ignored: int | None) -> Iterator[str]:
     """Yield a note on the number of rows that ``ignore_index`` leaves out."""
     if left_out:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from operator import index
 from typing import NamedTuple
 
 import torch
@@ -86,8 +87,18 @@ class RowExamples:
         return json.dumps(self.kept).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
-        """Replace the kept rows by rows from :meth:`state_bytes`."""
-        self.kept = {int(slot): Kept(*row) for slot, row in json.loads(data).items()}
+        """Replace the kept rows by rows from :meth:`state_bytes`.
+
+        Raises:
+            ValueError: If a number is none of a row. Nothing is changed.
+        """
+        kept = {int(slot): Kept(*row) for slot, row in json.loads(data).items()}
+        for slot, row in kept.items():
+            counts = (slot, row.hash, row.number or 0, row.num_relevant, row.missed, *row.relevant, *row.ranks)
+            numbers = [*map(index, counts), *(index(label) + 1 for label in row.shown)]  # -1 pads what is shown
+            if slot >= self.slots or not all(0 <= number < 2**63 for number in numbers):
+                raise ValueError("an example row holds a number that is out of range")
+        self.kept = kept
 
     def _chosen(
         self, hashes: Tensor, rows: Tensor, labels: Tensor, numbers: Tensor | None
@@ -132,6 +143,12 @@ class RowExamples:
             num_relevant=row.num_relevant,
             shown=[entry(label, place, label in hits) for place, label in enumerate(row.shown, start=1) if label >= 0],
         )
+
+
+def content_hashes(ranking: Ranking, k: int) -> Tensor:
+    """Return a hash >= 0 of the first ``k`` places of each row's list and of its relevant labels, shape (N,), int64."""
+    entries = ranking.targets.without_void().entries
+    return _mixed(_hashes(ranking.ids[:, :k], entries.rows, entries.ids))
 
 
 def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:

@@ -12,12 +12,12 @@ r"""Readers of prediction and target files: batches for ``metric.update``, in bo
 [[[0, 3], [1, -1]]]
 """
 
-from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
 from tailmetrics.io.errors import DataFileError, DataFileNote
 from tailmetrics.io.formats import FORMATS, Format, register_format
 from tailmetrics.io.labels import read_label_counts
 from tailmetrics.io.loading import read, read_label_names, read_target
+from tailmetrics.io.reading import Columns
 
 __all__ = [
     "FORMATS",

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import Opening
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import Plain, check_file
+from tailmetrics.io.reading import Opening
 from tailmetrics.io.rows import Array, Ragged, Rows, Source
 
 NUMPY = b"\x93NUMPY"
@@ -207,7 +207,13 @@ class NumpySource(ArraySource):
         with self._plain.path.open("rb") as file:
             if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
                 raise ValueError("it does not begin as arrays of numpy do")
-        return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
+        try:
+            return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
+        except ValueError as error:
+            if "Object arrays" not in str(error) and "Array can't be memory-mapped" not in str(error):
+                raise
+            hint = "write lists as Parquet: pandas.DataFrame({'labels': list(array)}).to_parquet('labels.parquet')."
+            raise DataFileError(self.path, "holds an array of Python objects", hint=hint) from error
 
 
 class TorchSource(ArraySource):

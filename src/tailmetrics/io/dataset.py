@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
-from tailmetrics.io.columns import TYPED, Columns, Opening, Role, is_usual
 from tailmetrics.io.database import Database, Names
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, Part, PathLike, check_file, find
-from tailmetrics.io.heads import Head, split
 from tailmetrics.io.lines import KeyedFile, Opened, triples
+from tailmetrics.io.reading import TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
@@ -51,6 +50,25 @@ class TargetBatch(NamedTuple):
     rows: Tensor
 
 
+class EntryBound(NamedTuple):
+    """How many entries, such as labels with their scores, one row may hold.
+
+    Attributes:
+        memory: The memory limit as it was given.
+        entries: The number of entries.
+    """
+
+    memory: str
+    entries: int
+
+    def check(self, path: FilePath, row: str, held: int) -> None:
+        """Raise if a row holds more entries; ``row`` is its name in the error."""
+        if held > self.entries:
+            hint = "a row is read as a whole: give more memory, or leave out what is below every cut-off."
+            problem = f"holds {held:,} entries, and memory={self.memory!r} has room for {self.entries:,}"
+            raise DataFileError(path, problem, row, hint)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Files:
     """Facts about open files, and the conversion of their rows to tensors.
@@ -66,7 +84,9 @@ class Files:
         start: First row of this rank.
         stop: The row after the last row of this rank.
         batch_rows: Rows per batch.
+        bound: How many entries a row may hold.
         columns: Number of columns that is enough for every label id; None if not known.
+        readings: How each file is read.
     """
 
     num_rows: int
@@ -78,7 +98,14 @@ class Files:
     start: int
     stop: int
     batch_rows: int
+    bound: EntryBound
     columns: int | None
+    readings: tuple[Reading, ...] = ()
+
+    @property
+    def filters(self) -> bool:
+        """Whether a filter takes labels away from the targets."""
+        return False
 
     @property
     def tie_winner(self) -> str:
@@ -93,6 +120,8 @@ class Files:
         """Yield the checked rows of each batch, and the number of the first row."""
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
+            if isinstance(rows, Ragged):
+                self.bound.check(source.path, source.describe_row(first + int(rows.lengths.argmax())), rows.width)
             check_rows(rows, role, source, first, self.columns, repeats, lowest)
             yield rows, first
             first += len(rows)
@@ -101,16 +130,20 @@ class Files:
         """Return a dense target [N, L], one label id per row [N], label ids [N, M], or gains as CSR [N, L]."""
         if not isinstance(rows, Ragged):
             return _tensor(rows)
-        if source.one_label:
+        # one -1 in a row would be a class that is missing; a filter has left the row without a label
+        is_bare = self.filters and rows.width < 2 and not rows.lengths.all() and not (rows.ids < 0).any()
+        if source.one_label and not is_bare:
             return torch.from_numpy(rows.matrix)[:, 0]
         if rows.values is not None:
             if self.columns is None:
-                hint = "pass num_labels, or leave the gains out if all are 1."
-                raise DataFileError(source.path, "holds gains, but the number of labels is not known", hint=hint)
+                hint = "string_ids=True makes each number a label of its own; num_labels=L reads ids up to L - 1."
+                of = "" if source.reading is None else f" of {source.reading.within or source.reading.item!r}"
+                raise DataFileError(source.path, f"holds gains{of}, but the number of labels is not known", hint=hint)
             return csr_tensor(rows, rows.values, self.columns)
-        if rows.matrix.shape[1] == self.columns:  # metrics take whole numbers [N, L] as multi-hot
-            return torch.nn.functional.pad(torch.from_numpy(rows.matrix), (0, 1), value=-1)
-        return torch.from_numpy(rows.matrix)
+        more = int(is_bare)
+        more += rows.matrix.shape[1] + more == self.columns  # metrics take whole numbers [N, L] as multi-hot
+        ids = torch.from_numpy(rows.matrix)
+        return torch.nn.functional.pad(ids, (0, more), value=-1) if more else ids
 
 
 @final
@@ -126,13 +159,19 @@ class Dataset(Files):
         preds: The file of predictions.
         target: The file of targets.
         ignored: The filter: pairs of row and label that do not count.
-        duplicates: ``"first"`` if a row of predictions may hold a label twice, as in :func:`tailmetrics.rank`.
+        duplicates: ``"first"`` if a row may hold a label twice: predictions then keep its places, as in
+            :func:`tailmetrics.rank`, and targets the first gain.
     """
 
     preds: Source
     target: Source
     ignored: Filter | None = None
     duplicates: Literal["error", "first"] = "error"
+
+    @property
+    def filters(self) -> bool:
+        """Whether a filter takes labels away from the targets."""
+        return self.ignored is not None
 
     @property
     def tokens(self) -> int:
@@ -143,7 +182,7 @@ class Dataset(Files):
         repeats = self.duplicates == "first"
         # metrics check negative numbers, because they know their ignore_index
         lowest = -LARGEST if self.target.one_label else 0
-        targets = self._checked(self.target, "target", lowest=lowest)
+        targets = self._targets(lowest)
         for (preds, first), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, first, -np.inf)
@@ -158,12 +197,18 @@ class Dataset(Files):
         """
         assert self.ignored is not None
         found = np.zeros(3, np.int64)
-        for target, first in self._checked(self.target, "target", lowest=-LARGEST):
+        for target, first in self._targets(-LARGEST):
             before = _relevant(target)  # counted first: the filter changes dense rows in place
             after = _relevant(self.ignored.apply(target, first, 0))
             found += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
         relevant, removed, bare = found.tolist()
         return relevant, removed, bare
+
+    def _targets(self, lowest: int) -> Iterator[tuple[Rows, int]]:
+        """Yield the targets of each batch with the number of the first row; of a repeated label the first stays."""
+        repeats = self.duplicates == "first"
+        for target, first in self._checked(self.target, "target", repeats, lowest):
+            yield first_of_each(target) if repeats and isinstance(target, Ragged) else target, first
 
 
 @final
@@ -248,6 +293,15 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
     if rows.dtype.kind == "b":
         return rows
     return np.where(rows >= minimum, rows, rows.dtype.type(0))
+
+
+def first_of_each(rows: Ragged) -> Ragged:
+    """Return rows in which each label stands once: later entries of a label are left out, with their gains."""
+    row = np.repeat(np.arange(len(rows)), rows.lengths)
+    order = np.lexsort((rows.ids, row))  # stable: of equal labels the first comes first
+    again = np.zeros(len(order), bool)
+    again[order[1:]] = (np.diff(row[order]) == 0) & (np.diff(rows.ids[order]) == 0) & (rows.ids[order[1:]] >= 0)
+    return rows.select(~again)
 
 
 # -- filters --------------------------------------------------------------------------------------------------------
@@ -371,9 +425,8 @@ NEGATIVE_HINTS = {
 REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
     "target": (
-        "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone. Where each "
-        "is a case of its own, such as a visit of a user, drop none: make each a row, by a column 'query' that "
-        "numbers the lines."
+        "a label is relevant to a row or not: duplicates='first' counts it once. Where each is a case of its own, such "
+        "as a visit of a user, drop none: make each a row, by a column 'query' that numbers the lines."
     ),
 }
 BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
@@ -423,12 +476,22 @@ def check_rows(
             # names have quotes
             is_binary = role == "target" and label in ("0", "1") and int(rows.ids.max()) <= 1
             if is_binary or not repeats or source.is_ambiguous(num_labels):
-                hint = BINARY_HINT if is_binary else REPEAT_HINTS[role]
+                hint = BINARY_HINT if is_binary else _third_key(source) or REPEAT_HINTS[role]
                 raise source.error(first + row, f"holds the label {label} twice", hint)
     if found is not None:
         at, problem, hint = found
         row = rows.row_of(at) if isinstance(rows, Ragged) else at // rows.shape[1]
         raise source.error(first + row, problem, hint)
+
+
+def _third_key(source: Source) -> str:
+    """Return the hint that a column which is not read may be part of the query; empty without such a column."""
+    reading = source.reading
+    names = [one.name for one in reading.unread if one.kind in ("text", "letters", "whole")] if reading else []
+    if reading is None or not reading.query or not names:
+        return ""
+    key = ",".join((*reading.query, names[0]))
+    return f"if {names[0]!r} tells its lines apart, columns=Columns(query={key!r}) makes it a part of the query."
 
 
 def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:

@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path, PurePath, PurePosixPath
-from tempfile import mkdtemp
+from secrets import token_hex
+from tempfile import gettempdir
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 from weakref import finalize
@@ -300,6 +301,10 @@ def _dataset(folder: Path) -> Iterator[Part]:
     with reading(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
         names = [one["filename"] for one in state["_data_files"]]
+        elsewhere = next((one for one in names if PurePath(one).name != one or one in ("", "..")), None)
+    if elsewhere is not None:
+        hint = "a saved data set names files of its own folder; save it again with dataset.save_to_disk(path)."
+        raise DataFileError(folder / DATASET_STATE, f"names the file {elsewhere!r} outside of its folder", hint=hint)
     if state.get("_indices_files"):
         hint = "call dataset.flatten_indices() before dataset.save_to_disk(path)."
         raise DataFileError(folder, "keeps its order in a file of indices", hint=hint)
@@ -359,8 +364,9 @@ class Plain:
                 shutil.copyfileobj(source, copy, 2**20)
 
 
-def temporary_folder(owner: Any) -> Path:
-    """Return a new folder in ``TMPDIR``; it is deleted together with ``owner``, at the latest when the process ends."""
-    folder = Path(mkdtemp(prefix=f"{SCRATCH}files-"))
-    finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+def temporary_folder(owner: Any, above: Path | None = None) -> Path:
+    """Return a new folder in ``above``, or in ``TMPDIR``; it is deleted with ``owner``, at the latest at the end."""
+    folder = Path(above or gettempdir()) / f"{SCRATCH}files-{token_hex(8)}"
+    finalize(owner, shutil.rmtree, folder, ignore_errors=True)  # first: a signal may end the program in between
+    folder.mkdir(0o700)
     return folder

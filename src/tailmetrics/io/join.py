@@ -54,10 +54,14 @@ class JoinedSource(Source):
         self.num_labels = labels.width
         self._first = rows.start
         self._ranked = values.ranked
+        self.reading = values.reading
         self._database = database
         self._offsets, self._lines = _ordered(database, name, file, values, rows, len(row_names), labels.width)
-        self.cells_per_row = int(np.diff(self._offsets).max(initial=0))
+        lengths = np.diff(self._offsets)
+        self.cells_per_row = int(lengths.max(initial=0))
         self._row_names = row_names
+        if len(lengths):
+            self.widest = self.describe_row(rows.start + int(lengths.argmax())), int(lengths.max())
         self._label_names = labels.names
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:

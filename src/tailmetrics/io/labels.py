@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import Columns, Opening, is_usual, plain
 from tailmetrics.io.database import Database, Names, arrow_names
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
-from tailmetrics.io.heads import Head
 from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.reading import Columns, Head, Opening, is_usual, plain
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
 from tailmetrics.io.text import LARGEST, Table, numbered_lines, parse_int64
 
@@ -402,10 +401,9 @@ def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None
         return
     table = Table.of(Opening(path, None, columns), FORMS_OF_TABLES[suffix])
     label, count = _columns_of_counts(table, columns)
-    for number, text in numbered_lines(path):
-        if fields := table.fields(number, text):
-            found = dict(zip(table.header, fields, strict=True))
-            yield number, found.get(label), found[count]
+    for number, fields in table.records():
+        found = dict(zip(table.header, fields, strict=True))
+        yield number, found.get(label), found[count]
 
 
 def _columns_of_counts(table: Table, columns: Columns) -> tuple[str, str]:

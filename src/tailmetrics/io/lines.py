@@ -5,8 +5,8 @@ A file is read by an SQL statement (:class:`SqlLines`), or by Python in blocks o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tailmetrics.io.database import Database, DatabaseError
 from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import EMPTY_HINT, FilePath
+from tailmetrics.io.reading import Reading, held, may_be_gain
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]
 """Query, item and value of a line; the item is None for an empty list, the value is None if the file has no values."""
@@ -68,6 +69,8 @@ class SqlLines:
         exact: A function that reads the file line by line, used if the statement fails or finds a null; it raises the
             error that names a wrong line.
         kept: An object that must live as long as this one, such as a copy of the file without compression.
+        reading: How the columns are read; None for a format without columns.
+        constants: Columns that hold one number in the first rows, and the SQL of each.
     """
 
     source: str
@@ -78,6 +81,8 @@ class SqlLines:
     ranks: bool | None = False
     exact: Callable[[], Iterable[Triples]]
     kept: Any = None
+    reading: Reading | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
 
 
 Opened: TypeAlias = "SqlLines | Iterable[Triples]"
@@ -117,7 +122,7 @@ class KeyedFile:
                 lines = _as_lines(opens(), self.without_values)
             if lines is None:
                 continue
-            found = Values(lines.value is not None, bool(lines.ranks), 0)
+            found = Values(lines.value is not None, bool(lines.ranks), 0, lines.reading)
             is_clear &= lines.ranks is not None
             if values is None:
                 values = found
@@ -130,6 +135,8 @@ class KeyedFile:
                 problem = "its numbers are ranks" if found.ranked else "its numbers are no ranks"
                 raise DataFileError(path, f"{problem}, unlike those of {self.parts[0][0]}", hint=hint)
             taken = self._take(database, table, path, lines) if lines.source else None
+            if taken is not None:
+                _check_constants(database, path, lines)
             count += self._take_blocks(database, table, path, lines.exact(), found.given) if taken is None else taken
         if values is None or not count:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
@@ -223,11 +230,13 @@ class Values(NamedTuple):
         given: Whether lines have values.
         ranked: Whether the values are negated ranks.
         lines: Number of lines.
+        reading: How the columns are read; None for a format without columns.
     """
 
     given: bool
     ranked: bool
     lines: int
+    reading: Reading | None = None
 
 
 def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
@@ -245,6 +254,20 @@ def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
         return None
     value = None if first.value is None else "value"
     return SqlLines(source="", query="", item="", value=value, ranks=first.ranks, exact=lambda: chain([first], blocks))
+
+
+def _check_constants(database: Database, path: FilePath, lines: SqlLines) -> None:
+    """Raise if a column that is not read holds one number in the first rows, and others later.
+
+    Raises:
+        DataFileError: Naming the column.
+    """
+    for name, expression in lines.constants.items():
+        found = database.row(
+            f"SELECT min(x), max(x) FROM (SELECT try_cast({expression} AS DOUBLE) AS x FROM {lines.source})"
+        )
+        if found is not None and found[0] != found[1]:
+            raise may_be_gain(path, [held(name, [f"{number:g}" for number in found if number is not None])], "")
 
 
 def _missing_gains(path: FilePath) -> DataFileError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import eq
@@ -12,15 +13,16 @@ from typing import Any, Literal, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.io.columns import Columns, Role
-from tailmetrics.io.database import MEMORY, arrow_names
-from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
+from tailmetrics.io.database import MEMORY, arrow_names, bytes_of
+from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, DataFileNote, note, said_once
 from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
-from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
+from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
-from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
+from tailmetrics.io.published import is_scores
+from tailmetrics.io.reading import Columns, Head, Opening, Role, collected, own_columns
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside
 
@@ -29,6 +31,8 @@ BATCH_ROWS = 8192
 """Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
 BATCH_CELLS = 2**24
 """Numbers per batch at most, but at least one row: 128 MB of int64, however wide the rows are."""
+ENTRY_BYTES = 240
+"""Memory for an entry of a long list while it is sorted, checked and ranked in several orders, as measured."""
 
 
 def read(
@@ -46,6 +50,9 @@ def read(
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
     duplicates: Literal["error", "first"] = "error",
+    delimiter: str | None = None,
+    part: str | None = None,
+    others: Sequence[str] = (),
     memory: str = MEMORY,
 ) -> Dataset:
     """Open predictions and targets, to read them in batches with bounded memory.
@@ -81,10 +88,15 @@ def read(
             training targets, must have the same label ids (see :func:`read_label_names`).
         string_ids: True treats whole numbers as names of labels, in every format except matrices. False treats whole
             numbers of lines as label ids even without ``num_labels``.
-        duplicates: Treatment of a label that a row of predictions repeats: ``"error"`` raises an error; ``"first"``
-            keeps the repeated label in its place, and metrics made with ``duplicates="first"`` count it as a miss.
+        duplicates: Treatment of a label that a row repeats: ``"error"`` raises an error. ``"first"`` keeps a repeated
+            prediction in its place, and metrics made with ``duplicates="first"`` count it as a miss; of a repeated
+            target it keeps the first, with its gain.
+        delimiter: Separator of fields of the text files that hold it, such as ``";"``; with None, the files tell it.
+        part: Subset and split of predictions of MTEB, such as ``"default/test"``.
+        others: Names of columns of the targets that have another meaning, such as groups of rows, so that they are no
+            gains.
         memory: Memory limit of DuckDB for the join of files whose lines name their query, such as ``"2GB"``; more
-            data goes to a folder in ``TMPDIR``.
+            data goes to a folder in ``TMPDIR``. A row that alone would take three times as much is an error.
 
     Raises:
         DataFileError: If a file is missing, empty, damaged or does not fit the other file; also during iteration.
@@ -94,48 +106,56 @@ def read(
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
-    inputs = [
-        _Input.of("read", value, form, role, given or Columns())
-        for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
-    ]
-    opened = [None if one.form.has_queries else one.rows() for one in inputs]
-    first, last = opened
-    ignored, preds_rows, target_rows = None, first, last
-    if first is not None and first.num_labels is not None and inputs[1].form.name == "lists":
-        found = inputs[1].found.name
-        if string_ids:
-            first.read_as_names()
-        _common_labels([first], num_labels, label_names)
-        rule = LabelRule(label_names, False, first.num_labels, False, first.path)
-        _, target_rows, _, known = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
-        _check_rows(first, found, known["num_rows"])
-        note(first.path, f"names no query, so that row i belongs to list i of {found}.")
-        if filter is not None:
-            ignored = read_filter(filter, first.num_rows, first.num_labels)
-    elif _needs_join(inputs, opened):
-        files = [
-            one.keyed_file()
-            if rows is None
-            else KeyedFile(rows.path, [(file.path, file.entries) for file in rows.files])
-            for one, rows in zip(inputs, opened, strict=True)
+    with collected() as told:
+        inputs = [
+            _Input.of("read", value, form, role, given or Columns(), delimiter)
+            for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
         ]
-        if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
-            string_ids = False  # lists of whole numbers are label ids
-        rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins(inputs, num_labels))
-        skip = missing == "skip"
-        preds_rows, target_rows, database, known = join(files[0], files[1], rule, skip, rank, world_size, memory)
-        if filter is not None:
-            ignored = read_keyed_filter(filter, database, named[1] or Columns())
-    else:
-        sources = [source for source in opened if source is not None]
-        names = number_strings(sources, label_names, bool(string_ids), memory)
-        known = _dataset_arguments(sources, num_labels, names, rank, world_size)
-        if filter is not None:
-            ignored = read_filter(filter, known["num_rows"], known["num_labels"])
-    assert preds_rows is not None
-    assert target_rows is not None
-    known["batch_rows"] = _rows_per_batch(batch_rows, [preds_rows, target_rows])
-    return Dataset(preds=preds_rows, target=target_rows, ignored=ignored, duplicates=duplicates, **known)
+        inputs = [each._replace(asked=each.asked._replace(others=others)) for each in _beside_all(inputs)]
+        inputs[0] = inputs[0].of_part(part)
+        if inputs[0].form.name == inputs[1].form.name == "letor":
+            inputs[0] = inputs[0].opened_with(beside=[one.path for one in inputs[1].found.parts])
+        opened = [None if one.form.has_queries else one.rows() for one in inputs]
+        first, last = opened
+        ignored, preds_rows, target_rows = None, first, last
+        if first is not None and first.num_labels is not None and inputs[1].form.name == "lists":
+            found = inputs[1].found.name
+            if string_ids:
+                first.read_as_names()
+            _common_labels([first], num_labels, label_names)
+            rule = LabelRule(label_names, False, first.num_labels, False, first.path)
+            _, target_rows, _, known = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
+            _check_rows(first, found, known["num_rows"])
+            note(first.path, f"names no query, so that row i belongs to list i of {found}.")
+            if filter is not None:
+                ignored = read_filter(filter, first.num_rows, first.num_labels)
+        elif _needs_join(inputs, opened):
+            files = [
+                one.keyed_file()
+                if rows is None
+                else KeyedFile(rows.path, [(file.path, file.entries) for file in rows.files])
+                for one, rows in zip(inputs, opened, strict=True)
+            ]
+            if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
+                string_ids = False  # lists of whole numbers are label ids
+            rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins(inputs, num_labels))
+            skip = missing == "skip"
+            preds_rows, target_rows, database, known = join(files[0], files[1], rule, skip, rank, world_size, memory)
+            if filter is not None:
+                ignored = read_keyed_filter(filter, database, named[1] or Columns())
+        else:
+            sources = [source for source in opened if source is not None]
+            names = number_strings(sources, label_names, bool(string_ids), memory)
+            known = _dataset_arguments(sources, num_labels, names, rank, world_size)
+            if filter is not None:
+                ignored = read_filter(filter, known["num_rows"], known["num_labels"])
+        assert preds_rows is not None
+        assert target_rows is not None
+        known |= _bounds(batch_rows, [preds_rows, target_rows], memory)
+    readings = tuple(told)
+    return Dataset(
+        preds=preds_rows, target=target_rows, ignored=ignored, duplicates=duplicates, readings=readings, **known
+    )
 
 
 def read_target(
@@ -151,6 +171,7 @@ def read_target(
     string_ids: bool | None = None,
     min_gain: float | None = None,
     one_label: bool = False,
+    delimiter: str | None = None,
     memory: str = MEMORY,
 ) -> TargetDataset:
     """Open targets without predictions, such as the training targets that ``LabelFrequency`` counts.
@@ -172,6 +193,7 @@ def read_target(
             made with ``min_gain``.
         one_label: Whether each whole number of an array is a row of its own, such as a token of (B, T); any negative
             number then means "no label".
+        delimiter: As for :func:`read`.
         memory: As for :func:`read`.
 
     Raises:
@@ -182,18 +204,19 @@ def read_target(
     _check_share("read_target", rank, world_size, batch_rows)
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
-    given = _Input.of("read_target", path, format, "target", columns)
-    source: Source
-    if given.form.has_queries:
-        rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins([given], num_labels))
-        _, source, _, known = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
-    else:
-        source = given.rows()
-        source.read_beside(num_labels, (-1,) if one_label else ())
-        names = number_strings([source], label_names, bool(string_ids), memory)
-        known = _dataset_arguments([source], num_labels, names, rank, world_size)
-    known["batch_rows"] = _rows_per_batch(batch_rows, [source])
-    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, **known)
+    with collected() as told:
+        given = _Input.of("read_target", path, format, "target", columns, delimiter)
+        source: Source
+        if given.form.has_queries:
+            rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins([given], num_labels))
+            _, source, _, known = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
+        else:
+            source = given.rows()
+            source.read_beside(num_labels, (-1,) if one_label else ())
+            names = number_strings([source], label_names, bool(string_ids), memory)
+            known = _dataset_arguments([source], num_labels, names, rank, world_size)
+    known |= _bounds(batch_rows, [source], memory)
+    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=tuple(told), **known)
 
 
 def read_label_names(
@@ -203,6 +226,8 @@ def read_label_names(
     string_ids: bool | None = None,
     num_labels: int | None = None,
     more: Iterable[str] = (),
+    delimiter: str | None = None,
+    part: str | None = None,
     memory: str = MEMORY,
 ) -> Sequence[str] | None:
     """Return the names of the labels of all files in the order of their ids; None if label ids are numbers.
@@ -218,6 +243,8 @@ def read_label_names(
         string_ids: As for :func:`read`.
         num_labels: As for :func:`read`: with it, whole numbers are label ids.
         more: Names to add, such as labels that only the training data has.
+        delimiter: As for :func:`read`.
+        part: As for :func:`read`.
         memory: As for :func:`read`.
 
     Raises:
@@ -226,9 +253,12 @@ def read_label_names(
     forms = [format] * len(paths) if format is None or isinstance(format, str) else format
     named = [columns] * len(paths) if columns is None or isinstance(columns, Columns) else columns
     inputs = [
-        _Input.of("read_label_names", path, form, None, given or Columns())
+        _Input.of("read_label_names", path, form, None, given or Columns(), delimiter)
         for path, form, given in zip(paths, forms, named, strict=True)
     ]
+    # scores beside targets in LETOR name no label that the targets do not name
+    inputs = [one.of_part(part, needed=False) for one in inputs if not one.is_scores_alone]
+    inputs = _beside_all(inputs)
     rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
@@ -265,21 +295,71 @@ def names_in_memory(
         last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
+    inputs = []
     for argument, value in tables.items():
         path = Path(argument)
         form = in_memory(caller, argument, value, path, Columns())
         # of a table of lists the role tells which column holds the labels
         role: Role | None = None if form.has_queries else "preds" if argument == "preds" else "target"
-        given = _Input(Found(path, (Part(path, {}),)), form, role, Columns())
+        inputs.append(_Input(Found(path, (Part(path, {}),)), form, Opening(path, role, Columns())))
+    for given in _beside_all(inputs):
         with catch_warnings():
             simplefilter("ignore", DataFileNote)  # read says it again
-            source = given.keyed_file() if form.has_queries else given.rows()
+            source = given.keyed_file() if given.form.has_queries else given.rows()
         if isinstance(source, Source):
             source.read_as_names()
         gathered.add(source)
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
     return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
+
+
+SHOWN_ENTRIES = 5
+"""Entries of a row that are shown, so that a row fits on a line."""
+
+
+def first_rows(
+    value: PathLike | Sequence[PathLike],
+    role: Role,
+    format: str | None,
+    columns: Columns | None,
+    beside: Sequence[str] = (),
+    delimiter: str | None = None,
+) -> list[str]:
+    """Return the first two rows of a file as they are understood, in words; the reading is said.
+
+    ``beside`` holds the names of columns of the other file; for the other arguments see :func:`read`.
+    """
+    given = _Input.of("read", value, format, role, columns or Columns(), delimiter).beside(beside)
+    opened = given._open(given.found.parts[0])
+    if isinstance(opened, Source):
+        if opened.key is None:
+            return opened.first_rows(SHOWN_ENTRIES)
+        blocks: Iterable[Triples] = opened.entries()
+    else:
+        blocks = opened.exact() if isinstance(opened, SqlLines) else opened
+    return _in_words(next(iter(blocks), None))
+
+
+def _in_words(block: Triples | None) -> list[str]:
+    """Return the lines of the first two queries of a block in words."""
+    if block is None:
+        return []
+    values = [None] * len(block.query) if block.value is None else block.value.tolist()
+    rows: dict[str, list[str]] = {}
+    for query, item, value in zip(block.query.to_pylist(), block.item.to_pylist(), values, strict=True):
+        if len(rows) == 2 and query not in rows:
+            break
+        number = "" if value is None or item is None else f" {-value if block.ranks else value:g}"
+        rows.setdefault(query, []).append("nothing" if item is None else f"{item!r}{number}")
+    more = {query: " …" * (len(some) > SHOWN_ENTRIES) for query, some in rows.items()}
+    return [f"{query!r}: {', '.join(some[:SHOWN_ENTRIES])}{more[query]}" for query, some in rows.items()]
+
+
+def names_beside(files: Sequence[tuple[Any, str | None, Columns | None]]) -> Sequence[str]:
+    """Return the names of columns that all files have, given with their formats and the names of their columns."""
+    inputs = [_Input.of("read", value, form, None, given or Columns()) for value, form, given in files]
+    return _beside_all(inputs)[0].asked.beside
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
@@ -293,23 +373,74 @@ class _Input(NamedTuple):
     Attributes:
         found: The files; for a table in memory, its name in errors.
         form: The format.
-        role: Predictions or targets; None to read only the names of labels.
-        columns: Names of columns.
+        asked: The arguments with which each of the files is opened.
+        again: A function that makes this input again for other names of columns.
     """
 
     found: Found
     form: Format
-    role: Role | None
-    columns: Columns
+    asked: Opening
+    again: Callable[[Columns], _Input] | None = None
 
     @classmethod
-    def of(cls, caller: str, value: Any, named: str | None, role: Role | None, columns: Columns) -> _Input:
+    def of(
+        cls,
+        caller: str,
+        value: Any,
+        named: str | None,
+        role: Role | None,
+        columns: Columns,
+        delimiter: str | None = None,
+    ) -> _Input:
         if is_path(value):
             found = find(value)
-            return cls(found, format_of_parts(caller, found.parts, named, columns), role, columns)
-        name = Path(f"{role or 'labels'} ({type(value).__name__})")
-        form = in_memory(caller, role or "labels", value, name, columns)
-        return cls(Found(name, (Part(name, {}),)), form, role, columns)
+            form = format_of_parts(caller, found.parts, named, columns, role, delimiter)
+        else:
+            name = Path(f"{role or 'labels'} ({type(value).__name__})")
+            form = in_memory(caller, role or "labels", value, name, columns)
+            found = Found(name, (Part(name, {}),))
+        asked = Opening(found.parts[0].path, role, columns, delimiter=delimiter)
+        return cls(found, form, asked, lambda given: cls.of(caller, value, named, role, given, delimiter))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the columns of the first file, and of its folders."""
+        part, asked = self.found.parts[0], self.asked
+        return [*names_of(self.form, part.path, asked.columns, asked.delimiter), *part.partition]
+
+    def with_columns(self, columns: Columns) -> _Input:
+        """Return this input with other names of columns, which may tell another format."""
+        if columns == self.asked.columns:
+            return self
+        assert self.again is not None
+        return self.again(columns)
+
+    def beside(self, names: Sequence[str]) -> _Input:
+        """Return this input with the names of the columns of the other files."""
+        return self._replace(asked=self.asked._replace(beside=names))
+
+    def opened_with(self, **facts: Any) -> _Input:
+        """Return a copy whose files are opened with further arguments of the opener of their format."""
+        assert not isinstance(self.form.opener, str)
+        return self._replace(form=replace(self.form, opener=partial(self.form.opener, **facts)))
+
+    def of_part(self, part: str | None, needed: bool = True) -> _Input:
+        """Return a copy that reads one part of predictions of MTEB; other formats have none.
+
+        Raises:
+            DataFileError: If a part is named and ``needed``, and the format has none.
+        """
+        if part is None or (self.form.name != "mteb" and not needed):
+            return self
+        if self.form.name != "mteb":
+            hint = "leave part out: only predictions of MTEB have parts."
+            raise DataFileError(self.found.name, f"is {self.form.name}, which has no parts", hint=hint)
+        return self.opened_with(part=part)
+
+    @property
+    def is_scores_alone(self) -> bool:
+        """Whether the files are scores for the lines of targets in LETOR."""
+        return self.form.name == "letor" and is_scores(Head(self.found.parts[0].path))
 
     def rows(self) -> Source:
         """Open the files in a format of rows (``has_queries`` is false)."""
@@ -319,13 +450,30 @@ class _Input(NamedTuple):
 
     def keyed_file(self) -> KeyedFile:
         """Return the files in a format of lines that name their query; each file is opened when it is read."""
-        without = self.role == "target" and self.columns.without_gain
-        tells_zeros = self.role == "target" and self.form.ties != "last name"  # qrels also list irrelevant items
+        is_target = self.asked.role == "target"
+        without = is_target and self.asked.columns.without_gain
+        # qrels and LETOR also list irrelevant items
+        tells_zeros = is_target and self.form.ties != "last name" and self.form.name != "letor"
         parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
         return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
 
     def _open(self, part: Part) -> Any:
-        return self.form.open(part.path, self.role, self.columns, part.partition)
+        return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
+
+
+def _beside_all(inputs: Sequence[_Input]) -> list[_Input]:
+    """Return inputs that know which names of columns all files with names have; a given name is for files that have it.
+
+    A name that only other files have is left out, and the format is told again without it.
+    """
+    names = [one.names for one in inputs]
+    with_names = [set(found) for found in names if found]
+    shared = sorted(set.intersection(*with_names)) if len(with_names) > 1 else []
+    every = set().union(*with_names)
+    return [
+        one.with_columns(own_columns(one.asked.columns, own, every)).beside(shared)
+        for one, own in zip(inputs, names, strict=True)
+    ]
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:
@@ -489,6 +637,13 @@ def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Seq
     return known
 
 
-def _rows_per_batch(batch_rows: int, sources: Sequence[Source]) -> int:
+def _bounds(batch_rows: int, sources: Sequence[Source], memory: str) -> dict[str, Any]:
+    """Return the number of rows per batch, and the number of entries that a row may hold."""
+    limit = bytes_of(memory)
+    bound = EntryBound(memory, 3 * limit // ENTRY_BYTES)
+    for source in sources:
+        if source.widest is not None:
+            bound.check(source.path, *source.widest)
     cells = max(source.cells_per_row for source in sources)
-    return min(batch_rows, max(1, int(BATCH_CELLS / max(cells, 1))))
+    at_once = BATCH_CELLS * min(1.0, limit / bytes_of(MEMORY))
+    return {"batch_rows": min(batch_rows, max(1, int(at_once / max(cells, 1)))), "bound": bound}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.files import ALIKE_HINT, FilePath
 from tailmetrics.io.lines import Triples
+from tailmetrics.io.reading import Reading
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Array: TypeAlias = NDArray[Any]
@@ -161,6 +162,7 @@ class Source(ABC):
         num_rows: Number of rows in the whole file.
         num_labels: Number of labels that the file declares; None if it declares none.
         cells_per_row: Approximate number of numbers in a row; large rows are read in smaller batches.
+        widest: A row, and a number of entries that it holds at least, if that is known before rows are read.
         dense: Whether rows are a matrix with a column for every label.
         one_label: Whether each row holds one number: a label id, or a negative number for "no label" (-1, or the
             ``ignore_index`` of metrics).
@@ -171,12 +173,14 @@ class Source(ABC):
         ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
         key: Name of the column with the query of a row; None if a row has only its number.
         unread: Names of other columns that could hold the query.
+        reading: How the columns are read; None for a format without columns.
     """
 
     path: FilePath
     num_rows: int
     num_labels: int | None = None
     cells_per_row: float = 1.0
+    widest: tuple[str, int] | None = None
     dense: bool = False
     one_label: bool = False
     sequences: tuple[int, ...] = ()
@@ -186,6 +190,7 @@ class Source(ABC):
     ends: Ints | None = None
     key: str | None = None
     unread: Sequence[str] = ()
+    reading: Reading | None = None
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
@@ -216,9 +221,21 @@ class Source(ABC):
         return np.concatenate([np.empty(0), *(one.reshape(-1) for one in found if one is not None)])
 
     @property
+    def holds(self) -> str:
+        """What a row holds, in words."""
+        labels = f", one for each of {self.num_labels:,} labels" if self.dense and self.num_labels else ""
+        return f"{self.layout} in each row{labels}" if self.layout else ""
+
+    @property
     def files(self) -> Sequence[Source]:
         """The files of this source: itself, or its parts."""
         return [self]
+
+    def first_rows(self, most: int) -> list[str]:
+        """Return the first two rows in words, at most ``most`` entries of each."""
+        found = next(self.batches(0, min(2, self.num_rows), 2), None)
+        rows = [] if found is None else [found[place : place + 1] for place in range(len(found))]
+        return [f"row {place}: {_entries_in_words(row, most)}" for place, row in enumerate(rows)]
 
     def distinct_names(self) -> Iterator[Any]:
         """Yield the string ids as Arrow string arrays; a name may come more than once."""
@@ -393,6 +410,19 @@ class Parts(Source):
         self.sequences = first.sequences
         self._starts = [0, *accumulate(source.num_rows for source in self._sources)]
         self.num_rows = self._starts[-1]
+
+
+def _entries_in_words(row: Rows, most: int) -> str:
+    """Return the entries of one row in words: label ids with their numbers, or the numbers of all labels."""
+    if isinstance(row, Ragged):
+        numbers = (
+            [""] * len(row.ids) if row.values is None else [f" {number:g}" for number in row.values[:most].tolist()]
+        )
+        said = [f"{label}{number}" for label, number in zip(row.ids[:most].tolist(), numbers, strict=False)]
+        size = len(row.ids)
+    else:
+        said, size = [f"{number:g}" for number in row[0, :most].tolist()], int(row.shape[1])
+    return (", ".join(said) or "nothing") + " …" * (size > most)
 
 
 def _layout(source: Source) -> str:

@@ -8,6 +8,7 @@ size of a row group. Arrow files, Feather files and data sets saved by ``dataset
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +25,38 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from tailmetrics.io.columns import IDS, LISTED, Chosen, Columns, Opening, Role, choose, in_words, is_usual, plain
-from tailmetrics.io.database import literal, named, quoted
-from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
-from tailmetrics.io.heads import ARROW, PARQUET, STREAM
+from tailmetrics.io.database import Database, entries_in_parquet, literal, named, quoted
+from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream, temporary_folder
 from tailmetrics.io.lines import Opened, SqlLines, Triples, triples
+from tailmetrics.io.reading import (
+    ARROW,
+    FEW,
+    FLAGS,
+    IDS,
+    LISTED,
+    PARQUET,
+    STREAM,
+    Columns,
+    Held,
+    Look,
+    Opening,
+    Reading,
+    Role,
+    check_lists,
+    choose,
+    constants,
+    held,
+    holds_lists,
+    in_words,
+    is_usual,
+    may_be_gain,
+    parts_of_query,
+    plain,
+    sql_joined,
+)
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
-from tailmetrics.io.text import parse_json, record_entry
+from tailmetrics.io.text import LONGEST, look_at_objects, parse_json, record_entry, sql_of_flags
 
 BUFFER_BYTES = 2**20
 """Read buffer per column, in bytes. Without it pyarrow holds a whole row group: hundreds of MB for a million rows."""
@@ -46,11 +72,13 @@ class Table(ABC):
         ends: Row numbers at which row groups or record batches end, ascending; the last one is the number of rows.
         num_rows: Number of rows in the file.
         cells_per_row: Approximate number of numbers in a row.
+        kept: An object that must live as long as this one.
     """
 
     form: str
     schema: Any
     cells_per_row: float
+    kept: Any = None
 
     def __init__(self, path: FilePath, lengths: Sequence[int]) -> None:
         self.path = path
@@ -68,6 +96,10 @@ class Table(ABC):
             if len(own):
                 yield max(start, first), own
             first += len(batch)
+
+    def entries(self, column: str) -> int:
+        """Return the number of entries in the lists of a column; 0 if only reading them tells it."""
+        return 0
 
     @abstractmethod
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
@@ -90,6 +122,10 @@ class ParquetTable(Table):
         # An encoded number takes two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
         self.cells_per_row = sum(group.total_byte_size for group in groups) / 2 / max(self.num_rows, 1)
 
+    def entries(self, column: str) -> int:
+        """Return the number of entries in the lists of a column; 0 for a file in a store."""
+        return entries_in_parquet(self.file, column) if isinstance(self.file, Path) else 0
+
     @contextmanager
     def _open(self) -> Iterator[Any]:
         with ExitStack() as opened:
@@ -111,9 +147,9 @@ class ArrowTable(Table):
     def __init__(self, path: FilePath) -> None:
         self._plain = Plain(path)
         with reading(path, self.form):
-            lengths = [len(batch) for batch in self._batches(None, None)]
-        super().__init__(path, lengths)
-        self.cells_per_row = self._plain.path.stat().st_size / 4 / max(self.num_rows, 1)
+            sizes = [(len(batch), batch.nbytes) for batch in self._batches(None, None)]
+        super().__init__(path, [length for length, _ in sizes])
+        self.cells_per_row = sum(size for _, size in sizes) / 4 / max(self.num_rows, 1)
 
     def _batches(self, columns: Sequence[str] | None, groups: range | None) -> Iterator[Any]:
         options = None
@@ -212,7 +248,9 @@ class ListSource(Source):
         self.string_ids = _is_string(ids.kind)
         self.num_rows = table.num_rows
         self.ends = table.ends
-        self.cells_per_row = table.cells_per_row
+        mean = table.entries(ids.name) / max(self.num_rows, 1)
+        self.cells_per_row = max(mean, table.cells_per_row)
+        self.widest = "the longest row", int(mean)
         what = "strings" if self.string_ids else "whole numbers"
         held = "" if values is None else " with ranks" if values.is_rank else " with values"
         self.layout = f"lists of {what}{held}"
@@ -233,8 +271,10 @@ class ListSource(Source):
             yield Ragged.from_lengths(lengths, numbers, self._listed(batch, lengths, first))
 
     def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        header = self._table.schema.names
+        names = dict.fromkeys(part for name in columns for part in parts_of_query(name, header))
         with reading(self.path, self._table.form):
-            yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
+            yield from self._table.batches(list(names), start, stop, size)
 
     def values(self, column: str | None) -> Iterator[Any]:
         """Yield the values of a column as Arrow string arrays; nothing if ``column`` is None.
@@ -246,11 +286,12 @@ class ListSource(Source):
             yield self._names(column, batch, first)
 
     def _names(self, name: str | None, batch: Any, first: int) -> Any:
-        column = batch.column(name)
-        if name == self.key and column.null_count:
-            row = int(pc.index(pc.is_null(column), True).as_py())
-            raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
-        return pc.cast(column, pa.string())
+        columns = [batch.column(part) for part in parts_of_query(str(name), self._table.schema.names)]
+        for column in columns if name == self.key else ():
+            if column.null_count:
+                row = int(pc.index(pc.is_null(column), True).as_py())
+                raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
+        return _joined(*(pc.cast(column, pa.string()) for column in columns))
 
     def entries(self) -> Iterator[Triples]:
         """Yield the entries of all rows; in predictions without scores, the score is minus the place in the list.
@@ -269,6 +310,19 @@ class ListSource(Source):
                     raise self.error(first + row, f"has a second list of {key!r}", hint)
                 seen.add(key)
             yield self._triples(batch, keys, first)
+
+    def first_rows(self, most: int) -> list[str]:
+        """Return the first two rows in words, with names of labels."""
+        found = []
+        for first, batch in self._batches(self._columns, 0, min(2, self.num_rows), 2):
+            ids, lengths = self._flat(self._ids, batch, first)
+            values, start = self._listed(batch, lengths, first), 0
+            for row, length in enumerate(lengths.tolist()):
+                places = range(start, start + min(length, most))
+                said = [f"{ids[one].as_py()!r}{'' if values is None else f' {abs(values[one]):g}'}" for one in places]
+                found.append(f"row {first + row}: {', '.join(said) or 'nothing'}{' …' * (length > most)}")
+                start += length
+        return found
 
     def _triples(self, batch: Any, keys: Any, first: int) -> Triples:
         """Return one line for each entry, and one line without an item for an empty list."""
@@ -325,7 +379,9 @@ def open_lists(asked: Opening, table: Any = None) -> ListSource:
 
     Without a role, the file is opened as predictions if it has columns of predictions, otherwise as targets.
     """
-    table = open_table(asked.path) if table is None else TableInMemory(asked.path, table)
+    if table is None:
+        table = open_table(asked.path)
+    table = table if isinstance(table, Table) else TableInMemory(asked.path, table)
     role, columns = asked.role, asked.columns
     if role is None:
         names = table.schema.names
@@ -333,16 +389,75 @@ def open_lists(asked: Opening, table: Any = None) -> ListSource:
         role = "preds" if columns.ids in names or is_ranked else "target"
     without = role == "target" and columns.without_gain
     columns_of_lists = replace(columns, gain="gain") if without else columns
-    ids, values = _columns(table, role, columns_of_lists, noted=asked.role is not None)
-    return ListSource(table, ids, None if without else values, _key(table, columns), role)
+    look = look_at(table, names=_names_of_whole(table))
+    ids, values = _columns(table, role, columns_of_lists, look)
+    values = None if without else values
+    key = _key(table, asked)
+    source = ListSource(table, ids, values, key, role)
+    source.reading = _reading_of_lists(look, table.schema.names, asked, ids, values, key)
+    return source
 
 
-def _key(table: Table, columns: Columns) -> str | None:
+def _reading_of_lists(
+    look: Look, header: Sequence[str], asked: Opening, ids: Column, values: Column | None, key: str | None
+) -> Reading:
+    """Return the reading of a table of lists."""
+    query = () if key is None else parts_of_query(key, header)
+    read = {ids.name, *query, None if values is None else values.name}
+    named = ("ids", "scores") if asked.role == "preds" else ("labels", "gains")
+    value_is = "gain" if asked.role == "target" else "score"
+    return Reading(
+        role=asked.role,
+        query=query,
+        item=ids.field or ids.name,
+        within="" if ids.field is None else ids.name,
+        value=None if values is None else values.field or values.name,
+        value_is="" if values is None else "rank" if values.is_rank else value_is,
+        listed=True,
+        unread=tuple(
+            look.held(name) if name in look.names else Held(name, "lists", "lists")
+            for name in header
+            if name not in read
+        ),
+        guessed=ids.name not in (named[0], getattr(asked.columns, named[0])) or key not in (None, asked.columns.query),
+    )
+
+
+def open_objects(asked: Opening) -> ListSource:
+    """Open JSON objects of which each holds a list: DuckDB writes them as Parquet, in bounded memory."""
+    plain = Plain(asked.path)
+    database = Database()
+    folder = temporary_folder(plain)
+    of = f"{named(plain.path)}, compression='none', maximum_object_size={LONGEST}, format='auto'"
+    with reading(asked.path, "JSON"):
+        found = database.arrays(f"DESCRIBE SELECT * FROM read_json({of}, sample_size=-1)")
+        kinds = {
+            name: re.sub(r"\b(DATE|TIMESTAMP|TIME|UUID|JSON)\b", "VARCHAR", kind)  # names that look like another type
+            for name, kind in zip(found["column_name"].tolist(), found["column_type"].tolist(), strict=True)
+        }
+        said = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
+        copied = folder / "objects.parquet"
+        statement = (
+            f"COPY (SELECT * FROM read_json({of}, columns={{{said}}})) TO {literal(str(copied))} (FORMAT parquet)"
+        )
+        database.run(statement, f"reading {asked.path.name}", in_order=True)
+    table = ParquetTable(copied)
+    table.path, table.kept = asked.path, plain
+    return open_lists(asked, table)
+
+
+def _key(table: Table, asked: Opening) -> str | None:
     """Return the column of queries: as named, or the only column with a usual name; None without such a column."""
-    whole = _names_of_whole(table)
-    if columns.is_given("query") and columns.query not in whole:
-        raise _lacks(table, columns.query)
+    whole, columns = _names_of_whole(table), asked.columns
+    if columns.is_given("query"):
+        lacking = [part for part in parts_of_query(columns.query, whole) if part not in whole]
+        if lacking:
+            raise _lacks(table, lacking[0])
+        return columns.query
     usual = [name for name in whole if is_usual(name, "query")]
+    both = [name for name in dict.fromkeys([columns.query, *usual]) if name in whole and name in asked.beside]
+    if len(both) == 1:
+        return both[0]
     return columns.query if columns.query in whole else usual[0] if len(usual) == 1 else None
 
 
@@ -353,28 +468,30 @@ def _names_of_whole(table: Table) -> list[str]:
     return [name for name, kind in kinds.items() if any(one(kind) for one in fits)]
 
 
-def _columns(table: Table, role: Role, columns: Columns, noted: bool) -> tuple[Column, Column | None]:
-    """Return the columns of label ids and of values, None without values; if ``noted``, a note tells a guess."""
+def _columns(table: Table, role: Role, columns: Columns, look: Look) -> tuple[Column, Column | None]:
+    """Return the columns of label ids and of values, None without values.
+
+    Raises:
+        DataFileError: If the columns cannot be told, or if lists of predictions may be targets.
+    """
     names = ("ids", "scores") if role == "preds" else ("labels", "gains")
     ids, values = (getattr(columns, name) for name in names)
     schema = table.schema
     lists = {field.name: field.type.value_type for field in schema if _is_list(field.type)}
     structs = [name for name, kind in lists.items() if pa.types.is_struct(kind)]
-    if ids not in schema.names and not columns.is_given(names[0]):
+    if columns.is_given("item") and columns.item in lists and not columns.is_given(names[0]):
+        ids = columns.item
+    elif ids not in schema.names and not columns.is_given(names[0]):
         listed = [name for name, kind in lists.items() if _is_string(kind) or pa.types.is_integer(kind)]
         usual = [name for name in listed if plain(name) in LISTED[role].split()]
         taken = next((one for one in (structs, usual, listed) if len(one) == 1), [])
         if taken:
             ids = taken[0]
-            key = _key(table, columns)
-            said = f"column {key!r} is the query, " if key is not None else ""
-            said += f"column {ids!r} holds the {names[0]}"
+            if role == "preds" and not usual and not structs:
+                check_lists(look, ids)
             numbers = [name for name, kind in lists.items() if pa.types.is_floating(kind)]
             if values not in schema.names and not columns.is_given(names[1]) and len(numbers) == 1 and ids in listed:
                 values = numbers[0]
-                said += f", column {values!r} the {names[1]}"
-            if noted:
-                note(table.path, f"{said}; columns=Columns({names[0]}=NAME) names another.")
     if ids in structs:
         return _of_structs(table, ids, role, columns)
     found = _column(table, ids, pa.types.is_integer, "whole numbers or strings", also=_is_string)
@@ -439,6 +556,11 @@ def _row_of(entry: int, lengths: Array) -> int:
 # -- long tables ------------------------------------------------------------------------------------------------------
 
 LONG_ROWS = 2**17
+FIRST_ROWS = 1000
+"""Rows at most from which the columns of a table are told."""
+FIRST_CELLS = 2**16
+"""Cells at most that are looked at for it: a table of 9,000 columns is told by 7 rows."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
 LISTS_HINT = (
     "either a row holds a list of items, and no column a single item; or write a line for each item, with its query "
     "and, if it is a prediction, its score."
@@ -447,34 +569,37 @@ LISTS_HINT = (
 
 def read_long(asked: Opening) -> Opened:
     """Read a long table; folders ``key=value`` in its path give further columns."""
-    table = open_table(asked.path)
-
-    def batches(names: Sequence[str]) -> Iterator[Any]:
-        with reading(table.path, table.form):
-            yield from (batch for _, batch in table.batches(names, 0, table.num_rows, LONG_ROWS))
-
-    return _long(asked, table.schema, batches, table if isinstance(table, ParquetTable) else None)
+    return _long(asked, open_table(asked.path))
 
 
-def _long(
-    asked: Opening,
-    schema: Any,
-    batches: Callable[[Sequence[str]], Iterator[Any]],
-    parquet: ParquetTable | None = None,
-) -> Opened:
+def look_at(
+    table: Table, where: str = "its columns", partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None
+) -> Look:
+    """Return the first rows of a table, or of some columns of it; of a wide table fewer."""
+    names = list(table.schema.names if names is None else names)
+    number = max(2, min(FIRST_ROWS, FIRST_CELLS // max(1, len(names))))
+    with reading(table.path, table.form):
+        batches = [batch for _, batch in table.batches(names, 0, min(number, table.num_rows), number)] if names else []
+        columns = [[cell for batch in batches for cell in batch.column(name).to_pylist()] for name in names]
+    given = {name: value for name, value in partition.items() if name not in names}
+    size = sum(map(len, batches))
+    rows = list(zip(*columns, *([value] * size for value in given.values()), strict=True))
+    return Look(table.path, [*names, *given], rows, where)
+
+
+def _long(asked: Opening, table: Table) -> Opened:
     """Return the lines of a table: an SQL statement for a local Parquet file, otherwise blocks from record batches."""
-    path, role, columns, partition = asked
-    given = [name for name in partition if name not in schema.names]
+    path, partition, schema = asked.path, asked.partition, table.schema
     lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
     try:
-        chosen = choose(path, [*schema.names, *given], role, columns, "its columns")
+        chosen = choose(look_at(table, partition=partition), asked)
     except DataFileError as error:
-        if not lists:
+        if not lists or "there is no column" not in error.problem:
             raise
-        raise DataFileError(path, f"holds lists in {', '.join(lists)}", hint=LISTS_HINT) from error
+        raise DataFileError(path, f"holds lists in {in_words(lists)}", hint=LISTS_HINT) from error
     stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
-    for name in (chosen.query, chosen.item):
+    for name in (*chosen.query, chosen.item):
         kind = kinds.get(name, pa.null())
         if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
             problem = f"its column {name!r} is {schema.field(name).type}"
@@ -483,43 +608,86 @@ def _long(
             raise DataFileError(path, problem, hint=hint)
 
     kind = kinds.get(str(chosen.value), pa.float64())
-    if not (_is_number(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+    is_number = _is_number(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    if not (is_number or chosen.flags):
+        if lists:
+            raise DataFileError(path, f"holds lists in {in_words(lists)}", hint=LISTS_HINT)
         problem = f"its column {chosen.value!r} is {schema.field(chosen.value).type}"
         raise DataFileError(path, problem, hint="scores, ranks and gains are numbers.")
+    chosen = replace(chosen, flags=chosen.flags and not is_number)
+    _check_constants(table, constants(chosen, asked.columns))
+
+    def named_cells(batch: Any, name: str) -> Any:
+        return pc.cast(batch.column(name), pa.string()) if name in kinds else pa.repeat(partition[name], len(batch))
 
     def exact() -> Iterator[Triples]:
         first = 0
-        for batch in batches(stored):
+        with reading(table.path, table.form):
+            yield from blocks(first)
+
+    def blocks(first: int) -> Iterator[Triples]:
+        for _, batch in table.batches(stored, 0, table.num_rows, LONG_ROWS):
             for name in stored:
                 if batch.column(name).null_count:
                     row = first + int(pc.index(pc.is_null(batch.column(name)), True).as_py())
                     hint = "every row needs a query, an item and a number; leave out rows that were not scored."
                     raise DataFileError(path, f"has no value in column {name!r}", f"row {row}", hint)
-            query, item = (
-                pc.cast(batch.column(name), pa.string()) if name in kinds else pa.repeat(partition[name], len(batch))
-                for name in (chosen.query, chosen.item)
-            )
+            query = _joined(*(named_cells(batch, name) for name in chosen.query))
             with reading(path, "a table"):
-                value = None if chosen.value is None else np.array(batch.column(chosen.value).cast(pa.float64()))
+                value = None if chosen.value is None else _numbers(batch.column(chosen.value), chosen.flags)
             value = -value if chosen.is_rank and value is not None else value
-            yield Triples(query, item, value, _rows_from(first), chosen.is_rank)
+            yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.is_rank)
             first += len(batch)
 
-    if parquet is None or not isinstance(parquet.file, Path):
-        return exact()
-    query, item = (
+    if not isinstance(table, ParquetTable) or not isinstance(table.file, Path):
+        value = None if chosen.value is None else "value"
+        return SqlLines(
+            source="", query="", item="", value=value, ranks=chosen.is_rank, exact=exact, reading=chosen, kept=table
+        )
+    *query, item = (
         f"nullif({quoted(name)}::VARCHAR, '')" if name in kinds else literal(partition[name])
-        for name in (chosen.query, chosen.item)
+        for name in (*chosen.query, chosen.item)
     )
+    value = chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE"
     return SqlLines(
-        source=f"read_parquet({named(parquet.file)}, hive_partitioning=false)",
-        query=query,
+        source=f"read_parquet({named(table.file)}, hive_partitioning=false)",
+        query=sql_joined(query),
         item=item,
-        value=chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE",
+        value=sql_of_flags(quoted(str(chosen.value))) if chosen.flags else value,
         ranks=chosen.is_rank,
         exact=exact,
-        kept=parquet,
+        kept=table,
+        reading=chosen,
     )
+
+
+def _check_constants(table: Table, names: Sequence[str]) -> None:
+    """Raise if a column that is not read holds one number in the first rows, and others later.
+
+    Raises:
+        DataFileError: Naming the column.
+    """
+    for name in names:
+        found: set[Any] = set()
+        for _, batch in table.batches([name], 0, table.num_rows, LONG_ROWS):
+            found |= set(pc.unique(batch.column(name)).to_pylist()[:FEW])
+        if len(found - {None}) > 1:
+            raise may_be_gain(table.path, [held(name, list(found))], "")
+
+
+def _joined(*parts: Any) -> Any:
+    """Return the names of queries of several columns, as :func:`joined` does."""
+    if len(parts) == 1:
+        return parts[0]
+    escaped = [pc.replace_substring(pc.replace_substring(part, "\\", "\\\\"), ",", "\\,") for part in parts]
+    return pc.binary_join_element_wise(*escaped, ",")
+
+
+def _numbers(column: Any, flags: bool) -> Array:
+    """Return a column of numbers as float64; with ``flags`` of words for 1 and 0."""
+    if not flags:
+        return np.array(column.cast(pa.float64()))
+    return np.array([FLAGS.get(str(cell).lower(), np.nan) for cell in column.to_pylist()])
 
 
 def _rows_from(first: int) -> Callable[[int], str]:
@@ -540,8 +708,8 @@ FORMS = (
 )
 
 
-IN_DICT = Chosen("query", "item", "value")
-"""The keys of the objects that :func:`_from_dict` makes of the items of a dict."""
+IN_DICT = Reading(query=("query",), item="item", value="value", value_is="score")
+"""The keys of the objects that :func:`from_dict` makes of the items of a dict."""
 
 
 def reader_in_memory(
@@ -556,14 +724,17 @@ def reader_in_memory(
         TypeError: If the value is neither a table nor a dict.
     """
     if isinstance(value, Mapping):
-        return partial(_from_dict, value), False
+        return partial(from_dict, value), False
+    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        with reading(path, "objects"):
+            value = pa.Table.from_pylist(value)
     if not (hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")):
         raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
     with reading(path, "a table"):
         table = pa.table(value) if hasattr(value, "__arrow_c_stream__") else pa.Table.from_pandas(value)
     lists = [field.name for field in table.schema if _is_list(field.type)]
     whole = [name for name in table.schema.names if name not in lists]
-    if lists and not any(name == columns.item or is_usual(name, "item") for name in whole):
+    if holds_lists(whole, lists, columns):
         return partial(open_lists, table=table), True
     return partial(_from_table, table), False
 
@@ -575,7 +746,7 @@ def is_run_in_memory(value: Any) -> bool:
 
 
 def _from_table(table: Any, asked: Opening) -> Opened:
-    return _long(asked, table.schema, lambda names: iter(table.select(names).to_batches(LONG_ROWS)))
+    return _long(asked, TableInMemory(asked.path, table))
 
 
 def read_json(asked: Opening) -> Opened:
@@ -585,27 +756,36 @@ def read_json(asked: Opening) -> Opened:
     with reading(path, "JSON"), stream(path) as file:
         content = parse_json(path, bytes(file.read()))
     if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
-        header = list(dict.fromkeys(name for one in content for name in one))
-        fields = choose(path, header, asked.role, asked.columns, "its objects")
-        return _from_objects(path, fields, content)
+        fields = choose(look_at_objects(path, content, "its objects"), asked)
+        lines = _from_objects(path, fields, content)
+        value = None if fields.value is None else "value"
+        return SqlLines(
+            source="", query="", item="", value=value, ranks=fields.is_rank, exact=lambda: lines, reading=fields
+        )
     if not isinstance(content, dict):
         raise DataFileError(path, f"holds a {type(content).__name__}, but no dict and no list of objects", hint=hint)
-    return _from_dict(content, asked)
+    return from_dict(content, asked)
 
 
-def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
+def _from_objects(path: FilePath, fields: Reading, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
     places = ((f"object {number}", one) for number, one in enumerate(objects, 1))
     with reading(path, "JSON"):
         yield from triples(((where, *record_entry(path, fields, one, where)) for where, one in places), fields.is_rank)
 
 
-def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
+def from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     """Yield the entries of a dict; in a list of predictions the first item is the best.
 
     Dicts of dicts whose items are strings are read by the rules of TREC, like in pytrec_eval. Scores are rounded to
     single precision, so scores equal after that are tied. Negative whole grades of targets become 0; other negative
     gains stay, and are an error later.
     """
+    if any(isinstance(one, Mapping) for some in run.values() if isinstance(some, (list, tuple)) for one in some):
+        with reading(asked.path, "a dict"):
+            objects = pa.table({"query": list(map(str, run)), "items": list(run.values())})
+        columns = replace(asked.columns, query="query")
+        yield from open_lists(asked._replace(columns=columns), objects).entries()
+        return
     by_name = is_run_in_memory(run)
     single = asked.role == "preds" and by_name
 

@@ -24,7 +24,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,13 +34,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailmetrics.io.columns import NO_GAIN, TYPED, USUAL, Chosen, Columns, Opening, choose, is_usual
 from tailmetrics.io.database import literal, named, quoted, trimmed
-from tailmetrics.io.errors import DataFileError, note, reading
+from tailmetrics.io.errors import LONGEST_VALUE, DataFileError, cut, note, reading
 from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
-from tailmetrics.io.heads import BETWEEN_LABELS, EARLIEST, QUOTED, Head, is_qrels, is_run, names_lists, split
 from tailmetrics.io.lines import Entry, SqlLines, Triples, triples
+from tailmetrics.io.reading import (
+    BETWEEN_LABELS,
+    EARLIEST,
+    FLAGS,
+    NO_GAIN,
+    QUOTED,
+    TYPED,
+    USUAL,
+    Columns,
+    Head,
+    Look,
+    Opening,
+    Reading,
+    choose,
+    constants,
+    contradicts,
+    in_words,
+    is_all_behind,
+    is_qrels,
+    is_run,
+    is_usual,
+    joined,
+    labels_in,
+    records,
+    split,
+    sql_joined,
+    understand_lists,
+)
 from tailmetrics.io.rows import Ragged, Source
+from tailmetrics.ranking._warnings import warn_outside
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
@@ -60,6 +87,8 @@ QUOTE_HINT = (
 PRINTED = re.compile(r"\[\]|[\[({]\s*['\"\d].*[\])}]")
 """A list as printed by Python or NumPy."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
+FIRST_OBJECTS = 100
+"""Objects of an array that are looked at: enough to see an empty list beside others."""
 RECORD_HINT = 'each line of JSON Lines, or element of a list, is an object: {"query": "q1", "item": 7, "score": 0.5}.'
 
 
@@ -159,6 +188,8 @@ class Table:
             the guessed fields, such as ``query``.
         skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
         columns: The column names given by the user, in terms of ``header``.
+        look: The first rows.
+        all_fields: Whether all fields behind the query are the list of its labels.
     """
 
     path: FilePath
@@ -166,50 +197,70 @@ class Table:
     header: list[str]
     skipped: int
     columns: Columns
+    look: Look
+    all_fields: bool = False
 
     @classmethod
     def of(cls, asked: Opening, form: str) -> Table:
-        """Return the table of a file, from its first lines; a note tells a guess about columns without names."""
-        path, role, columns, _ = asked
-        head = Head(path, columns)
+        """Return the table of a file, from its first lines."""
+        path, role, columns = asked.path, asked.role, asked.columns
+        head = Head(path, columns, role, asked.delimiter)
         line, first = next(numbered_lines(path), (0, ""))
         delimiter = head.delimiter(first, form)
-        if delimiter in QUOTED and first.count('"') % 2:
+        rows = head.fields(delimiter)
+        fields = rows[0] if rows else split(first, delimiter)
+        if not fields:
             raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
-        fields = split(first, delimiter)
-        names = [TYPED.sub("", name) for name in fields]
+        names, all_fields = [TYPED.sub("", name) for name in fields], False
         if columns.by_place and not head.knows(fields):
-            return cls(path, delimiter, [str(place) for place in range(len(fields))], 0, columns)
-        if head.has_names(fields):
+            header, line = [str(place) for place in range(len(fields))], 0
+            all_fields = form == "lists" and len(fields) > 2 and is_all_behind(columns)
+        elif form == "lists" and len(fields) > 2 and not head.has_names(fields):
+            header, line, all_fields = [str(place) for place in range(len(fields))], 0, True
+        elif head.has_names(fields):
             head.check_names(delimiter, fields, f"line {line}")
-            return cls(path, delimiter, names, line, columns.by_names(names))
-        header = head.guessed(delimiter, "gain" if role == "target" else "score")
-        if role is not None:
-            said = ", ".join(f"column {place} is the {name}" for place, name in enumerate(header))
-            note(path, f"has no line of names: {said}; columns=Columns(query='0', item='1') chooses others.")
-        return cls(path, delimiter, header, 0, Columns(gain=NO_GAIN) if columns.without_gain else Columns())
+            header, rows, columns = names, rows[1:], columns.by_names(names)
+        else:
+            header, line = head.guessed(delimiter, "gain" if role == "target" else "score"), 0
+            columns = Columns(gain=NO_GAIN) if columns.without_gain else Columns()
+        whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
+        return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
 
     @property
     def where(self) -> str:
         """The line of the names, for errors."""
         return f"line {self.skipped or 1}"
 
-    def fields(self, line: int, text: str) -> list[str] | None:
-        """Return the fields of a line; None for the line of names.
+    def shown(self, found: Reading, given: Columns) -> Reading:
+        """Return a reading in terms of the user: columns without names are numbers."""
+        if self.skipped:
+            return found
+        return replace(found.by_place(self.header), guessed=not given.by_place or found.guessed)
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line and the fields of each record.
 
         Raises:
             DataFileError: If there are more or fewer fields than names, or a quote does not close.
         """
-        if line <= self.skipped:
-            return None
-        fields = split(text, self.delimiter)
-        if not fields:
-            raise DataFileError(self.path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
-        if len(fields) != len(self.header):
-            problem = f"there are {len(fields)} fields, but {len(self.header)} names of columns"
-            hint = f"fields are separated by {SEPARATORS[self.delimiter]}; {self.where} names the columns."
-            raise DataFileError(self.path, problem, f"line {line}", hint)
-        return fields
+        for line, fields in records(every_line(self.path), self.delimiter):
+            if line <= self.skipped:
+                continue
+            if not fields:
+                raise DataFileError(self.path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
+            if len(fields) != len(self.header) and not self.all_fields:
+                problem = f"there are {len(fields)} fields, but {len(self.header)} names of columns"
+                said = SEPARATORS.get(self.delimiter, repr(self.delimiter))
+                hint = f"fields are separated by {said}; {self.where} names the columns."
+                raise DataFileError(self.path, problem, f"line {line}", hint)
+            yield line, fields
+
+    def entries(self, form: str, parse: Callable[[int, list[str]], Iterable[Entry]]) -> Iterator[Triples]:
+        """Yield blocks of the entries that ``parse`` returns, given the line and the fields of each record."""
+        with reading(self.path, form):
+            yield from triples(
+                (f"line {line}", *entry) for line, fields in self.records() for entry in parse(line, fields)
+            )
 
 
 def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
@@ -219,84 +270,95 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         table = Table.of(asked, form)
         listed = "ids" if asked.role == "preds" else "labels"
         if asked.role is not None and asked.columns.is_given(listed):
-            hint = f"its columns are {', '.join(table.header)}; format='lists' reads a column of lists."
+            hint = f"its columns are {in_words(table.header)}; format='lists' reads a column of lists."
             raise DataFileError(path, f"has no column of lists {getattr(asked.columns, listed)!r}", table.where, hint)
-        chosen = choose(path, table.header, asked.role, table.columns, table.where)
+        chosen = choose(table.look, asked._replace(columns=table.columns))
+        chosen = replace(chosen, delimiter=table.delimiter)
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
-    query, item, *value = (table.header.index(name) for name in chosen.names)
+    *query, item = (table.header.index(name) for name in (*chosen.query, chosen.item))
+    value = None if chosen.value is None else table.header.index(chosen.value)
     sign = -1.0 if chosen.is_rank else 1.0
 
-    def parse(line: int, text: str) -> Iterator[Entry]:
-        fields = table.fields(line, text)
-        if fields is not None:
-            held = sign * parse_float(path, str(chosen.value), fields[value[0]], line) if value else None
-            yield fields[query], fields[item], held
+    def parse(line: int, fields: list[str]) -> Iterator[Entry]:
+        held = None if value is None else sign * parse_value(path, str(chosen.value), fields[value], line, chosen.flags)
+        yield joined([fields[place] for place in query]), fields[item], held
 
     name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
     kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
-    is_one_line, scored = "TRUE", f"c{value[0]}" if value else None
+    is_one_line, scored = "TRUE", None if value is None else f"c{value}"
     if has_quotes and table.delimiter in QUOTED:  # an open quote continues over the ends of lines
         is_one_line = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
-    if scored and has_underscores:  # DuckDB reads 1_0 as 10
+    if scored and chosen.flags:
+        scored = sql_of_flags(name(scored))
+    elif scored and has_underscores:  # DuckDB reads 1_0 as 10
         scored = f"CASE WHEN NOT contains({scored}, '_') THEN try_cast({scored} AS DOUBLE) END"
     elif scored and is_one_line == "TRUE":
         kinds[scored] = "DOUBLE"
     elif scored:
         scored = f"try_cast({scored} AS DOUBLE)"
+    may_be_ranks = not (table.skipped or asked.columns.by_place) and asked.role == "preds"
     return SqlLines(
         source=csv_source(plain, table.delimiter, kinds, '"' if table.delimiter in QUOTED else "", table.skipped),
-        query=f"CASE WHEN {is_one_line} THEN {name(f'c{query}')} END",
+        query=f"CASE WHEN {is_one_line} THEN {sql_joined([name(f'c{place}') for place in query])} END",
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
-        ranks=chosen.is_rank if table.skipped or asked.columns.by_place or asked.role != "preds" else None,
-        exact=lambda: read_by_line(path, form, parse),
+        ranks=None if may_be_ranks else chosen.is_rank,
+        exact=lambda: table.entries(form, parse),
         kept=plain,
+        reading=table.shown(chosen, asked.columns),
+        constants={one: f"c{table.header.index(one)}" for one in constants(chosen, table.columns)},
     )
 
 
 read_tsv = partial(read_table, form="TSV")
 
 
-def read_lists(asked: Opening) -> Iterator[Triples]:
+def parse_value(path: FilePath, name: str, text: str, line: int, flags: bool) -> float:
+    """Parse a score or gain; with ``flags`` also a word for 1 or 0."""
+    found = FLAGS.get(text.lower()) if flags else None
+    return parse_float(path, name, text, line) if found is None else found
+
+
+def sql_of_flags(text: str) -> str:
+    """Return the SQL of a gain that is written as a word for 1 or 0, or as a number."""
+    words = " ".join(f"WHEN {literal(word)} THEN {number}" for word, number in FLAGS.items())
+    return f"CASE lower({text}) {words} ELSE try_cast({text} AS DOUBLE) END"
+
+
+def read_lists(asked: Opening) -> SqlLines:
     """Read lists of predictions, the best first, or of targets: a query and its labels on every line."""
     path = check_file(asked.path)
     with reading(path, "lists"):
         table = Table.of(asked, "lists")
-        header, columns = table.header, table.columns
-        column = next((one for one in (columns.ids, columns.labels, columns.item) if one in header), None)
-        if column is None and table.skipped and not names_lists(header):
-            problem = f"{' and '.join(map(repr, header))} are no names of columns"
-            raise DataFileError(path, problem, table.where, "the first line names the two columns: id,predicted.")
-        if column is None and len(header) != 2:
-            hint = "columns=Columns(query=NAME, item=NAME) names the column of the query and that of the lists."
-            raise DataFileError(path, f"has {len(header)} columns, not 2", table.where, hint)
-        listed = int(columns.query != header[1]) if column is None else header.index(column)
-        query = 1 - listed
-        if len(header) > 2:
-            query = header.index(choose(path, header, None, replace(columns, item=header[listed]), table.where).query)
-    cells = [row[listed] for row in Head(path).fields(table.delimiter) if len(row) == len(header)]
-    between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
-    if asked.role is not None:
-        said = f"column {header[query]!r} is the query, {header[listed]!r} the list of its labels"
-        said += "" if between is None else f", separated by {between!r}"
-        note(path, f"{said}; format='csv' reads pairs.")
+        found = understand_lists(
+            table.look, asked._replace(columns=table.columns), bool(table.skipped), table.all_fields
+        )
+        found = replace(found, delimiter=table.delimiter)
+    places = [table.header.index(name) for name in found.query]
+    listed = table.header.index(found.item)
     seen: set[str] = set()
 
-    def parse(line: int, text: str) -> Iterator[Entry]:
-        fields = table.fields(line, text)
-        if fields is None:
-            return
-        name = fields[query]
+    def parse(line: int, fields: list[str]) -> Iterator[Entry]:
+        name = joined([fields[place] for place in places])
         if name in seen:
             hint = "a query needs one line with its whole list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
-        for place, word in enumerate(_labels_of(path, line, fields[listed], between) or [None]):
+        if table.all_fields:
+            labels = [field for field in fields[1:] if field]
+        else:
+            labels = _labels_of(path, line, fields[listed], found.between)
+        for place, word in enumerate(labels or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
-    return read_by_line(path, "lists", parse)
+    def exact() -> Iterator[Triples]:
+        seen.clear()
+        return table.entries("lists", parse)
+
+    value = "value" if asked.role == "preds" else None
+    return SqlLines(source="", query="", item="", value=value, exact=exact, reading=table.shown(found, asked.columns))
 
 
 def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
@@ -309,7 +371,7 @@ def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> lis
     if PRINTED.fullmatch(cell):
         hint = "write the labels alone, separated by blanks: ' '.join(labels)."
         raise DataFileError(path, f"holds a list as Python prints it, {cell[:40]!r}", f"line {line}", hint)
-    labels = BLANKS.split(cell) if between is None else [label.strip(BLANK) for label in cell.split(between)]
+    labels = labels_in(cell, between)
     seen = [repr(one) for one in BETWEEN_LABELS if one in cell or one == between]
     seen += ["blanks"] if between is None or any(map(BLANKS.search, labels)) else []
     if len(seen) > 1:
@@ -319,7 +381,7 @@ def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> lis
         )
         problem = f"labels may be separated by {' and '.join(seen)}: {cell[:40]!r}"
         raise DataFileError(path, problem, f"line {line}", hint)
-    return [label for label in labels if label]
+    return labels
 
 
 def _holds(path: FilePath, *words: bytes) -> list[bool]:
@@ -367,7 +429,13 @@ MSMARCO = Layout("a ranked list of MS MARCO", ("query", "passage", "rank"), 1, 2
 def read_trec(asked: Opening) -> SqlLines:
     """Read a TREC run as (query, document, score), or qrels as (query, document, grade)."""
     path = check_file(asked.path)
-    run = is_run(Head(path)) if asked.role is None else asked.role == "preds"
+    head = Head(path)
+    run = is_run(head) if asked.role is None else asked.role == "preds"
+    if asked.role == "preds":
+        queries, ranks, scores = ([words[place] for words in head.words if len(words) > 5] for place in (0, 3, 4))
+        if contradicts(queries, scores, ranks):
+            said = f"{path}: the scores, the highest is best, say the contrary of the ranks in each query"
+            warn_outside(f"{said}, which are not read, as in trec_eval. If they are distances, write their negative.")
     return _blank_separated(path, RUN if run else QRELS)
 
 
@@ -432,18 +500,15 @@ def _words(path: FilePath, layout: Layout, line: int, text: str) -> Iterator[Ent
 
 def read_jsonl(asked: Opening) -> SqlLines:
     """Read a JSON Lines file; its first lines tell the names of the fields."""
-    path, role, columns, _ = asked
+    path, role, columns = asked.path, asked.role, asked.columns
     check_file(path)
     with reading(path, "JSON Lines"):
-        records = []
-        for line, text in enumerate(Head(path).lines, 1):
-            with suppress(DataFileError):  # wrong lines raise later, when all lines are read
-                records.append(_object(path, line, text))
-        if not records:
+        objects = first_objects(path)
+        if not objects:
             for line, text in numbered_lines(path):
                 _object(path, line, text)
             raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
-        fields = choose(path, list(dict.fromkeys(name for one in records for name in one)), role, columns, "line 1")
+        fields = choose(look_at_objects(path, objects, "line 1"), asked)
         plain = Plain(path)
     ungraded = role == "target" and fields.value is None and not columns.without_gain
 
@@ -456,21 +521,61 @@ def read_jsonl(asked: Opening) -> SqlLines:
 
     extra = USUAL["gain"].split() if ungraded else []
     kinds = dict.fromkeys(extra, "JSON") | dict.fromkeys(fields.names, "VARCHAR")
+    same = constants(fields, columns)
+    kinds |= dict.fromkeys(same, "VARCHAR")
     if fields.value:
         kinds[fields.value] = "JSON"
     said = ", ".join(f"{literal(name)}: '{kind}'" for name, kind in kinds.items())
     more = "".join(f" OR {quoted(name)} IS NOT NULL" for name in extra)
-    sign = "-" if fields.is_rank else ""  # of JSON values as text, only numbers can be cast
+    value = fields.value and f"{quoted(fields.value)}::VARCHAR"  # of JSON values as text, only numbers can be cast
+    if value:
+        value = sql_of_flags(value) if fields.flags else f"{'-' if fields.is_rank else ''}({value}::DOUBLE)"
     return SqlLines(
         source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{said}}}, compression='none', "
         f"maximum_object_size={LONGEST})",
-        query=_id(fields.query, more),
+        query=sql_joined([_id(name, more) for name in fields.query]),
         item=_id(fields.item),
-        value=fields.value and f"{sign}({quoted(fields.value)}::VARCHAR::DOUBLE)",
+        value=value,
         ranks=fields.is_rank,
         exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
+        reading=fields,
+        constants={name: quoted(name) for name in same},
     )
+
+
+def first_objects(path: FilePath) -> list[dict[str, Any]]:
+    """Return the objects of the first lines of a JSON Lines file; wrong lines raise later, when all are read."""
+    found = []
+    for line, text in enumerate(Head(path).lines, 1):
+        with suppress(DataFileError):
+            found.append(_object(path, line, text))
+    return found
+
+
+def objects_of(path: FilePath, form: str) -> Sequence[Mapping[str, Any]]:
+    """Return the first objects of a file of JSON Lines, or of the array in a JSON file; none of other JSON."""
+    if form == "jsonl":
+        return first_objects(path)
+    text = Head(path).data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").lstrip()
+    found: list[Mapping[str, Any]] = []
+    decoder, place = json.JSONDecoder(), 1
+    while text.startswith("[") and len(found) < FIRST_OBJECTS:
+        place += len(text[place:]) - len(text[place:].lstrip(" \t\r\n,"))
+        try:
+            one, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(one, dict):
+            return ()
+        found.append(one)
+    return found
+
+
+def look_at_objects(path: FilePath, objects: Sequence[Mapping[str, Any]], where: str) -> Look:
+    """Return the fields of objects as the columns of a table."""
+    names = list(dict.fromkeys(name for one in objects for name in one))
+    return Look(path, names, [[one.get(name) for name in names] for one in objects], where)
 
 
 def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
@@ -504,7 +609,7 @@ def parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
     return json.loads(text, object_pairs_hook=unique)
 
 
-def record_entry(path: FilePath, fields: Chosen, record: Mapping[str, Any], where: str) -> Entry:
+def record_entry(path: FilePath, fields: Reading, record: Mapping[str, Any], where: str) -> Entry:
     """Return query, item and value of an object; a rank is negated.
 
     Raises:
@@ -515,14 +620,18 @@ def record_entry(path: FilePath, fields: Chosen, record: Mapping[str, Any], wher
         found = record.get(name)
         if isinstance(found, kinds) and not isinstance(found, bool):
             return found
-        shown = json.dumps(found, default=repr) if name in record else "missing"
-        raise DataFileError(path, f"{name!r} is {shown}, not {needed}", where, RECORD_HINT)
+        said = cut(json.dumps(found, default=repr), LONGEST_VALUE) if name in record else "missing"
+        raise DataFileError(path, f"{name!r} is {said}, not {needed}", where, RECORD_HINT)
 
-    query, item = (
-        str(held(name, (str, Integral), "a string or a whole number")) for name in (fields.query, fields.item)
+    *query, item = (
+        str(held(name, (str, Integral), "a string or a whole number")) for name in (*fields.query, fields.item)
     )
-    value = None if fields.value is None else float(held(fields.value, (Real,), "a number"))
-    return query, item, -value if fields.is_rank and value is not None else value
+    if fields.value is None:
+        return joined(query), item, None
+    found = record.get(fields.value)
+    flag = FLAGS.get(str(found).lower()) if fields.flags and isinstance(found, (str, bool)) else None
+    value = float(held(fields.value, (Real,), "a number")) if flag is None else flag
+    return joined(query), item, -value if fields.is_rank else value
 
 
 def _id(name: str, more: str = "") -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.trainer import (
     SamplerPadding,
     apart,
+    best_checkpoint,
     callback_bases,
     evaluated_loaders,
     log_values,
@@ -32,7 +34,11 @@ from tailmetrics.lightning.trainer import (
 )
 from tailmetrics.lightning.training_labels import TrainingLabels
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report import Report
+
+if TYPE_CHECKING:
+    from tailmetrics.lightning.rows import LoaderRows
 
 
 class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
@@ -63,10 +69,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         name: Name of this callback in keys and files: ``val/name/…``, ``report_name_val.*``.
         row_groups: Key of the group of each row, a name or number, in the output of a step; read only if metrics have
             row groups.
-        group_names: Names of the row groups, for every metric that has no row groups of its own.
-        labels: Whether the report names the worst labels, and ``labels_val.csv`` holds the values of every label. They
-            come from metrics that keep them (``average="none"``, ``"macro"``), or else are precision, recall and F1 at
-            k = 10.
+        group_names: Names of the row groups, for every metric that has no row groups of its own. Buckets of rows by
+            activity, as of ``LabelBuckets.quantiles(activity, 3)``, are called ``rows_quantile_3`` and so on: the
+            report then says whether the gap of labels differs between active and other rows.
+        labels: Whether the report names the worst labels and blind spots, and ``labels_val.csv`` holds the values of
+            every label. They come from metrics that keep them (``average="none"``, ``"macro"``), or else are precision,
+            recall and F1 at k = 10.
         label_names: The name of each label; None takes the attribute ``label_names`` of the data module or model.
         examples: Whether the report shows example rows: for each bucket, a row that misses a relevant label of it.
         row_ids: Key of the number of each row (int64) in the output of a step; optional, and used only for examples.
@@ -74,9 +82,16 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             model.
         intervals: Whether the report has 95 % confidence intervals. They assume independent rows, and cost time in
             every step.
+        trade_off: Strengths τ at which the report has the values, too, as :class:`tailmetrics.HeadTailTradeOff` does.
+        scores: What the scores are, for ``trade_off``: ``"softmax"``, ``"sigmoid"`` or ``"probabilities"``.
+        rows: Whether the folder also holds ``rows_val.parquet`` and ``rows_test.parquet``, the values of each row, so
+            that ``tailmetrics compare`` takes the folders of two runs. A single process writes them, if pyarrow is
+            installed.
 
     Attributes:
         report: The latest report on the first loader.
+        best_report: The report, on the first loader, of the checkpoint that ``ModelCheckpoint(monitor=…)`` keeps as the
+            best one; None without such a checkpoint.
         folder: The folder into which the first process wrote the report; None without files.
         frequency: How often each label occurs in training; None until this is known.
     """
@@ -103,6 +118,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         row_ids: str = "row_ids",
         row_names: Sequence[str] | None = None,
         intervals: bool = False,
+        trade_off: Sequence[float] = (),
+        scores: ScoreKind = "softmax",
+        rows: bool = True,
     ) -> None:
         super().__init__()
         for kind, names in {"label_names": label_names, "row_names": row_names}.items():
@@ -122,12 +140,19 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.collection = with_label_values(metrics) if labels else metrics
         self.label_names, self.row_names = label_names, row_names
         self.name, self.files, self.table, self.figures = name, files, table, figures
+        self.rows = files and rows and find_spec("pyarrow") is not None
         self.report: Report | None = None
+        self.best_report: Report | None = None
+        self._validated: list[Report] = []
+        self._kept: tuple[str, float] | None = None
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
         confidence = CONFIDENCE if intervals else None
-        self._running = Evaluations(self.collection, keys, labels=labels, examples=examples, intervals=confidence)
+        more = {"trade_off": trade_off, "scores": scores}
+        self._running = Evaluations(
+            self.collection, keys, labels=labels, examples=examples, intervals=confidence, **more
+        )
 
     @property
     def frequency(self) -> LabelFrequency | None:
@@ -137,6 +162,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Count the training labels if the metrics need counts."""
         self._bind(trainer, pl_module, starts_fit=True)
+        self._kept, self._validated = best_checkpoint(trainer), []  # a resumed fit has the best one of an earlier run
 
     def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
         if self._labels.ensure(trainer, pl_module, starts_fit):
@@ -147,9 +173,11 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Start empty evaluations, one per loader."""
         if not trainer.sanity_checking:
+            self._keep_best(trainer)  # ModelCheckpoint may save as late as at the end of an epoch
             self._bind(trainer, pl_module)
             names = {kind: self._names(kind, trainer, pl_module) for kind in ("label_names", "row_names")}
-            self._running.start(trainer, pl_module.device, **names)
+            rows = self.rows and trainer.world_size == 1 and not trainer.fast_dev_run
+            self._running.start(trainer, pl_module.device, rows=rows, **names)
 
     def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
         """Return the names of labels or rows: of the callback, else of the data module, else of the model."""
@@ -185,7 +213,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
             if not in_fit:
                 self._print(trainer, report)
-        self.report = reports[0]
+        self.report, self._validated = reports[0], reports if in_fit else []
         log_values(pl_module, apart(logged, trainer.loggers))
         if trainer.is_global_zero and not trainer.fast_dev_run:
             self._publish(trainer, reports, stage)
@@ -193,20 +221,46 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     on_test_start, on_test_batch_end = on_validation_start, on_validation_batch_end
     on_test_epoch_end = on_validation_epoch_end
 
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Write the report of the checkpoint that is the best so far, if it is that of the last validation."""
+        self._keep_best(trainer)
+
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Print the table of the last validation."""
-        if self.report is not None:
-            self._print(trainer, self.report)
+        """Print the table of the best checkpoint, if there is one, or else of the last validation."""
+        self._keep_best(trainer)
+        shown = self.best_report or self.report
+        if shown is not None:
+            self._print(trainer, shown)
+
+    def _keep_best(self, trainer: Any) -> None:
+        """Write ``report_best.*`` if ``ModelCheckpoint`` has saved the model of the last validation as the best one."""
+        kept = best_checkpoint(trainer)
+        if kept is None or kept == self._kept or not self._validated:
+            return
+        self._kept = kept
+        said = f"This report is of the checkpoint that is kept as the best one, {Path(kept[0]).name}."
+        reports = [replace(report, notes=(said, *report.notes)) for report in self._validated]
+        self.best_report = reports[0]
+        if trainer.is_global_zero and not trainer.fast_dev_run and self.files:
+            self._write(run_folder(trainer), reports, "best")
 
     def _publish(self, trainer: Any, reports: list[Report], stage: str) -> None:
         """Write files, and send figures and tables to loggers."""
-        self.folder = folder = run_folder(trainer) if self.files else None
-        for index, report in enumerate(reports):
-            stem = "_".join(filter(None, ("report", self.name, stage, str(index) if len(reports) > 1 else "")))
-            if folder is not None:
+        self.folder = run_folder(trainer) if self.files else None
+        self._write(self.folder, reports, stage)
+        for stem, report in self._stems(reports, stage) if self.figures else ():
+            show_in_loggers(trainer.loggers, report, stem, trainer.global_step)
+
+    def _write(self, folder: Path | None, reports: list[Report], stage: str) -> None:
+        if folder is not None:
+            for place, (stem, report) in enumerate(self._stems(reports, stage)):
                 report.write(folder, stem=stem)
-            if self.figures:
-                show_in_loggers(trainer.loggers, report, stem, trainer.global_step)
+                self._running.write_rows(place, folder / f"{stem.replace('report', 'rows', 1)}.parquet")
+
+    def _stems(self, reports: list[Report], stage: str) -> Iterator[tuple[str, Report]]:
+        """Yield each report with the stem of its files."""
+        for index, report in enumerate(reports):
+            yield "_".join(filter(None, ("report", self.name, stage, str(index) if len(reports) > 1 else ""))), report
 
     def _print(self, trainer: Any, report: Report) -> None:
         if self.table and trainer.is_global_zero:
@@ -245,13 +299,19 @@ class Evaluations:
         self._padding: list[SamplerPadding] = []
         self._device: torch.device | str = "cpu"
         self._of_sequences = False
+        self._rows: list[LoaderRows] = []
 
     def discard_copies(self) -> None:
         """Discard the copies of the metrics, after the metrics got new counts; the next start makes new copies."""
         self._each = []
 
-    def start(self, trainer: Any, device: torch.device | str, **names: Sequence[str] | None) -> None:
-        """Start an empty evaluation per loader; loaders whose batches come together share one evaluation."""
+    def start(
+        self, trainer: Any, device: torch.device | str, *, rows: bool = False, **names: Sequence[str] | None
+    ) -> None:
+        """Start an empty evaluation per loader; loaders whose batches come together share one evaluation.
+
+        If ``rows``, the values of each row are kept in files of a temporary folder.
+        """
         loaders = evaluated_loaders(trainer)
         if len(self._each) != len(loaders):
             more: dict[str, Any] = {**self._more, **names}
@@ -259,6 +319,19 @@ class Evaluations:
         self._padding, self._device = [SamplerPadding(loader) for loader in loaders], device
         for evaluation in self._each:
             evaluation.start(device)
+        for one in self._rows:
+            one.discard()
+        self._rows = []
+        if rows:
+            from tailmetrics.lightning.rows import LoaderRows
+
+            pairs = zip(self._each, loaders, strict=True)
+            self._rows = [LoaderRows(evaluation, loader, **names) for evaluation, loader in pairs]
+
+    def write_rows(self, index: int, path: Path) -> None:
+        """Copy the table of rows of a loader to a path, if there is one."""
+        if self._rows:
+            self._rows[index].write(path)
 
     def add(self, outputs: Any, index: int, step: str) -> None:
         """Add the output of a step for a batch of the loader ``index``, without rows that the sampler repeats."""
@@ -283,7 +356,9 @@ class Evaluations:
                 "name)."
             )
         groups = group_numbers("HeadToTailReport", groups, names) if names else None
-        self._each[index].update(preds, target, mask, row_groups=groups, rows=rows)
+        ranking = self._each[index].update(preds, target, mask, row_groups=groups, rows=rows)
+        if self._rows:
+            self._rows[index].add(ranking, rows)
 
     def reports(self, title: str, of: str, notes: tuple[str, ...]) -> list[Report]:
         """Return a report per loader, over all processes, and empty the evaluations; call it in every process."""
@@ -296,6 +371,8 @@ class Evaluations:
                 else []
             )
             found.append(replace(report, notes=(*report.notes, *alike, *notes)))
+            if self._rows:
+                self._rows[index].close(found[-1])
             evaluation.start(self._device)
         return found
 

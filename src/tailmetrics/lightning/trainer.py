@@ -220,6 +220,14 @@ def run_folder(trainer: Any) -> Path | None:
     return Path(root, str(logger.name), version if isinstance(version, str) else f"version_{version}")
 
 
+def best_checkpoint(trainer: Any) -> tuple[str, float] | None:
+    """Return path and score of the checkpoint that is the best by a logged value; None without such a checkpoint."""
+    for callback in trainer.checkpoint_callbacks:
+        if getattr(callback, "monitor", None) and getattr(callback, "best_model_path", ""):
+            return callback.best_model_path, float(callback.best_model_score)
+    return None
+
+
 def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:
     """Send a report to every logger that takes figures and text; call it on the first process.
 

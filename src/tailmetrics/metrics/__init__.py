@@ -50,6 +50,10 @@ from tailmetrics.metrics.propensity import PropensityScoredRecallAtK as Propensi
 from tailmetrics.metrics.ranks import MAP as MAP
 from tailmetrics.metrics.ranks import MRR as MRR
 from tailmetrics.metrics.ranks import KForRecall as KForRecall
+from tailmetrics.metrics.tree import HierarchicalF1AtK as HierarchicalF1AtK
+from tailmetrics.metrics.tree import HierarchicalPrecisionAtK as HierarchicalPrecisionAtK
+from tailmetrics.metrics.tree import HierarchicalRecallAtK as HierarchicalRecallAtK
+from tailmetrics.metrics.tree import NearMissAtK as NearMissAtK
 from tailmetrics.ranking._device import ordered_sum as ordered_sum
 
 REGISTRY: Final[dict[str, type[TopKMetric]]] = {

@@ -173,10 +173,6 @@ class Aggregation(ABC):
         """
         return None
 
-    def of_rows_in_words(self, what: str = "rows") -> str:
-        """Return in words what is counted, if each counts as much as the weight of its row."""
-        return f"{what}, by weight" if self.weighted else what
-
     # rows without a value
 
     def answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -266,6 +262,11 @@ class Aggregation(ABC):
         """Return a list of the values of each cut-off, given all values ordered by cut-off, then by bucket."""
         size = self.num_buckets
         return [list(flat[first : first + size]) for first in range(0, len(flat), size)]
+
+
+def by_weight(what: str, weighted: bool) -> str:
+    """Return in words what is counted, if each counts as much as the weight of its row."""
+    return f"{what}, by weight" if weighted else what
 
 
 def with_bucket_axis(values: Tensor) -> Tensor:
@@ -365,7 +366,7 @@ class MeanOfRows(_RowAggregation):
         """Return the rows that count: all, or those with a value where others are skipped."""
         with_value = "rows with a relevant label" if self.reading.formula.answered is None else "rows with a value"
         counted = [count / self.row_format.unit for count in self._counted(states)]
-        what = self.of_rows_in_words(with_value if self.empty_target_action == "skip" else "rows")
+        what = by_weight(with_value if self.empty_target_action == "skip" else "rows", self.weighted)
         return what, [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
@@ -420,7 +421,7 @@ class RatioOfSums(_RowAggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the sums over rows of the second term."""
         sums = [int(total) / self.sum_format.unit for total in self.sum_format.totals(states["sums"][1])]
-        return self.of_rows_in_words("sum of the denominators of rows"), self.by_cutoff(sums)
+        return by_weight("sum of the denominators of rows", self.weighted), self.by_cutoff(sums)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
@@ -541,7 +542,7 @@ class MedianOfRows(Aggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows with a relevant label."""
         counted = [sum(of_bucket) / self.row_format.unit for of_bucket in self._histograms(states)]
-        return self.of_rows_in_words("rows with a relevant label"), [counted]
+        return by_weight("rows with a relevant label", self.weighted), [counted]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return what a miss counts as, and the share of such rows in each bucket."""

@@ -16,6 +16,7 @@ from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking._inputs import Duplicates
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.tree import LabelTree
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Training:
         num_rows: Number of training rows; None if buckets were bound, which do not hold this number.
         given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was bound.
         order: The order of labels with equal counts, as for :func:`buckets_of`.
+        tree: The parents of the labels; None if unknown.
         made: The buckets made from the counts so far, by kind: metrics with one kind get the same object.
     """
 
@@ -36,6 +38,7 @@ class Training:
     num_rows: int | None
     given_buckets: LabelBuckets | None = None
     order: Tensor | None = None
+    tree: LabelTree | None = None
     made: dict[str, LabelBuckets] = field(default_factory=dict)
 
     @cached_property
@@ -89,6 +92,7 @@ FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "buckets": lambda training, kind: kind if kind is None else training.buckets(kind),
     "label_counts": lambda training, _: training.counts,
     "num_train": lambda training, _: training.rows_of_counts,
+    "tree": lambda training, _: training.tree,
 }
 """Arguments of metrics that ``bind`` completes: a function of the bound facts and the metric's own value for each."""
 
@@ -174,17 +178,25 @@ class RelevanceArguments(RowArguments, total=False):
     average: Average
 
 
-class RankArguments(RelevanceArguments, total=False):
-    """Keyword arguments of metrics that compare the ranked labels of each row with its relevant labels.
+class ListArguments(RelevanceArguments, total=False):
+    """Keyword arguments of metrics that read the one list of each row.
 
     Args:
         depth: Number of labels of a list, best first, that ``scope="bucket"`` reads, and ``KForRecall`` always.
+    """
+
+    depth: int
+
+
+class RankArguments(ListArguments, total=False):
+    """Keyword arguments of metrics that compare the ranked labels of each row with its relevant labels.
+
+    Args:
         ties: How labels of equal score are ranked: ``"id"``, the lower id first, as in a list; ``"expected"``, the mean
             value over all orders of these labels; ``"worst"``, relevant labels last; ``"best"``, relevant labels first
             (for ``RelevanceAtK``, any other label at rank k, or a relevant label there).
     """
 
-    depth: int
     ties: Ties
 
 
@@ -208,6 +220,7 @@ def check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> dic
     checks: dict[str, Callable[[Any], Any]] = {
         "row_groups": lambda value: _check_row_groups(caller, value, bucket_names),
         "duplicates": lambda value: check_choice(caller, "duplicates", value, Duplicates),
+        "tree": lambda value: value,
         "ignore_index": lambda value: value if value is None else check_count(caller, "ignore_index", value, -(2**62)),
     }
     return {name: checks[name](value) for name, value in given.items()}

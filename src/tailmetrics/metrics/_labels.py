@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values, with_bucket_axis
+from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values, by_weight, with_bucket_axis
 from tailmetrics.metrics._arguments_of_metrics import EmptyTargetAction, LabelSet, MacroOf
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import (
@@ -222,7 +222,7 @@ class RatioOfCounts(_CountAggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the predictions, the relevant labels, or for F-scores their weighted sum."""
         found: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
-        return self.of_rows_in_words(self.ratio.of), found
+        return by_weight(self.ratio.of, self.weighted), found
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
         """Return the buckets without a relevant label in any row."""
@@ -371,7 +371,7 @@ class OverLabels(_CountAggregation):
         """Return the labels that are averaged; of a weighted average, their relevant rows."""
         if self.has_value_per_label:
             return None
-        what = self.of_rows_in_words("relevant labels") if self.weighs_by_support else AVERAGED[self.labels]
+        what = by_weight("relevant labels", self.weighted) if self.weighs_by_support else AVERAGED[self.labels]
         return what, [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
 
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:

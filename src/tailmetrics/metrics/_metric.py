@@ -216,6 +216,8 @@ class TopKMetric(ExactMetric):
         if "buckets" in missing:
             lacking = f"buckets={self.buckets!r} has no label counts yet"
         passed = " and ".join(f"{name}=" for name in missing)
+        if missing == ["tree"]:  # a LabelFrequency knows of no parents
+            raise ValueError(f"{self._caller}: {lacking}; {advice or 'pass tree=LabelTree(parents) to the metric'}.")
         raise ValueError(
             f"{self._caller}: {lacking}; {advice or f'call bind(frequency) with a LabelFrequency {when}'}, or pass "
             f"{passed} to the metric."
@@ -264,6 +266,9 @@ class TopKMetric(ExactMetric):
         self.bound_buckets = buckets = self.buckets if isinstance(self.buckets, LabelBuckets) else None
         if buckets is not None:
             self._take_num_labels("buckets", buckets.num_labels)
+        if (tree := vars(self).get("tree")) is not None:
+            self._take_num_labels("tree", tree.num_labels)
+            self.formula = self.formula.with_arguments(tree=tree)
         if "label_counts" in vars(self):
             if self.label_counts is None and buckets is not None and "label_counts" in self.needs:
                 self.label_counts = buckets.counts
@@ -337,6 +342,10 @@ class TopKMetric(ExactMetric):
     def cutoff_keys(self) -> tuple[str, ...]:
         """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
         return self._keys.of_cutoffs
+
+    def name_behind(self, prefix: str) -> str:
+        """Return the ``name`` with which a metric of the same arguments has the keys of this one behind a prefix."""
+        return prefix + (self.cutoff_keys()[0] if len(self.cutoffs) == 1 else self._keys.plain)
 
     # states
 

@@ -57,6 +57,8 @@ class Reading(ABC):
     """Whether it looks at relevant labels."""
     needs_scores = False
     """Whether ids without scores are refused."""
+    reads_order_alone = False
+    """Whether only the order of labels is read, so that a value has the same meaning for any scores in this order."""
     uses_depth = False
     """Whether lists are read only up to ``depth``."""
     scope: Scope = "global"
@@ -150,6 +152,7 @@ class TopKLists(Reading):
 
     takes: tuple[str, ...] = ()
     reads_targets = False
+    reads_order_alone = True
 
     @property
     def reads(self) -> Depth:
@@ -179,7 +182,8 @@ class Ranks(Reading):
         other_arguments: See :class:`Reading`.
     """
 
-    takes = ("min_gain", "scope", "depth", "ties")
+    takes: tuple[str, ...] = ("min_gain", "scope", "depth", "ties")
+    reads_order_alone = True
 
     def __init__(
         self,
@@ -201,8 +205,10 @@ class Ranks(Reading):
         self.scope = check_choice(caller, "scope", scope, Scope)
         self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
         self.uses_depth = to_depth or (by_bucket and self.scope == "bucket")
+        # a cut-off of None reads a whole list: then equal scores anywhere in it matter, unless it ends at depth
         self.reads_everything = None in self.cutoffs and not self.uses_depth
         self._to_depth, self._deepest = to_depth, self.depth if to_depth else max(self.ks)
+        # ... and the ranks of all relevant labels are read, not only of those among the first places
         self._whole = None in self.cutoffs and not to_depth
 
     @once

@@ -310,6 +310,7 @@ class Addition:
         amounts: For each of ``states``, the amounts for all of its cells.
         cells: Triples of a state, the amounts for single cells of it, and the rows of the batch.
         flags: Triples of a state as a vector, indices into it, and the flags to set there.
+        grouped: The sums of values of rows overall and by row group, by the identity of the values, which are kept.
     """
 
     sums: list[tuple[Tensor, PerRow]] = field(default_factory=list)
@@ -317,6 +318,7 @@ class Addition:
     amounts: list[Tensor] = field(default_factory=list)
     cells: list[tuple[Tensor, AtCells | InBlocks, BatchRows]] = field(default_factory=list)
     flags: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    grouped: dict[tuple[int, torch.Size], tuple[PerRow, Tensor]] = field(default_factory=dict)
 
     def note(self, state: Tensor, increment: Increment, rows: BatchRows, reduce: Reduction) -> None:
         """Note the amounts for a state, overall and for each row group."""
@@ -337,12 +339,15 @@ class Addition:
                 self.sums.append((state, increment))
             else:
                 assert rows.groups is not None
-                digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
-                # rows without a group are added at index 0
-                by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)
-                by_group[0] = by_group.sum(dim=0)
+                key = id(increment), state.shape
+                if key not in self.grouped:  # many metrics add the same values
+                    digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
+                    # rows without a group are added at index 0
+                    by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)
+                    by_group[0] = by_group.sum(dim=0)
+                    self.grouped[key] = increment, by_group
                 self.states.append(state)
-                self.amounts.append(by_group)
+                self.amounts.append(self.grouped[key][1])
 
     def carry_out(self) -> None:
         """Add all noted amounts; after an error, subtract the amounts already added."""

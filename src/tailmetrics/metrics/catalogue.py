@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, RowTerms, Values
+from tailmetrics.metrics._aggregations import Aggregation, RowTerms, Values, by_weight
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, TopKArguments, UnbucketedArguments
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula
 from tailmetrics.metrics._metric import TopKMetric
@@ -104,7 +104,7 @@ class Exposure(_ListAggregation):
             self.row_format.floats(states[f"shown_at_{k}"]) if self.weighted else states[f"shown_at_{k}"]
             for k in self.reading.ks
         )
-        return self.of_rows_in_words("labels shown"), [
+        return by_weight("labels shown", self.weighted), [
             self.of_buckets(of_k.cpu(), lambda of, _: float(of.sum())) for of_k in shown
         ]
 
@@ -248,7 +248,7 @@ class MeanOfLists(_ListAggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows."""
         rows = float(self.row_format.totals(states["rows"])[0]) / self.row_format.unit
-        return self.of_rows_in_words(), [[rows] * self.num_buckets] * len(self.reading.ks)
+        return by_weight("rows", self.weighted), [[rows] * self.num_buckets] * len(self.reading.ks)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""

@@ -83,6 +83,8 @@ class Probabilities(Reading):
 class ShownProbabilities(TopKHits):
     """The top k of each list with their probabilities, and which of its labels are relevant."""
 
+    reads_order_alone = False
+
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise unless the ranking has scores of all labels, of which a softmax is defined."""
         _check_softmax(self.caller, ranking, validate)

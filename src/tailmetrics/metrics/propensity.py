@@ -54,6 +54,28 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     return inverse
 
 
+def inverse_popularity(label_counts: Any, gamma: float = 1.5) -> Tensor:
+    """Inverse of a propensity that is a power of popularity: (N_max / N_l)^((γ + 1) / 2), N_l at least 1.
+
+    Larger for rarer labels, in [1, inf).
+
+    Args:
+        label_counts: Shape (L,), training counts N_l.
+        gamma: The exponent γ with which users see popular items more often; 1.5 to 2.5 in published logs.
+
+    Returns:
+        Shape (L,), float64.
+
+    >>> inverse_popularity([16, 4, 0], gamma=1).tolist()
+    [1.0, 4.0, 16.0]
+
+    Source: Yang, Cui, Xuan, Wang, Belongie and Estrin, RecSys 2018.
+    """
+    counts = torch.as_tensor(label_counts).double().clamp(min=1)
+    found: Tensor = (counts.max() / counts).pow((gamma + 1) / 2)
+    return found
+
+
 def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
     return weights_at_targets(ranks, weights) * ranks.real_within(k)

@@ -348,6 +348,15 @@ class Kernels(ScoreKernels):
         ranks = counts.gather(2, bucket.unsqueeze(2)).squeeze(2)
         return bucket, ranks.to(torch.int64), counts[:, -1, : len(buckets)].to(torch.int64)
 
+    def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
+        """Return the first ``k`` labels of each bucket in lists (N, D), -1 behind the last one, shape (N, G, k)."""
+        bucket, ranks, _ = self.ranks_within(ids, buckets)
+        size = len(buckets) * k
+        cells = torch.where((ranks <= k) & (bucket < len(buckets)), bucket * k + ranks - 1, size)
+        table = ids.new_full((len(ids), size + 1), -1)  # the last column takes all other labels
+        table.scatter_(1, cells[:, : ids.shape[1]], ids)
+        return table[:, :size].reshape(len(ids), len(buckets), k)
+
     def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         """Return the hits with their ranks among the listed labels of their bucket, and the list length by bucket.
 

@@ -63,6 +63,21 @@ class ScoreKernels:
             values, ids = map(torch.cat, zip(*parts, strict=True))
         return values, ids[:, :k], False, False
 
+    def top_k_adjusted(
+        self, scores: Tensor, offsets: Tensor, kind: int, k: int, logarithms: Callable[[Tensor], Tensor]
+    ) -> Iterator[tuple[Tensor, Tensor, bool, bool]]:
+        """Yield for each row of offsets the result of :meth:`top_k` for the logarithms of the scores less the offsets.
+
+        Args:
+            scores: Shape (N, L), floating.
+            offsets: Shape (T, L), at least 0.
+            kind: What the scores are, as :func:`tailmetrics.ranking.native.top_k_adjusted` takes it.
+            k: At most L.
+            logarithms: Returns the logarithms of scores of this kind.
+        """
+        known = logarithms(scores)
+        yield from (self.top_k(known - offset, k) for offset in offsets)
+
     def look_through(self, ids: Tensor) -> ListCheck:
         """Return the lowest and highest id of lists (N, K), and the first rows with a gap and with a repeated id.
 

@@ -37,6 +37,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "masks are read as lit
 
 enum { DONE, NO_MEMORY, NO_SUCH_LABEL }; /* what a function returns */
 enum { HALF, BRAIN, SINGLE, DOUBLE };    /* types of scores */
+/* What scores are, where offsets are taken off their logarithms; the last: of SOFTMAX, such as floats hold. */
+enum { SOFTMAX, SIGMOID, PROBABILITIES, LOGARITHMS };
 enum { MARKS = 1 << 12 };                /* so few that the first cache holds them, a byte each */
 static const int64_t NOT_RANKED = (int64_t)1 << 62;
 
@@ -143,9 +145,13 @@ typedef struct { const void *data; int64_t type, row_stride, num_rows, width; } 
 typedef struct {
     Scores scores;
     int64_t k, depth;   /* depth is k, or one more, which shows whether the cut falls inside a tie */
-    void *values;       /* [N, depth], float or double */
-    int64_t *ids;       /* [N, k] */
+    void *values;       /* [T, N, depth], float or double; T is 1 without offsets */
+    int64_t *ids;       /* [T, N, k] */
     atomic_llong *found; /* 1 is added if a row has equal values or NaN, 2 if NaN or -inf is among its best k */
+    const double *offsets; /* [T, L], at least 0, taken off the logarithms of the scores; NULL: scores are ranked as such */
+    const float *rounded;  /* [T, L], offsets as floats */
+    double largest;        /* of the offsets */
+    int64_t num_offsets, kind;
 } TopK;
 typedef struct {
     Scores scores;
@@ -168,6 +174,34 @@ INLINE float from_half(uint16_t half) {
     return float_of(bits | (uint32_t)(half & 0x8000) << 16);
 }
 
+/* The logarithm that a score stands for, but for a number that all labels of a row share. */
+INLINE double logarithm_of(int64_t kind, double score) {
+    return kind == SOFTMAX ? score
+        : kind == SIGMOID ? (score < 0 ? score : 0) - log1p(exp(-fabs(score))) : log(score);
+}
+
+/* A bound of it less an offset, on one side, -1 or 1. The C library takes a hundred times as long for a logarithm, so that
+   only labels get it that may be among the best. The bits of a float are about 2^23 times its logarithm to the base 2. */
+INLINE float bound_of(int64_t kind, float score, float offset, float side) {
+    float size = fabsf(score), near = score, error;
+    int32_t bits;
+    if (kind == LOGARITHMS) /* whose bar is lower by what is rounded */
+        return score - offset;
+    size = size < FLT_MAX ? size : FLT_MAX;
+    error = (size + offset) * 2.5e-7f; /* three roundings of 2^-24 */
+    if (kind == SIGMOID) { /* e^-size within 3 % by its bits, and log(1 + e) within .02 by a parabola */
+        float e = float_of((uint32_t)(int32_t)((126.957f - 1.442695f * (size < 80 ? size : 80)) * 0x1p23f));
+        near = (score < 0 ? score : 0) - e * (1 - 0.3069f * e);
+        error += 0.05f;
+    } else if (kind == PROBABILITIES) { /* within .03; NaN is looked at in any case */
+        memcpy(&bits, &score, 4);
+        near = ((float)bits * 0x1p-23f - 126.957f) * 0.693147f;
+        near = score >= FLT_MIN || (side > 0 && score >= 0) ? near : side > 0 ? NAN : -INFINITY;
+        error = 0.04f + offset * 2.5e-7f;
+    }
+    return near - offset + side * error;
+}
+
 INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bits */
     uint64_t bits = 0, word;
     for (int i = 0; i < 8; i++) {
@@ -176,6 +210,10 @@ INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bit
     }
     return bits;
 }
+
+/* Write bounds of some labels into the room; rows of all offsets of the same scores come one after another. */
+static inline const float *bounds_of(
+    const TopK *task, int64_t row, int64_t first, int64_t count, float side, float *room);
 
 /* Names of what is compiled twice: OF(sort) is sort_float, and sort_double. */
 #define JOIN2(name, real) name##_##real
@@ -190,6 +228,116 @@ typedef uint64_t key_double;
 #undef REAL
 #define REAL double
 #include "_native.c"
+
+INLINE const float *bounds_of(const TopK *task, int64_t row, int64_t first, int64_t count, float side, float *room) {
+    const Scores *scores = &task->scores;
+    const float *offsets = task->rounded + row % task->num_offsets * scores->width + first, *given = room;
+    row /= task->num_offsets;
+    if (scores->type == DOUBLE)
+        for (int64_t i = 0; i < count; i++)
+            room[i] = (float)((const double *)scores->data)[row * scores->row_stride + first + i];
+    else
+        given = read_float(scores, row, first, count, room);
+    if (task->kind == SOFTMAX && scores->type != DOUBLE)
+        for (int64_t i = 0; i < count; i++)
+            room[i] = bound_of(LOGARITHMS, given[i], offsets[i], side);
+    else if (task->kind == SOFTMAX)
+        for (int64_t i = 0; i < count; i++)
+            room[i] = bound_of(SOFTMAX, given[i], offsets[i], side);
+    else if (task->kind == SIGMOID)
+        for (int64_t i = 0; i < count; i++)
+            room[i] = bound_of(SIGMOID, given[i], offsets[i], side);
+    else
+        for (int64_t i = 0; i < count; i++)
+            room[i] = bound_of(PROBABILITIES, given[i], offsets[i], side);
+    return room;
+}
+
+/* Append the labels whose upper bound is above the bar and whose value is, with the keys of their values. */
+INLINE int64_t collect_adjusted(
+    const TopK *task, int64_t row, const float *bounds, int64_t count, int64_t first, double bar, uint64_t *keys,
+    uint32_t *ids) {
+    const Scores *scores = &task->scores;
+    const double *offsets = task->offsets + row % task->num_offsets * scores->width + first;
+    const float *rounded = task->rounded + row % task->num_offsets * scores->width + first;
+    const bool known = scores->type == SINGLE && task->kind == SOFTMAX; /* then bounds are the scores themselves */
+    int64_t found = 0;
+    float below = nextafterf((float)(bar - task->largest * 0x1p-22), -INFINITY), single;
+    row /= task->num_offsets;
+    for (int64_t i = 0; i < count; i += 64) {
+        int64_t together = smaller(64, count - i);
+        uint8_t flags[64] = {0};
+        int any = 0;
+        if (known)
+            for (int64_t j = 0; j < together; j++)
+                any |= !(bounds[i + j] - rounded[i + j] <= below);
+        else
+            for (int64_t j = 0; j < together; j++)
+                any |= !(bounds[i + j] <= below);
+        if (!any)
+            continue;
+        for (int64_t j = 0; j < together; j++)
+            flags[j] = !(bounds[i + j] - (known ? rounded[i + j] : 0) <= below);
+        for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1) {
+            int64_t place = i + __builtin_ctzll(bits);
+            double score = scores->type == DOUBLE
+                ? ((const double *)scores->data)[row * scores->row_stride + first + place]
+                : (double)*read_float(scores, row, first + place, 1, &single);
+            double value = logarithm_of(task->kind, score) - offsets[place];
+            keys[found] = key_of_double(value);
+            ids[found] = (uint32_t)(first + place);
+            found += !(value <= bar);
+        }
+    }
+    return found;
+}
+
+/* As top_k_rows, with bounds of the values in the place of scores. */
+CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t end_row, char *room) {
+    const TopK *task = argument;
+    int64_t depth = task->depth, width = task->scores.width, seen = 0;
+    size_t used = 0;
+    Room_float scan = room_for_float(depth, width, room, &used);
+    Room_double parts = room_for_double(depth, width, room, &used);
+    for (int64_t row = first_row; row < end_row; row++) {
+        double bar = width >= 8 * depth + 16 ? bar_of_float(task, row, 0, &scan) - task->largest * 0x1p-22 : (double)NAN;
+        int64_t found = 0, ascends = 0;
+        for (int64_t first = 0; first < width; first += TILE) {
+            int64_t count = smaller(TILE, width - first);
+            double ahead = ascends ? bar_of_float(task, row, first, &scan) - task->largest * 0x1p-22 : bar;
+            bar = ahead > bar ? ahead : bar;
+            const float *bounds = task->scores.type == SINGLE && task->kind == SOFTMAX
+                ? read_float(&task->scores, row / task->num_offsets, first, count, scan.tile)
+                : bounds_of(task, row, first, count, 1, scan.tile);
+            found += collect_adjusted(task, row, bounds, count, first, bar, parts.keys + found, parts.ids + found);
+            if (found >= 2 * depth || first + TILE >= width) {
+                sort_double(&parts, found);
+                bar = score_of_double(parts.keys[depth - 1]);
+                ascends |= found >= 4 * depth;
+                found = depth;
+            }
+        }
+        int64_t list = row % task->num_offsets * (task->scores.num_rows / task->num_offsets) + row / task->num_offsets;
+        double *values = (double *)task->values + list * depth;
+        for (int64_t i = 0; i < depth; i++)
+            values[i] = score_of_double(parts.keys[i]);
+        for (int64_t i = 0; i < task->k; i++)
+            task->ids[list * task->k + i] = parts.ids[i];
+        for (int64_t i = 1; i < depth; i++)
+            seen |= !(values[i - 1] > values[i]);
+        seen |= values[0] != values[0] || values[task->k - 1] == -INFINITY ? 2 : 0;
+    }
+    atomic_fetch_or(task->found, seen);
+    return DONE;
+}
+
+int tailmetrics_top_k_adjusted(const TopK *task, int64_t threads) {
+    double cost = (task->kind == SOFTMAX ? 0.3 : 0.6) * (double)task->scores.width + 40.0 * (double)task->depth + 500;
+    size_t room = 0;
+    room_for_float(task->depth, task->scores.width, NULL, &room);
+    room_for_double(task->depth, task->scores.width, NULL, &room);
+    return run(adjusted_rows, task, task->scores.num_rows, room, cost, threads);
+}
 
 /* Ask the memory for a row that is read soon: where lists are cut, no processor guesses where the next one begins. */
 #define FETCH(row, length) (__builtin_prefetch(row), __builtin_prefetch((row) + (length)))
@@ -359,14 +507,15 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
     int64_t low = INT64_MAX, high = INT64_MIN, first_gap = INT64_MAX, first_twice = INT64_MAX;
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
+        const uint8_t own = (uint8_t)(1 + row % 255); /* never 0, the stamp where no row was yet */
         FETCH(ids + 8 * task->ids_stride, task->length);
         for (int64_t i = 0; i < length; i++) {
             int64_t id = ids[i];
-            /* the last byte of the row, where the last bits of the id say; that of an old row does no harm */
+            /* where the last bits of the id say; the stamp of an old row does no harm */
             uint8_t *stamp = (uint8_t *)room + (id & last);
-            if (*stamp == (uint8_t)row && id >= 0 && row < first_twice && stands_before(ids, i))
+            if (*stamp == own && id >= 0 && row < first_twice && stands_before(ids, i))
                 first_twice = row;
-            *stamp = (uint8_t)row;
+            *stamp = own;
             low = smaller(low, id);
             high = larger(high, id);
         }
@@ -503,6 +652,13 @@ INLINE const REAL *OF(read)(const Scores *scores, int64_t row, int64_t first, in
     return room;
 }
 
+/* Return some scores of a row; where offsets are taken off, bounds of them on one side. */
+INLINE const REAL *OF(tile_of)(const TopK *task, int64_t row, int64_t first, int64_t count, float side, REAL *room) {
+    if (sizeof(REAL) == sizeof(double) || !task->offsets)
+        return OF(read)(&task->scores, row, first, count, room);
+    return (const REAL *)(const void *)bounds_of(task, row, first, count, side, (float *)(void *)room);
+}
+
 /* A whole number that ascends from the best score to the worst: NaN, inf, ..., -inf. 0 and -0 are the same. */
 INLINE KEY OF(key_of)(REAL score) {
     KEY bits;
@@ -624,17 +780,24 @@ INLINE REAL OF(bar_of)(const TopK *task, int64_t row, int64_t start, const OF(Ro
     int64_t groups = FEWEST_GROUPS;
     while (groups < 3 * task->depth)
         groups *= 2;
-    int64_t reach = start ? TILE : smaller(larger(128 * task->depth, 2048), larger(65536, 3 * groups));
+    int64_t some = larger(128 * task->depth, 2048), parts_read = 1;
+    if (task->offsets) { /* labels in the order of their counts ascend now: a part of all of them is read */
+        parts_read = start ? 1 : smaller(3, larger(1, task->scores.width / some));
+        some = 65536;
+    }
+    int64_t reach = start ? TILE : smaller(some, larger(65536, 3 * groups));
     int64_t end = smaller(task->scores.width, start + reach), step = smaller(groups, TILE);
     REAL *maxima = (REAL *)parts->other_keys; /* which have the size of scores */
     for (int64_t i = 0; i < groups; i++)
         maxima[i] = -INFINITY;
-    for (int64_t first = start; first < end; first += step) {
-        int64_t count = smaller(step, end - first);
-        const REAL *scores = OF(read)(&task->scores, row, first, count, parts->tile);
-        REAL *here = maxima + (first & (groups - 1));
-        for (int64_t i = 0; i < count; i++)
-            here[i] = scores[i] > here[i] ? scores[i] : here[i];
+    for (int64_t first = start; first < end; first += TILE) {
+        int64_t count = smaller(TILE / parts_read, end - first);
+        const REAL *scores = OF(tile_of)(task, row, first, count, -1, parts->tile);
+        for (int64_t at = 0; at < count; at += step) {
+            REAL *here = maxima + ((first + at) & (groups - 1));
+            for (int64_t i = at; i < smaller(at + step, count); i++)
+                here[i - at] = scores[i] > here[i - at] ? scores[i] : here[i - at];
+        }
     }
     for (int64_t i = 0; i < groups; i++)
         parts->other_keys[i] = OF(key_of)(maxima[i]);

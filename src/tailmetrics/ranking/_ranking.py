@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -27,7 +28,7 @@ from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
 from tailmetrics.ranking._matrices import FLAGGED
 from tailmetrics.ranking._pieces import ScoresInPieces, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
-from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
+from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
 from tailmetrics.ranking._warnings import warn_of_padding
 
 DEFAULT_DEPTH = 500
@@ -262,6 +263,11 @@ class Ranking(TargetRanks):
         """All relevant labels, found or not."""
         return RelevantLabels(self.targets, None)
 
+    @once
+    def listed(self) -> Callable[[int], Tensor]:
+        """Returns the first labels of each list."""
+        return partial(_first_places, self.ids)
+
     def _found_by(self, kernels: Kernels) -> Any:
         """Return the result of ``kernels.look_up``; on the CPU, the hits. Only the first place of an id is a hit."""
         memo = self._memo
@@ -303,7 +309,7 @@ class Ranking(TargetRanks):
         deepest = kernels.deepest(k, self.depth)
         if deepest >= self.depth:
             return self
-        rest = self.relevant, self.length, self.num_labels, deepest, deepest, self.documents
+        rest = self.relevant, self.length, self.num_labels, deepest, deepest, self.documents, self.listed
         places = self._found_by(kernels)
         return self.remembered(("up to", deepest), lambda: TargetRanks(kernels.hits(places, deepest), *rest))
 
@@ -355,15 +361,17 @@ class Ranking(TargetRanks):
             found = self._found_by(kernels)
             hits, length = kernels.within_buckets(found, self.ids[:, :depth], buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
-            return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest)
+            listed = partial(kernels.first_of_buckets, self.ids[:, :depth], buckets)
+            return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
+        listed = partial(first_of_lists, self.ids)
         length = self.length[:, None].expand(-1, len(buckets))
         if exact:
             whole = self.exact
             hits = kernels.split(whole.hits, buckets)
-            return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest)
+            return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest, listed=listed)
         hits = kernels.of_buckets(self._found_by(kernels), buckets, deepest)
         max_k = self.max_k if deepest >= self.depth else deepest
-        return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest)
+        return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
 
     def listed_ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
         """Return the rank that ``scope`` gives to each listed label, shape (N, K) or (N, depth), int64."""
@@ -419,6 +427,10 @@ class Ranking(TargetRanks):
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
         return tied if self.row_mask is None else tied & self.row_mask
+
+
+def _first_places(ids: Tensor, k: int) -> Tensor:
+    return ids[:, :k]
 
 
 class ExactRanks(TargetRanks):

@@ -13,7 +13,13 @@ from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import Entries, ListCheck, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._warnings import warn_of_ids, warn_of_scores, warn_of_speed
+from tailmetrics.ranking._warnings import (
+    warn_of_ids,
+    warn_of_no_common_id,
+    warn_of_sampled_negatives,
+    warn_of_scores,
+    warn_of_speed,
+)
 
 
 class Lists(NamedTuple):
@@ -109,7 +115,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     elif scores.is_sparse_csr:
         lists = _lists_from_csr(context, scores, depth.lists)
     else:
-        lists = _lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
+        lists = lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
     if depth.lists is not None and lists.ids.shape[1] > depth.lists:
         values = None if lists.values is None else lists.values[:, : depth.lists + 1]
         repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
@@ -121,8 +127,12 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
             warn_of_scores(context, *batch.documents)
         elif scores is None:
             warn_of_ids(context, main)
+            if batch.form == "target":
+                warn_of_no_common_id(context, main, batch.target)
         elif lists.scores is not None:
             warn_of_scores(context, main, batch.target)
+            if batch.form == "target":
+                warn_of_sampled_negatives(context, main, batch.target)
     plain = batch.row_groups is None and batch.row_weights is None
     return lists, targets, PLAIN_ROWS if plain else read_rows(context, batch)
 
@@ -190,7 +200,7 @@ def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Ten
     return preds, None
 
 
-def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
+def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     """Rank dense scores (N, L) down to ``depth``; decisions (bool) are not ranked."""
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
@@ -497,6 +507,9 @@ REMEDIES = {
         ", or pass duplicates='first' to count later places as misses. Integers are ids here: pass scores as floats, "
         "preds.float(), and a target second"
     ),
-    "target": ": remove the repetition. Integers are ids here: pass a multi-hot target as bool, target.bool()",
+    "target": (
+        ": remove the repetition. Integers are ids here: pass a multi-hot target as bool, target.bool(), and grades as "
+        "floats, target.float(), beside preds.float()"
+    ),
 }
 """The remedies for a repeated id that the error message suggests, by argument."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
@@ -39,6 +40,22 @@ class RelevantLabels:
         """Number of relevant labels, shape (N,) or (N, G), int64."""
         targets, buckets = self._targets, self._buckets
         return targets.n_relevant if buckets is None else targets.kernels.count_by_bucket(targets, buckets, self._seen)
+
+    @once
+    def ids(self) -> Tensor:
+        """All relevant labels, shape (T,), int64, -1 for a void one."""
+        return self._targets.entries.ids
+
+    @once
+    def keys(self) -> Tensor:
+        """The flat index in :attr:`n` of the row, or row and bucket, of each of :attr:`ids`; void ones stand behind."""
+        return self._targets.keys(self._buckets)
+
+    @once
+    def present(self) -> Tensor:
+        """The flat indexes in :attr:`n` of rows, or rows and buckets, with a relevant label; on a device, of all."""
+        kernels = self._targets.kernels
+        return self.n.view(-1).nonzero()[:, 0] if kernels.reads else whole_numbers(self.n.numel(), self.n.device)
 
     @once
     def most(self) -> int:
@@ -79,6 +96,7 @@ class TargetRanks:
         max_k: The largest cut-off that the list can answer: its depth if it was cut, else ``EVERYTHING``.
         deepest: An upper bound of all ranks but ``NOT_RANKED``.
         documents: Shape (N,), int64: the number of documents of each row, for flat queries without ids; else None.
+        listed: Returns what :func:`listed_ids` returns; None if the lists are not known.
 
     Attributes:
         target_ranks: Shape (..., W), int64: the ranks, from 1, of the relevant labels found, ascending, ``NOT_RANKED``
@@ -98,6 +116,7 @@ class TargetRanks:
     max_k: int
     deepest: int
     documents: Tensor | None = None
+    listed: Callable[[int], Tensor] | None = None
     _memo: dict[object, Any]
 
     def __init__(
@@ -109,6 +128,7 @@ class TargetRanks:
         max_k: int,
         deepest: int,
         documents: Tensor | None = None,
+        listed: Callable[[int], Tensor] | None = None,
     ) -> None:
         self.hits = hits
         self.relevant = relevant
@@ -117,6 +137,7 @@ class TargetRanks:
         self.max_k = max_k
         self.deepest = deepest
         self.documents = documents
+        self.listed = listed
         self._memo = {}
 
     @once
@@ -164,7 +185,7 @@ class TargetRanks:
         inside = ranks <= depth
         hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, None if gains is None else gains * inside)
         rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
-        return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest))
+        return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest, self.listed))
 
     @property
     def with_hits(self) -> TargetRanks:
@@ -296,6 +317,26 @@ def check_deep_enough(k: Cutoff, max_k: int) -> None:
             f"Ranking: {wanted} is deeper than the ranking ({max_k} ids per row); rank again with a greater depth, or "
             "read ranking.exact, which has exact ranks among all scores."
         )
+
+
+def listed_ids(ranks: TargetRanks, k: int) -> Tensor:
+    """Return the first ``k`` labels of each list, -1 behind its end, shape (..., k) or less, int64.
+
+    The axis of buckets is 1 if each row has one list, with ``scope="global"``.
+
+    Raises:
+        ValueError: If the list was cut above ``k``, or the ranks are those of other orders of equal scores.
+    """
+    if k > ranks.max_k:
+        check_deep_enough(k, ranks.max_k)
+    if ranks.listed is None:
+        raise ValueError("Ranking: there are no lists of other orders of equal scores; use ties='id'.")
+    return ranks.remembered(("listed", k), partial(ranks.listed, k))
+
+
+def first_of_lists(ids: Tensor, k: int) -> Tensor:
+    """Return the first ``k`` labels of lists (N, D), which are the same ones for each bucket, shape (N, 1, k)."""
+    return ids[:, None, :k]
 
 
 def n_or_one(ranks: TargetRanks) -> Tensor:

@@ -23,6 +23,9 @@ FIRST_CELLS = 64
 SAMPLED_CELLS = 2**16
 """At most this many cells are read, in whole rows, but at least one row. This takes a tenth of a millisecond."""
 
+FEWEST_ROWS, CANDIDATES = 20, range(20, 1002)
+"""Sampled negatives are 19 to 1,000. Of 20 shuffled rows of so many classes hardly all have one and the same class."""
+
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
 
@@ -68,6 +71,51 @@ def warn_of_ids(context: Context, ids: Tensor) -> None:
             "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
             "Ranking.from_ids(preds, ...) takes them as such."
         )
+
+
+def warn_of_no_common_id(context: Context, ids: Tensor, target: Tensor) -> None:
+    """Warn if whole numbers of one shape (N, K) on both sides have no id in common in any row.
+
+    Scores and grades of all labels look like this. Where the number of labels is known and is not K, they cannot be.
+    """
+    alike = ids.shape == target.shape and ids.shape[1] > 1 and not target.is_floating_point()
+    if not alike or context.num_labels not in (None, ids.shape[1]):
+        return
+    sample, known = first_rows(context, ids), first_rows(context, target)
+    if sample is None or known is None or int(known.min()) < 0 or int(sample.min()) < 0:  # padded lists are ids
+        return
+    ordered = torch.cat([sample.to(torch.int64), known.to(torch.int64)], dim=1).sort(dim=1).values
+    if not bool((ordered[:, 1:] == ordered[:, :-1]).any()):  # each side holds an id once in a row
+        warn_outside(
+            f"{context.caller}: preds and target, {shape_of(ids)}, are both read as label ids, and no row has an id in "
+            "common. If these are scores and grades of all labels, pass preds.float() and target.float(); if they are "
+            "ids, look whether both number the same labels."
+        )
+
+
+def warn_of_sampled_negatives(context: Context, scores: Tensor, target: Tensor) -> None:
+    """Warn if the relevant label of every row is the first or the last of few columns, as beside sampled negatives.
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, L).
+        target: Shape (N,) or (N, 1), label ids; or (N, L), a matrix.
+    """
+    sample = first_rows(context, target)
+    if scores.ndim != 2 or scores.shape[1] not in CANDIDATES or sample is None or target.shape[:1] != scores.shape[:1]:
+        return
+    last = scores.shape[1] - 1
+    rows = sample.reshape(-1) if target.ndim == 1 or target.shape[1] == 1 else None
+    if rows is None and target.shape == scores.shape:
+        relevant = sample > 0
+        rows = relevant.to(torch.uint8).argmax(dim=1).where(relevant.sum(dim=1) == 1, -1)
+    if rows is None or len(rows) < FEWEST_ROWS or int(rows[0]) not in (0, last) or bool((rows != rows[0]).any()):
+        return
+    warn_outside(
+        f"{context.caller}: the relevant label of each row is {'0' if int(rows[0]) == 0 else f'the last, {last}'}, as "
+        f"where it stands beside {last} sampled negatives. Such values are higher than among all labels, and may turn "
+        "the order of two models around: pass the scores of all labels. If rows are sorted by class, nothing is wrong."
+    )
 
 
 def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None, ignored: int | None) -> None:

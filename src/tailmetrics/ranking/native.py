@@ -60,7 +60,7 @@ def load(path: Path) -> tuple[CDLL | None, str]:
     except OSError as error:
         return None, f"torch ({error})"
     of_scores = (f"{name}_{real}" for name in ("top_k", "rank_counts") for real in ("float", "double"))
-    for name in (*of_scores, "hits", "check_lists", "within_buckets", "add_up"):
+    for name in (*of_scores, "top_k_adjusted", "hits", "check_lists", "within_buckets", "add_up"):
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
     return library, f"C ({path})"
 
@@ -114,7 +114,40 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     if num_rows and k:
         number, real = SCORE_TYPES[scores.dtype]
         of_scores = scores.data_ptr(), number, scores.stride(0), num_rows, width
-        _run(f"top_k_{real}", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0])
+        lists = k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0]
+        _run(f"top_k_{real}", threads, *of_scores, *lists, 0, 0, 0, 1, 0)
+    return values, ids, not found[0] & 1, not found[0] & 2
+
+
+def top_k_adjusted(
+    scores: Tensor, offsets: Tensor, kind: int, k: int, threads: int
+) -> tuple[Tensor, Tensor, bool, bool]:
+    """Return the ``k`` best labels of each row, as :func:`top_k`, once for each row of offsets.
+
+    A row of scores is read for all offsets while the cache holds it. Logarithms are taken of few labels: bounds leave
+    the others out.
+
+    Args:
+        scores: Shape (N, L), the types of :func:`top_k`.
+        offsets: Shape (T, L), float64: what is taken off the logarithms of the scores, in float64.
+        kind: 0 where scores are logarithms, 1 where they are logits of a sigmoid, 2 where they are probabilities.
+        k: At most L, at least 1.
+        threads: The maximum number of threads.
+
+    Returns:
+        As :func:`top_k`, float64, with an axis (T,) in front. The last two values are of all rows and offsets.
+    """
+    scores, offsets = scores if scores.stride(1) == 1 else scores.contiguous(), offsets.contiguous()
+    num_rows, width = scores.shape
+    shape, depth = (len(offsets), num_rows), min(k + 1, width)
+    values, ids = torch.empty(*shape, depth, dtype=torch.float64), torch.empty(*shape, k, dtype=torch.int64)
+    found = array("q", [0])
+    if values.numel():
+        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype][0], scores.stride(0), num_rows * len(offsets), width
+        lists = k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0]
+        rounded, largest = offsets.float(), offsets.max().view(torch.int64)  # the bits of a double
+        of_offsets = offsets.data_ptr(), rounded.data_ptr(), int(largest), len(offsets), kind
+        _run("top_k_adjusted", threads, *of_scores, *lists, *of_offsets)
     return values, ids, not found[0] & 1, not found[0] & 2
 
 

@@ -233,16 +233,16 @@ TINTS = (("#eaf2f5", "#217491"), ("#18262c", "#5fb6d2"))
 
 def heat_map(
     title: str,
-    columns: Sequence[str],
     names: Sequence[str],
-    heat: Sequence[Sequence[float | None]],
+    columns: Sequence[str],
+    tints: Sequence[Sequence[float | None]],
     texts: Sequence[Sequence[str]],
 ) -> Chart:
-    """Return a drawing of a table, whose cells hold the texts on tints from 0 to 1; None is no tint."""
+    """Return a drawing of a table: for each cell, its tint from 0 to 1, None for no tint, and its text."""
     width, height = 1 / len(columns), 1 / len(names)
     marks = []
-    for down, (name, tints, said) in enumerate(zip(names, heat, texts, strict=True)):
-        for place, (tint, text) in enumerate(zip(tints, said, strict=True)):
+    for down, (name, of_line, said) in enumerate(zip(names, tints, texts, strict=True)):
+        for place, (tint, text) in enumerate(zip(of_line, said, strict=True)):
             left, top = place * width, 1 - down * height
             if tint is not None:
                 corners = [(left, top - height), (left + width, top)]

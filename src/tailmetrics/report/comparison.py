@@ -20,6 +20,7 @@ from tailmetrics.report.charts import (
     scale_from_zero,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
+from tailmetrics.report.first_look import tables_of_comparison
 from tailmetrics.report.formatting import (
     AT_MOST,
     LETTERS,
@@ -165,6 +166,10 @@ class ComparisonReport(Shown):
         place = self.runs.index(run)
         return LETTERS[place] if place < len(LETTERS) else f"({place + 1})"
 
+    def marked(self, key: str, run: str) -> str:
+        """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""
+        return self.beaten(key, run).translate(SUPERSCRIPTS) + UNEQUAL * (key in self.unequal_lists)
+
     @property
     def confidence(self) -> float:
         """The confidence of the intervals."""
@@ -186,6 +191,8 @@ class ComparisonReport(Shown):
         of_counts = curve_section("As functions of the training count", curves, [], self.runs)
         drawn = [] if brief else [*_runs_by_bucket(self), of_counts, _scatters(self), _over_all_differences(self)]
         sections = [*_runs(self), *drawn, *_pairs(self), _not_compared(self, brief)]
+        if self.headline in self.by_bucket and not brief:
+            sections = [_headline(self), *sections]
         rows, tests = max((one.n for one in self.comparisons), default=0), len(self.comparisons)
         named = f" ({self.clusters})" if self.clusters else ""
         clusters = [f"{self.num_clusters:,} clusters{named}"] if self.num_clusters else []
@@ -195,6 +202,7 @@ class ComparisonReport(Shown):
             facts=[f"{len(self.runs)} runs", f"{rows:,} rows", *clusters, f"{tests:,} comparison{'s' * (tests != 1)}"],
             sections=[section for section in sections if section.lines or section.charts],
             verdict=self.verdict,
+            first=tables_of_comparison(self),
             warnings=self.warnings,
             below=f"Differences with {self.confidence:.0%} intervals; filled: significant at "
             f"{1 - self.confidence:.3g}, corrected ({self.correction}).",
@@ -255,13 +263,17 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
         f"for {report.corrected_for} comparison{'' if report.corrected_for == 1 else 's'}. "
         f"Bold: the best value. Differences are from {report.runs[0]}."
     )
-    if any(one.statistic == "gap" for one in report.comparisons):
-        caption += " A smaller gap alone is not better: a model that misses head and tail alike has one."
     if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.runs[0]} alone."
     caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
     if report.overall:
-        yield _run_section(report, "The runs over all labels", caption, {key: key for key in report.overall}, [])
+        gaps = [key for key in report.overall if report.parts[key].bucket in GAPS]
+        whole = {key: key for key in report.overall if key not in gaps}
+        if whole:
+            yield _run_section(report, "The runs over all labels", caption, whole, [])
+        if gaps:
+            said = "A smaller gap alone is not better: a model that misses head and tail alike has one."
+            yield _run_section(report, "Gaps between head and tail", said, {key: key for key in gaps}, [])
 
 
 def _run_section(
@@ -271,9 +283,8 @@ def _run_section(
     gaps = {one.key for one in report.comparisons if one.statistic == "gap"}
     for line, run in enumerate(report.runs):
         values = [report.values[key].get(run, math.nan) for key in keys.values()]
-        beaten = (report.beaten(key, run).translate(SUPERSCRIPTS) for key in keys.values())
-        marks = (UNEQUAL * (key in report.unequal_lists) for key in keys.values())
-        cells = [f"{number(value)}{letters}{mark}" for value, letters, mark in zip(values, beaten, marks, strict=True)]
+        marks = (report.marked(key, run) for key in keys.values())
+        cells = [f"{number(value)}{mark}" for value, mark in zip(values, marks, strict=True)]
         lines.append([report.letter(run), run, *cells])
         for column, (key, value) in enumerate(zip(keys.values(), values, strict=True)):
             known = [one for one in report.values[key].values() if not math.isnan(one)]
@@ -292,8 +303,17 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
         caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
         short = {short_name(name): key for name, key in keys.items()}
         charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
+        charts = [] if metric == report.headline else charts  # they stand first
         title = f"{metric} from the most frequent labels to the rarest"
-        yield _run_section(report, title, caption, keys, charts)
+        yield _run_section(report, title, caption, short, charts)
+
+
+def _headline(report: ComparisonReport) -> Section:
+    """Return the drawings of the metric that the comparison is about."""
+    metric, keys = report.headline, report.by_bucket[report.headline]
+    short = {short_name(name): key for name, key in keys.items()}
+    charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
+    return Section("headline", f"{metric}, from head to tail", charts=charts, legend=report.runs)
 
 
 def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -> Chart:
@@ -303,13 +323,14 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
     marks = []
     for place, run in enumerate(report.runs):
         of_run = [(at, name, report.values[key].get(run, math.nan)) for at, (name, key) in enumerate(keys.items())]
+        seen = sum(name != "unseen" and math.isfinite(value) for _, name, value in of_run)
         known = [
             ((at + 0.5) / len(keys), scale.share(value), f"{run}: {name} {number(value)}")
             for at, name, value in of_run
             if math.isfinite(value)
         ]
         colour, shape = run_look(place)
-        marks.append(Mark("line", [(across, up) for across, up, _ in known], colour))
+        marks.append(Mark("line", [(across, up) for across, up, _ in known[:seen]], colour))
         marks += [Mark("dot", [(across, up)], colour, shape, text=text) for across, up, text in known]
     return Chart(
         metric,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -14,6 +15,28 @@ if TYPE_CHECKING:
 
 Records: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
 """Names of columns, and lines of values."""
+
+
+WIDTHS = (322, 960)
+"""Widths of a page's content in pixels, with some reserve: of a phone of 390 pixels, and of a screen of 1,280."""
+_WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
+"""Where a page breaks the name of a column into lines."""
+
+
+def value_and_interval(text: str) -> tuple[str, str]:
+    """Return the value and the interval of a cell, such as ``0.5`` and ``±.1``; without an interval, the text and "".
+
+    >>> value_and_interval("0.5000 [.4000, .6500]"), value_and_interval("a name")
+    (('0.5000', '[.4000, .6500]'), ('a name', ''))
+    """
+    value, _, interval = text.partition(" ")
+    return (value, interval) if interval.startswith(("±", "[")) else (text, "")
+
+
+def _width(text: str) -> float:
+    """Return about how wide a cell of a page is, in pixels; an interval stands below its value."""
+    value, interval = value_and_interval(text)
+    return 8.2 * max(len(value), 0.85 * len(interval)) + 14
 
 
 @dataclass(frozen=True)
@@ -36,9 +59,12 @@ class Section:
             the table; None for no value. Empty where cells are not comparable.
         bold: Cells in bold, as (line, column).
         order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
+        orders: Orders in which a page can show the lines: the name of a column, and the place of each line from 1. The
+            first is the order of ``lines``. Empty if there is no choice.
         asides: Text that a page shows below each value of the section ``"overall"``.
         charts: Drawings, which a page shows above the table.
         legend: Names of the runs in the drawings; the position of a name gives the colour and the shape of the run.
+        hero: A value in large letters above the headline picture, and the words behind it; empty for none.
         folded: Whether a page hides the section until a reader opens it. LaTeX leaves it out, except for references.
     """
 
@@ -55,10 +81,47 @@ class Section:
     heat: Sequence[Sequence[float | None]] = ()
     bold: frozenset[tuple[int, int]] = frozenset()
     order: Sequence[int] = ()
+    orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
     asides: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     legend: Sequence[str] = ()
+    hero: Sequence[str] = ()
     folded: bool = False
+
+    @property
+    def parts(self) -> list[Section]:
+        """The table as tables that a phone shows whole; each begins with the columns that name the line.
+
+        A folded table is cut for a larger screen: on a phone it would become a long row of tables.
+        """
+        columns = list(zip(*self.lines, strict=True))
+        cells = ([*_WORDS.split(name), *column] for name, column in zip(self.header, columns, strict=True))
+        return self.within(WIDTHS[self.folded], [max(map(_width, of)) for of in cells])
+
+    def within(self, page: float, wide: Sequence[float]) -> list[Section]:
+        """Return the table as tables of at most this width, given the widths of its columns."""
+        naming = list(range(self.texts if self.texts <= 2 else 1))
+        groups, room = [list[int]()], page
+        for place in range(len(wide)):
+            if wide[place] > room and len(groups[-1]) > len(naming):
+                groups.append(list(naming))
+                room = page - sum(wide[at] for at in naming)
+            groups[-1].append(place)
+            room -= wide[place]
+        return [self._with_columns(group) for group in groups]
+
+    def _with_columns(self, places: Sequence[int]) -> Section:
+        """Return the section with some columns of its table."""
+        fixed = sum(place < self.fixed for place in places)
+        return replace(
+            self,
+            header=[self.header[place] for place in places],
+            lines=[[cells[place] for place in places] for cells in self.lines],
+            fixed=fixed,
+            heat=[[line[place - self.fixed] for place in places[fixed:]] for line in self.heat],
+            texts=sum(place < self.texts for place in places),
+            bold=frozenset((line, places.index(place)) for line, place in self.bold if place in places),
+        )
 
     @property
     def said(self) -> str:
@@ -75,8 +138,10 @@ class Document:
         kind: The kind of document, in a few words.
         facts: The amount of data, such as ``"90 rows"``.
         sections: The sections, in reading order.
-        verdict: The main result of a comparison, in words; None for a report.
+        verdict: The main result in words, shown first.
+        first: The tables that a terminal shows unless it is to show all; empty if there are few tables.
         warnings: Facts that a reader should know before trusting the numbers.
+        readings: For each file, the sentence that says how it was read.
         below: Text below the picture.
         settings: Class and arguments of every metric.
         versions: Versions of the libraries, and the date.
@@ -87,7 +152,9 @@ class Document:
     facts: Sequence[str]
     sections: Sequence[Section]
     verdict: str | None = None
+    first: Sequence[Section] = ()
     warnings: Sequence[str] = ()
+    readings: Sequence[str] = ()
     below: str = ""
     settings: Sequence[Mapping[str, Any]] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -13,11 +13,12 @@ from io import StringIO
 from pathlib import Path
 from stat import S_ISREG
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from tailmetrics._arguments import check_choice
 from tailmetrics.report import pictures, text
 from tailmetrics.report.charts import run_look
-from tailmetrics.report.document import Document, Records, plain
+from tailmetrics.report.document import Document, Records, plain, value_and_interval
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LONGEST = 20
 """The most values of an argument that a page lists, about one line; JSON has all values."""
+Figures: TypeAlias = Literal["svg", "pdf"]
 FORMS = ("json", "md", "tex", "csv", "html", "png")
 """The suffixes of the files of a report or a comparison."""
 OUTLINES = {
@@ -85,6 +87,7 @@ def _environment() -> Environment:
         # the places of a mark in a square of 1000 by 1000, which a page stretches
         "points": lambda mark: " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places),
     }
+    found.filters["parts"] = value_and_interval
     found.globals["outlines"] = OUTLINES
     return found
 
@@ -120,13 +123,15 @@ class Shown(ABC):
         """Return the report or comparison as plain data, NaN as None."""
         return {name: plain(getattr(self, name, None)) for name in self.in_json.split()}
 
-    def write(self, folder: Path | str, stem: str | None = None) -> list[Path]:
+    def write(self, folder: Path | str, stem: str | None = None, figures: Figures | None = None) -> list[Path]:
         """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
 
         If the process is interrupted, no file is incomplete. If there is nothing to draw, there is no picture. Values
         of single labels go to ``labels.csv`` and ``curve.csv``, or for ``stem="report_val"`` to ``labels_val.csv`` and
-        so on.
+        so on. ``figures="svg"`` or ``"pdf"`` also writes each drawing alone, for a paper.
         """
+        if figures is not None:
+            check_choice(f"{type(self).__name__}.write", "figures", figures, Figures)
         stem = self.stem if stem is None else stem
         if not stem or Path(stem).name != stem:
             raise ValueError(
@@ -150,6 +155,9 @@ class Shown(ABC):
             for name, content in texts.items():
                 Path(unfinished, name).write_text(content, encoding="utf-8", newline="")
             names = [*texts, *([f"{stem}.png"] if has_picture else [])]
+            for name, figure in pictures.figures(self) if figures is not None else ():
+                names.append(f"{stem}_{name}.{figures}")
+                pictures.save(figure, Path(unfinished) / names[-1])
             for name in names:
                 check_replaceable(folder / name)
             for name in names:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -35,6 +38,7 @@ def picture(shown: Documented) -> Figure:
 
     document = shown.document()
     charts = document.charts
+    # a comparison has two drawings of each metric: lines of the runs, and their differences
     columns = min(2, len(charts))
     lines = math.ceil(len(charts) / columns)
     wide = min(max(WIDTH, *(chart.min_width / PIXELS for chart in charts)), 40)
@@ -45,14 +49,41 @@ def picture(shown: Documented) -> Figure:
     for place in axes.flat[len(charts) :]:
         place.set_visible(False)
     figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
-    for place, run in enumerate(document.runs):  # empty plots, for the legend alone
-        colour, shape = run_look(place)
-        axes.flat[0].plot([], [], marker=SHAPES[shape], color=colour.light, label=_literal(run))
-    if document.runs:
-        figure.legend(loc="outside upper right", ncols=4, fontsize=8, frameon=False)
+    _add_legend(figure, axes.flat[0], document.runs)
     below = fill(_literal(f"{document.verdict or ''} {document.below}"), int(wide * columns / LETTER))
     figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
     return figure
+
+
+def figures(shown: Documented) -> Iterator[tuple[str, Figure]]:
+    """Yield each drawing alone, for a paper, with a name for its file."""
+    from matplotlib.figure import Figure
+
+    document = shown.document()
+    for chart in document.charts:
+        wide = min(max(WIDTH, chart.min_width / PIXELS), 40)
+        figure = Figure(figsize=(wide, HEIGHT), layout="constrained")
+        axes = figure.subplots()
+        _draw(axes, chart, int(wide / LETTER))
+        _add_legend(figure, axes, document.runs)
+        yield re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_"), figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG or PDF: the same numbers make the same bytes."""
+    from matplotlib import rc_context
+
+    when = {"Date" if path.suffix == ".svg" else "CreationDate": None}
+    with rc_context({"svg.hashsalt": "tailmetrics"}):
+        figure.savefig(path, metadata=when)
+
+
+def _add_legend(figure: Figure, axes: Axes, runs: Sequence[str]) -> None:
+    for place, run in enumerate(runs):  # empty plots, for the legend alone
+        colour, shape = run_look(place)
+        axes.plot([], [], marker=SHAPES[shape], color=colour.light, label=_literal(run))
+    if runs:
+        figure.legend(loc="outside upper right", ncols=4, fontsize=8, frameon=False)
 
 
 def _draw(axes: Axes, chart: Chart, letters: int) -> None:

@@ -26,6 +26,7 @@ from tailmetrics.report.charts import (
     shade,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
+from tailmetrics.report.first_look import answer, headline, tables_of_report
 from tailmetrics.report.formatting import (
     Key,
     between,
@@ -43,6 +44,7 @@ from tailmetrics.report.formatting import (
 )
 from tailmetrics.report.labels import TESTED, BlindSpot, CurvePoint, LabelTable, curve_section
 from tailmetrics.report.pages import Shown
+from tailmetrics.report.trade_off import TauChoice, trade_off_records, trade_off_section
 
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
@@ -245,6 +247,7 @@ class Report(Shown):
         settings: Class and arguments of every metric.
         versions: Versions of the libraries.
         notes: Further warnings.
+        readings: For each file or table, the sentence that says how it was read.
         tie_winner: The label that is shown if two labels have equal scores, in words.
         row_groups: Groups of rows, such as languages. A key with "/" and a group's name after the metric belongs to
             this group.
@@ -266,8 +269,11 @@ class Report(Shown):
             scores, training counts as scores, targets as scores. None if they were not computed.
         tie_bounds: Worst, mean and best values by key over all orders of equal scores, ``{"worst": …, "expected": …,
             "best": …}``. None if they were not computed.
+        trade_off: Values by strength τ of an adjustment for the training counts, and key; empty if not asked for.
+        tau_choice: What a τ chosen on one half of the rows changes on the other; None with too few rows.
         postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the evaluation, in UTC.
+        words: What rows and labels are in this field, such as ``("users", "items")``.
     """
 
     title: str
@@ -281,6 +287,7 @@ class Report(Shown):
     settings: list[dict[str, Any]] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
     tie_winner: str = "the lower label id"
     row_groups: list[GroupRow] = field(default_factory=list)
     over_all: Mapping[str, str] = field(default_factory=dict)
@@ -298,14 +305,18 @@ class Report(Shown):
     examples: Sequence[Example] = field(default=(), repr=False)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
+    trade_off: Mapping[float, Mapping[str, float]] = field(default_factory=dict)
+    tau_choice: TauChoice | None = None
     postfix: str = ""
     date: str = field(default_factory=today)
+    words: tuple[str, str] = ("rows", "labels")
 
     stem = "report"
     in_json = (
-        "title date headline rows positives metrics by_bucket over_all denominators captions summaries intervals "
-        "at_half_the_rows two_way gap_differences references tie_bounds buckets row_groups worst_labels blind_spots "
-        "examples label_counts ties warnings settings versions"
+        "title date answer headline rows positives metrics by_bucket over_all denominators captions summaries "
+        "intervals at_half_the_rows trade_off tau_choice two_way gap_differences references tie_bounds "
+        "buckets row_groups worst_labels blind_spots examples label_counts ties warnings readings "
+        "settings versions"
     )
 
     @cached_property
@@ -413,10 +424,15 @@ class Report(Shown):
         single = len(ends) == 1 or math.isnan(ends[0])
         return number(ends[0], is_place) if single else between(ends[0], ends[-1], is_place)
 
+    @cached_property
+    def answer(self) -> str:
+        """What the report says, in one to three sentences."""
+        return answer(self)
+
     @property
     def of_rows(self) -> str:
         """How many rows were evaluated, in words."""
-        return "" if self.rows is None else f"{self.rows:,} rows"
+        return "" if self.rows is None else f"{self.rows:,} {self.words[0]}"
 
     def less_is_better(self, metric: str) -> bool:
         """Whether a lower value of ``metric``, overall or by bucket, is better."""
@@ -462,23 +478,26 @@ class Report(Shown):
             brief: Whether to show fewer labels and rows, for a terminal.
             references: Whether to add tables with the references beside each value.
         """
+        rows, labels = self.words
         counted = {
-            "rows": self.rows,
+            rows: self.rows,
             "positives": self.positives,
-            "labels": sum(row.labels for row in self.buckets if row.kind == 0)
-            if self.label_counts is not None
-            else None,
+            labels: sum(row.labels for row in self.buckets if row.kind == 0) if self.label_counts is not None else None,
         }
-        sections = [_overall(self), *_buckets(self), *_beside(self, references)]
+        overall = _overall(self)
+        sections = [*_headline(self), overall, *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *_of_groups(self, brief)]
+        sections += [_tail(self), *trade_off_section(self), *_of_groups(self, brief)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
         return Document(
             title=self.title,
             kind="From head to tail",
             facts=[f"{value:,} {name}" for name, value in counted.items() if value is not None],
-            sections=[section for section in sections if section.lines or section.charts],
+            sections=[section for section in sections if section.lines or section.charts or section.hero],
+            verdict=self.answer,
+            first=tables_of_report(self, overall),
             warnings=self.warnings,
+            readings=self.readings,
             below=what_buckets_are(self.buckets),
             settings=self.settings,
             versions={"evaluated on": self.date, **self.versions},
@@ -514,6 +533,8 @@ class Report(Shown):
         found: dict[str, Records] = {"": ([*COLUMNS, *more], lines)}
         if self.labels is not None:
             found["labels"] = self.labels.records()
+        if self.trade_off:
+            found["trade_off"] = trade_off_records(self.trade_off, self.intervals)
         if self.curves:
             points = ((name, *point) for name, points in self.curves.items() for point in points)
             found["curve"] = (["metric", *CurvePoint._fields], points)
@@ -582,6 +603,16 @@ def _key_of(report: Report, metric: str, line: str) -> str:
     return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
 
 
+def _headline(report: Report) -> Iterator[Section]:
+    """Yield the drawing of the metric that the report is about, by bucket."""
+    metric, whole = headline(report), report.value_over_all(headline(report))
+    words = f"{metric} over all {report.words[1]}"
+    hero = () if whole is None or math.isnan(whole) else (report.number(metric, whole), words)
+    charts = [_bars(report, metric)] if metric in report.by_bucket else []
+    if hero or charts:
+        yield Section("headline", f"{metric}, from head to tail", charts=charts, hero=hero)
+
+
 def _buckets(report: Report) -> Iterator[Section]:
     metrics = list(report.by_bucket)
     if not metrics:
@@ -608,7 +639,7 @@ def _buckets(report: Report) -> Iterator[Section]:
         sentences(report.of_rows, _scopes(report, metrics), buckets),
         lead=sentences(buckets, below),
         columns=sentences(of_labels, of_rows, _of_intervals(report)),
-        charts=[_bars(report, metric) for metric in metrics],
+        charts=[_bars(report, metric) for metric in metrics if metric != headline(report)],
         fixed=len(fixed),
         **_table(report, fixed, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}),
     )
@@ -660,9 +691,11 @@ def _bars(report: Report, metric: str) -> Chart:
     levels += [end for one in known for end in (one.low, one.high)] + fair + ([] if whole is None else [whole])
     scale = scale_from_zero(levels, [report.scalars[key] for key in keys])
     at, marks, texts = scale.share, list[Mark](), list[tuple[str, ...]]()
+    across: list[Mark] = []
     if whole is not None and math.isfinite(whole):
         all_labels = f"all labels {number(whole, is_place)}"
-        marks.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed", text=all_labels))
+        across.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed", text=all_labels))
+        marks += across
     for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
         value, colour = report.scalars[key], shade(place, len(rows), row.name)
         left, middle, right = ((place + part) / len(rows) for part in (0.12, 0.5, 0.88))
@@ -673,7 +706,7 @@ def _bars(report: Report, metric: str) -> Chart:
         text += f", {row.labels:,} labels, {row.positives:,} positives"
         counts = rounded(row.labels), rounded(row.positives)
         texts.append((without_zero(brief(value, is_place)), *counts, short_name(row.name)))
-        top = free_above(max(at(0.0), end), found)
+        top = free_above(max(at(0.0), end), [*found, *across])
         marks += [Mark("bar", [(left, at(0.0)), (right, end)], colour, text=text), *found]
         marks.append(Mark("text", [(middle, top)], colour, style="above", text=texts[-1][0]))
     marks.append(Mark("line", [(0, at(0.0)), (1, at(0.0))], style="thin"))
@@ -738,7 +771,8 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
         )
         title = "Beside chance, popularity and the attainable"
         for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
-            yield Section("references", title, caption, folded=True, **table)
+            of = ", by bucket" if table["header"][0] == "bucket" else ", over all labels"
+            yield Section("references", f"{title}{of}", caption, folded=True, **table)
     if bounds:
         caption = (
             "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they "
@@ -746,7 +780,8 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
         )
         both = {"expected": (bounds["expected"],), "[worst, best]": (bounds["worst"], bounds["best"])}
         for table in _tables_beside(report, both):
-            yield Section("ties", TIES, caption, **table)
+            of = ", by bucket" if table["header"][0] == "bucket" else ""
+            yield Section("ties", f"{TIES}{of}", caption, **table)
 
 
 def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[dict[str, Any]]:
@@ -816,10 +851,10 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
         if metric in report.two_way:
             caption = sentences(
+                _of_gap_differences(report, metric),
                 _scopes(report, [metric]),
                 what_buckets_are(report.buckets),
                 WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
-                _of_gap_differences(report, metric),
                 "" if brief else _of_intervals(report),
             )
             yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns, not brief)
@@ -830,10 +865,10 @@ def _of_gap_differences(report: Report, metric: str) -> str:
     found = report.gap_differences.get(metric)
     if found is None or math.isnan(found.low):
         return ""
-    first, last = report.row_buckets[0], report.row_buckets[-1]
-    said = f"no difference of the gap of labels is shown between {first} and {last}"
+    most, least = f"the most active rows ({report.row_buckets[0]})", f"the least active ({report.row_buckets[-1]})"
+    said = f"no difference of the gap of labels is shown between {most} and {least}"
     if found.low > 0 or found.high < 0:
-        said = f"the gap of labels is {'larger' if found.value > 0 else 'smaller'} in {first} than in {last}"
+        said = f"the gap of labels is {'larger' if found.value > 0 else 'smaller'} in {most} than in {least}"
     return f"{said} (difference {with_interval(found.value, found)})"
 
 
@@ -850,12 +885,11 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
         [name.removeprefix(ROWS), count(rows), *(report.text(key, intervals or not is_grid) for key in line)]
         for (name, _, rows), line in zip(groups, keys, strict=True)
     ]
-    section = replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=heat if is_grid else ())
+    header = ["activity" if report.row_buckets else "group", "rows", *columns]
+    section = replace(section, header=header, lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
-    if not is_grid:
-        return section
     names = [line[0] for line in lines]
-    return replace(section, charts=[heat_map(section.title, [*columns], names, heat, texts)])
+    return replace(section, charts=[heat_map(section.title, names, [*columns], heat, texts)]) if is_grid else section
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
@@ -981,9 +1015,25 @@ def _blind_spots(report: Report, brief: bool) -> Iterator[Section]:
         report.labels.too_few_rows(),
     )
     header = ["label", *named, "support", "hits", "expected", "q"]
-    yield Section(
-        "blind_spots", "Blind spots", caption, header=header, lines=lines, fixed=1 + len(named), texts=1 + len(named)
-    )
+    fixed = 1 + len(named)
+    section = Section("blind_spots", "Blind spots", caption, header=header, lines=lines, fixed=fixed, texts=fixed)
+    yield replace(section, orders=_orders_of(shown, report) if len(shown) > 1 else {})
+
+
+def _orders_of(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int]]:
+    """Return the place of each blind spot by q, from head to tail, and by its numbers of rows, the largest first."""
+    buckets = [row.name for row in report.buckets]
+    values = {
+        "q": range(len(spots)),
+        "bucket": [buckets.index(one.bucket) if one.bucket in buckets else 0 for one in spots],
+        "support": [-one.support for one in spots],
+        "expected − hits": [one.hits - one.expected for one in spots],
+    }
+    found = {}
+    for name, of_spots in values.items():
+        places = {line: place for place, line in enumerate(sorted(range(len(spots)), key=of_spots.__getitem__), 1)}
+        found[name] = [places[line] for line in range(len(spots))]
+    return found
 
 
 def _cell(value: Any, is_text: bool) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
+from tailmetrics.report.formatting import cut, in_cell, in_latex, in_markdown, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Documented, Records, Section
+    from tailmetrics.report.document import Document, Documented, Records, Section
 
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""
@@ -56,9 +58,10 @@ def latex(shown: Documented, references: bool = False) -> str:
     r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
     document = shown.document(references=references)
     found = [r"% needs \usepackage{booktabs}" + "\n"]
-    for section in document.tables:
-        if section.folded and section.name != "references":
-            continue
+    of_buckets = [one for one in document.first if one.name == "first"] if document.runs else []
+    wide = [*map(_without_bars, of_buckets)]
+    wide += [one for one in document.tables if not one.folded or one.name == "references"]
+    for section in (part for one in wide for part in _on_a_page(one)):
         short, numbers = section.texts - section.long, len(section.header) - section.texts
         columns = "l" * short + r"p{0.36\linewidth}" * section.long + "r" * numbers
         lines = _lines(section, in_latex, r"\textbf{{{}}}")
@@ -74,8 +77,23 @@ def latex(shown: Documented, references: bool = False) -> str:
     return "\n".join(found)
 
 
+LINE = 76
+"""Letters of a line of a table in a paper, in small print, with three between columns."""
+
+
+def _on_a_page(section: Section) -> list[Section]:
+    """Return a table as tables that fit into the lines of a page."""
+    columns = zip(section.header, *section.lines, strict=True)
+    return [section] if section.long else section.within(LINE, [max(map(len, cells)) + 3 for cells in columns])
+
+
+def _without_bars(section: Section) -> Section:
+    """Return a table of a terminal with the first letter alone of the cells that hold bars."""
+    return replace(section, lines=[[*cells[:-1], cells[-1][:1].strip()] for cells in section.lines])
+
+
 LATEX = r"""\begin{table}
-  \centering
+  \centering\small
   \caption{%s}
   \begin{tabular}{%s}
     \toprule
@@ -98,15 +116,102 @@ def csv_text(records: Records) -> str:
     return text.getvalue()
 
 
+PAIRS = 4
+"""The most pairs of runs whose verdict a terminal shows, unless it is to show all: each takes two or three lines."""
+NOTES = 5
+"""The most notes that a terminal shows, each in one line, unless it is to show all."""
+
+
 def print_report(
-    shown: Documented, console: Console | None = None, references: bool = False, said: Container[str] = ()
+    shown: Documented,
+    console: Console | None = None,
+    references: bool = False,
+    said: Container[str] = (),
+    verbose: bool = False,
+    rest: str = "",
 ) -> None:
-    """Print the tables, from head to tail, and the warnings, except the warnings in ``said``."""
-    from rich.console import Console, Group
-    from rich.text import Text
+    """Print the answer, the headline by bucket, the values over all labels, and the first notes in one line each.
+
+    Args:
+        shown: The report or comparison.
+        console: Where to print.
+        references: Whether to add tables with the references beside each value; all tables are shown then.
+        said: Notes to be left out.
+        verbose: Whether to print all tables and all notes.
+        rest: A line at the end that says where the rest is, if not all is printed.
+    """
+    from rich.console import Console
 
     console = console or Console()
     document = shown.document(brief=True, references=references)
+    warnings = [one for one in document.warnings if one not in said]
+    if document.first and not (verbose or references):
+        _print_first(document, console, warnings, rest)
+    else:
+        _print_all(document, console, warnings)
+
+
+def _print_first(document: Document, console: Console, warnings: Sequence[str], rest: str) -> None:
+    from rich.console import Group
+    from rich.text import Text
+
+    lines = (document.verdict or "").splitlines()
+    parts: list[Table | Text] = [Text(printable(line), style="bold") for line in lines[:PAIRS]]
+    if len(lines) > PAIRS:
+        parts.append(Text(f"{len(lines) - PAIRS} more pairs", style="bold"))
+    facts = f": {', '.join(document.facts)}" if document.facts else ""
+    parts.append(Text(printable(f"{document.title}{facts}"), style="dim"))
+    for section in document.first:
+        title = printable(section.title)
+        said = cut(f": {printable(section.caption)}", max(1, console.width - len(title))) if section.caption else ""
+        parts.append(Text(title + said, style="table.title", no_wrap=True, overflow="ignore"))
+        parts.append(
+            _in_columns(section, console.width) if section.name == "overall" else _plain_table(section, console)
+        )
+    notes = [printable(one) for one in warnings[:NOTES]]
+    parts += [Text(cut(f"! {one}", console.width), style="yellow") for one in notes]
+    if len(warnings) > NOTES:
+        parts.append(Text(f"! {len(warnings) - NOTES} more notes", style="yellow"))
+    parts += [Text(printable(rest), style="dim")] if rest else []
+    console.print(Group(*parts), crop=False)
+
+
+def _plain_table(section: Section, console: Console) -> Table:
+    """Return a table without lines between its cells; a last column without a name holds bars."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    last = len(section.header) - 1
+    for place, name in enumerate(section.header):
+        is_text = place == 0 or (place == last and not name)
+        found.add_column(Text(printable(name)), justify="left" if is_text else "right", overflow="fold")
+    for cells in section.lines:
+        bars = cells[-1:] if not section.header[-1] else ()  # its spaces stay
+        if console.options.ascii_only:
+            bars = [re.sub(r"[^ -~]", "#", one) for one in bars]
+        found.add_row(*(Text(printable(cell)) for cell in cells[: len(cells) - len(bars)]), *map(Text, bars))
+    return found
+
+
+def _in_columns(section: Section, width: int) -> Text:
+    """Return names and values, as many beside each other as the width holds, from top to bottom; no name is broken."""
+    from rich.text import Text
+
+    pairs = [(printable(name), printable(value)) for name, value in section.lines]
+    wide = [max(len(pair[side]) for pair in pairs) for side in (0, 1)]
+    wide = wide if sum(wide) + 2 <= width else [0, 0]
+    cells = [f"{name.ljust(wide[0])}  {value.ljust(wide[1])}" for name, value in pairs]
+    columns = max(1, min(len(cells), (width + 2) // (max(map(len, cells)) + 2)))
+    height = -(-len(cells) // columns)
+    lines = ("  ".join(cells[line::height]).rstrip() for line in range(height))
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")
+
+
+def _print_all(document: Document, console: Console, warnings: Sequence[str]) -> None:
+    from rich.console import Group
+    from rich.text import Text
+
     parts: list[Table | Text] = [Text(printable(document.verdict), style="bold")] if document.verdict else []
     for section in document.tables:
         title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
@@ -114,7 +219,7 @@ def print_report(
         parts += [Text(printable(section.said), style="dim")] if section.said else []
         side_by_side = [_part(section, columns) for columns in _side_by_side(section, console.width)]
         parts += side_by_side or _one_by_one(section)
-    parts += (Text(f"! {printable(one)}", style="yellow") for one in document.warnings if one not in said)
+    parts += (Text(f"! {printable(one)}", style="yellow") for one in warnings)
     console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
 
 

@@ -119,10 +119,7 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
     if not facts.units or not isfinite(facts.value):
         low, high, method = nan, nan, "none: no finite value"
     elif facts.ones is not None:
-        from scipy.stats import binomtest  # tailmetrics.significance is imported without the extras
-
-        found = binomtest(facts.ones, facts.units).proportion_ci(confidence, method="wilson")
-        low, high, method = float(found.low), float(found.high), "Wilson"
+        low, high, method = *wilson(facts.ones, facts.units, confidence), "Wilson"
     elif facts.agrees and facts.bounds is None:
         low, high, method = nan, nan, f"none: all {drawn} agree"
     elif facts.agrees and facts.bounds is not None:
@@ -135,6 +132,20 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
     else:
         low, high, method = spread()
     return Interval(facts.value, low, high, facts.n, confidence, method, facts.clusters)
+
+
+def wilson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
+    """Return the ends of Wilson's interval of a share; SciPy's ``binomtest`` takes 500 times as long for its p-value.
+
+    >>> wilson(0, 10, 0.95)
+    (0.0, 0.27753279...)
+    """
+    from scipy.special import ndtri  # tailmetrics.significance is imported without the extras
+
+    z, share = float(ndtri((1 + confidence) / 2)), ones / rows
+    middle = (2 * ones + z**2) / (2 * (rows + z**2))
+    half = z / (2 * (rows + z**2)) * sqrt(4 * ones * (1 - share) + z**2)
+    return (0.0 if ones == 0 else middle - half), (1.0 if ones == rows else middle + half)
 
 
 def student(value: float, error: float, degrees: float, bounds: tuple[float, float], confidence: float) -> Ends:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.digest import RunDigest, merged
 from tailmetrics.evaluation.row_values import (
     DENOMINATOR,
@@ -29,22 +29,69 @@ from tailmetrics.evaluation.row_values import (
     columns_of,
     read_columns,
 )
-from tailmetrics.io import DataFileError, Dataset
+from tailmetrics.io import DataFileError
 from tailmetrics.io.errors import reading
 from tailmetrics.io.files import check_file
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 
 ROW, QUERY = "row", "query"
+ROWS_FILE = "rows.parquet"
+"""The name of the table in the folder of a report."""
 METADATA = b"tailmetrics"
 """The key of the file's metadata, which hold as JSON all facts that are not in the columns."""
 CLUSTER = "cluster"
 """The column with the cluster of each row, as ``evaluate --clusters`` gives it."""
-HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
+HINT = "write it with tailmetrics evaluate --out FOLDER, or compare predictions: --preds A --preds B --target T."
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
 
 # -- reading --------------------------------------------------------------------------------------------------------
+
+
+IN_FOLDERS = (ROWS_FILE, "rows_test.parquet", "rows_best.parquet", "rows_val.parquet")
+"""The table of a folder of reports: of ``evaluate``, or else of the Lightning callback, its test before validations."""
+
+
+def table_in(path: Path) -> Path:
+    """Return the table of rows in the folder of a report; a path of anything else is returned unchanged.
+
+    Raises:
+        DataFileError: If the folder holds no table, or several of other names.
+    """
+    if not path.is_dir():
+        return path
+    usual = [path / name for name in IN_FOLDERS if (path / name).exists()]
+    found = usual[:1] or sorted(path.glob("rows*.parquet"))
+    if len(found) != 1:
+        problem = (
+            f"holds several tables of rows: {', '.join(one.name for one in found)}"
+            if found
+            else "holds no table of rows"
+        )
+        hint = "name one of them." if found else "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
+        raise DataFileError(path, problem, hint=hint)
+    return found[0]
+
+
+class Rows(Protocol):
+    """The rows of a table: a :class:`~tailmetrics.io.Dataset`, or the rows of a loader."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, or a bound of it."""
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """The query of each row; None if rows are numbers."""
+
+    @property
+    def label_names(self) -> Sequence[str] | None:
+        """The name of each label; None if labels are numbers."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of rows of a sequence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +140,8 @@ class RowTable:
         try:
             known = json.loads(file.metadata[METADATA])
             return cls(path, columns, names, **{**known, "facts": RowFacts(**known["facts"])})
-        except (KeyError, TypeError) as error:
-            raise DataFileError(path, "was written by another version of tailmetrics", hint=HINT) from error
+        except Exception as error:  # whatever is made of facts that evaluate has not written
+            raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
 
     @property
     def pairs(self) -> dict[str, bool]:
@@ -188,7 +235,7 @@ class RowTableWriter:
         self,
         path: Path,
         evaluation: Evaluation,
-        dataset: Dataset,
+        dataset: Rows,
         options: Mapping[str, Any] | None = None,
         clusters: Sequence[Any] | None = None,
     ) -> None:
@@ -197,7 +244,8 @@ class RowTableWriter:
         self._names, self._clusters = dataset.row_names, clusters
         self._identity = None
         if options is not None:
-            names = _label_names(dataset, evaluation.members)
+            level = evaluation.level
+            names = _label_names(dataset, evaluation.members) if level is None else level.tree.label_names
             self._identity = RunDigest(self._columns.metrics, options, names, self._names)
         self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()
@@ -269,7 +317,7 @@ def join_parts(parts: Iterable[Path], path: Path) -> None:
         writer.add_key_value_metadata({METADATA: json.dumps({**known[0], "identity": identity})})
 
 
-def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
+def _label_names(dataset: Rows, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
     """Return the name of each label of the metrics, None if labels are numbers; a label of no file gets a made name."""
     names = dataset.label_names
     if names is None:

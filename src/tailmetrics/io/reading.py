@@ -1,0 +1,1089 @@
+"""How a file, a table or a frame is read: its format, its columns, and the sentence that says so.
+
+Every guess is made here, from names, types and the first rows. Two readings that would give different numbers are
+refused, unless the user named one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from tailmetrics.io.errors import DataFileError, DataFileNote, is_new, shown
+from tailmetrics.io.files import HEAD_BYTES, FilePath, head, suffix_of
+from tailmetrics.ranking._warnings import warn_outside
+
+Role: TypeAlias = Literal["preds", "target"]
+"""What a file holds: predictions or targets. Functions also take None, to read only the names of its labels."""
+
+
+NO_GAIN = "none"
+"""The value of ``Columns.gain`` for "read no gains"."""
+IN_MEMORY = "in memory"
+"""The name of the format of tables and dicts."""
+ORDER = "order"
+"""The value of ``Columns.rank`` for "the lines of a query are in the order of their ranks"."""
+
+
+class _Default(str):
+    """A name that the user did not give, even if the given name is the same."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns.
+
+    If one of the last five names is left at its default and the file has no such column, the reader tries the usual
+    names, such as ``user_id`` or ``qid`` for the query, and a note says which column it took. If the reader takes a
+    column called ``rank`` or ``position`` as the score, its numbers are ranks, and 1 is the best.
+
+    Attributes:
+        ids: Parquet, predictions: lists of label ids.
+        scores: Parquet, predictions: lists of the scores of these labels.
+        labels: Parquet, targets: lists of label ids.
+        gains: Parquet, targets: lists of the gains of these labels.
+        query: The query, user or row of a line or of a list.
+        item: CSV, TSV, JSON Lines: the item, document or label.
+        score: CSV, TSV, JSON Lines, predictions: the score.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade; with ``none`` it is not read, and each line is relevant.
+        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
+    """
+
+    ids: str = _Default("ids")
+    scores: str = _Default("scores")
+    labels: str = _Default("labels")
+    gains: str = _Default("gains")
+    query: str = _Default("query")
+    item: str = _Default("item")
+    score: str = _Default("score")
+    gain: str = _Default("gain")
+    rank: str = _Default("rank")
+
+    def is_given(self, field: str) -> bool:
+        """Whether the user gave the name of a field; the file must then have this column."""
+        return not isinstance(getattr(self, field), _Default)
+
+    @property
+    def without_gain(self) -> bool:
+        """Whether no gains are read, whatever columns the targets have."""
+        return self.gain == NO_GAIN
+
+    @property
+    def by_place(self) -> bool:
+        """Whether columns are given by number, from 0, as for a file without a header line."""
+        given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
+        given = [name for name in given if name not in (NO_GAIN, ORDER)]
+        return bool(given) and all(part.strip().isdecimal() for name in given for part in name.split(","))
+
+    def by_names(self, header: Sequence[str]) -> Columns:
+        """Return a copy in which column numbers are replaced by the names in the header."""
+        names = {str(place): name for place, name in enumerate(header) if str(place) not in header}
+        given = {field: name for field, name in vars(self).items() if self.is_given(field)}
+        renamed = {field: [names.get(part.strip(), part) for part in name.split(",")] for field, name in given.items()}
+        return replace(self, **{field: ",".join(parts) for field, parts in renamed.items()})
+
+
+_DEFAULTS = {one.name: str(one.default) for one in fields(Columns)}
+
+USUAL = {
+    "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid "
+    "reviewerid memberid basketid patientid hadmid stayid noteid",
+    "item": "item itemid iid doc docid docno document documentid corpusid passage passageid pid product productid "
+    "movie movieid article articleid asin isbn track trackid song songid book bookid artist artistid video videoid "
+    "news newsid course courseid poi poiid venue venueid location locationid icdcode",
+    "score": "score scores rating prediction predicted pred probability proba prob similarity estimate est confidence "
+    "logit logits yscore predscore modelscore predictedrating bm25 cosine",
+    "gain": "gain score rating relevance rel grade label relevant isrelevant clicked click purchased hit judgment "
+    "judgement relevancelabel relevancegrade",
+    "rank": "rank ranks ranking position pos rnk itemrank rankposition",
+}
+"""Field -> its usual column names, in lower case and without dashes, blanks and underscores."""
+LISTED = {
+    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
+    "target": "items itemids target targets relevant articles articleid groundtruth groundtruths truth positives codes "
+    "labels class ytrue answers actual gold",
+}
+"""Role -> usual names of a column of lists, in the same spelling."""
+MANY_COLUMNS = 30
+"""Errors list up to this many columns (one or two lines of a terminal), and of more columns only three."""
+IDS = {"id", "label", "labelid", "index"}
+"""Names of the label field in a struct, in addition to the usual names of an item."""
+TYPED = re.compile(r":(token|float)(_seq)?$")
+"""The type that RecBole writes after the name of a column, as in ``user_id:token``."""
+
+
+def plain(name: str) -> str:
+    """Return a column's name in the spelling of USUAL: lower case, without dashes, blanks and underscores."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def is_usual(name: str, field: str) -> bool:
+    """Whether the name of a column is one of the usual names of a field."""
+    return plain(name) in USUAL[field].split()
+
+
+# -- what a column holds --------------------------------------------------------------------------------------------
+
+FEW = 11
+"""Different values of a column at most that may be gains: grades from 0 to 10 are eleven."""
+LARGEST_GRADE = 100
+"""Whole numbers above it are taken for counts, years or ids, not for grades."""
+FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+"""Words for 1 and 0, as pandas, JSON and people write them."""
+
+
+class Held(NamedTuple):
+    """A column, and what its first rows hold.
+
+    Attributes:
+        name: The column.
+        kind: ``flags``, ``grades``, ``fractions``, ``letters``, ``numbers``, ``whole``, ``times``, ``text``, ``lists``,
+            ``constant`` or ``nothing``.
+        words: The same in words.
+    """
+
+    name: str
+    kind: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} ({self.words})"
+
+    @property
+    def may_be_gain(self) -> bool:
+        """Whether the column may say which lines are relevant, or how relevant."""
+        return self.kind in ("flags", "grades", "fractions", "letters")
+
+    @property
+    def may_be_score(self) -> bool:
+        """Whether the column may order predictions."""
+        return self.kind in ("fractions", "numbers")
+
+
+def held(name: str, cells: Sequence[Any]) -> Held:
+    """Return what a column holds, from its cells in the first rows: text, or values of Python."""
+    known = [cell for cell in cells if cell is not None and cell == cell and not (isinstance(cell, str) and not cell)]
+    if any(isinstance(cell, (list, tuple, dict)) for cell in known):
+        return Held(name, "lists", "lists")
+    texts = {str(cell).strip() for cell in known}
+    if not texts:
+        return Held(name, "nothing", "nothing in the first rows")
+    if all(map(is_number, texts)):
+        return Held(name, *_kind_of_numbers({float(text) for text in texts}, {type(cell) for cell in known} == {float}))
+    words = {text.lower() for text in texts}
+    shown = " and ".join(sorted(texts)) if len(texts) < 3 else ", ".join(sorted(texts)[:FEW])
+    if words <= set(FLAGS) or any(isinstance(cell, bool) for cell in known):
+        return Held(name, "flags", shown)
+    if 1 < len(texts) <= FEW and all(len(text) == 1 for text in texts):
+        return Held(name, "letters", f"letters {shown}")
+    return Held(name, "text", "text")
+
+
+def _kind_of_numbers(numbers: set[float], are_floats: bool) -> tuple[str, str]:
+    low, high = min(numbers), max(numbers)
+    whole = all(number == number // 1 for number in numbers if abs(number) != float("inf"))
+    said = f"{low:g} and {high:g}" if len(numbers) == 2 else f"from {low:g} to {high:g}"
+    if low >= EARLIEST:
+        return "times", "large numbers"
+    if len(numbers) == 1 and high > 0 and whole:
+        return "constant", f"{low:g} in each row"
+    if whole and low > -3 and high <= LARGEST_GRADE and len(numbers) <= FEW:  # TREC's grade of spam is -2
+        return ("flags" if numbers <= {0, 1} else "grades"), (said if len(numbers) < 3 else f"whole numbers {said}")
+    if whole and not are_floats:
+        return "whole", f"whole numbers {said}"
+    return ("fractions" if low >= 0 and high <= LARGEST_GRADE else "numbers"), f"numbers {said}"
+
+
+# -- the reading ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """The first rows of a file or table.
+
+    Attributes:
+        path: The file.
+        names: Names of its columns.
+        rows: The cells of the first rows.
+        where: The place of the names in the text of an error.
+    """
+
+    path: FilePath
+    names: Sequence[str]
+    rows: Sequence[Sequence[Any]] = ()
+    where: str = ""
+
+    def cells(self, name: str) -> list[Any]:
+        """Return the cells of a column."""
+        place = list(self.names).index(name)
+        return [row[place] for row in self.rows if place < len(row)]
+
+    def held(self, name: str) -> Held:
+        """Return what a column holds."""
+        return held(name, self.cells(name))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file, a table or a frame is read.
+
+    Attributes:
+        path: The file, as messages name it.
+        role: Predictions, targets, or None for the names of labels alone.
+        query: Columns of the query; empty if row i of one file belongs to row i of the other.
+        item: Column of the item, or of the lists; empty for an array.
+        value: Column of the score, rank or gain; None without such a column.
+        value_is: What the value is: ``score``, ``rank`` or ``gain``; ``order`` if the order of lines is that of ranks.
+        listed: Whether each row holds a list.
+        within: Column of the lists whose objects have the item and the value; empty without objects.
+        unread: The columns that are not read.
+        delimiter: Separator of fields; None for formats without one.
+        between: Separator of labels in a cell; None for blanks, or if cells hold one label.
+        has_names: Whether the file names its columns.
+        guessed: Whether the user named less than what is read.
+        flags: Whether gains are written as words for 1 and 0.
+        form: The name of the format.
+        holds: For formats without columns, what a file holds.
+    """
+
+    path: str = ""
+    role: Role | None = None
+    query: tuple[str, ...] = ()
+    item: str = ""
+    value: str | None = None
+    value_is: str = ""
+    listed: bool = False
+    within: str = ""
+    unread: tuple[Held, ...] = ()
+    delimiter: str | None = None
+    between: str | None = None
+    has_names: bool = True
+    guessed: bool = False
+    flags: bool = False
+    form: str = ""
+    holds: str = ""
+
+    @property
+    def is_rank(self) -> bool:
+        """Whether the value is a rank, so that a lower value is better."""
+        return self.value_is == "rank"
+
+    def by_place(self, header: Sequence[str]) -> Reading:
+        """Return a copy in which columns without names are numbers, from 0."""
+        places = {name: str(place) for place, name in enumerate(header)}
+        query, item = tuple(places[name] for name in self.query), places[self.item]
+        value = None if self.value is None else places[self.value]
+        unread = tuple(held._replace(name=places[held.name]) for held in self.unread)
+        return replace(self, query=query, item=item, value=value, unread=unread, has_names=False, guessed=True)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that are read."""
+        return [*self.query, *([self.item] if self.item else []), *([self.value] if self.value is not None else [])]
+
+    def __str__(self) -> str:
+        if not self.item:
+            return f"{self.form}: {self.holds}"
+        column = "column {!r}" if self.has_names else "column {}"
+        parts = [f"{column.format(', '.join(self.query))} is the query"] if self.query else []
+        listed = "is the list of its labels" if self.query else "holds the lists"
+        item = f"{self.within}.{self.item}" if self.within else self.item
+        parts += [f"{column.format(item)} {listed if self.listed else 'is the item'}"]
+        parts[-1] += f", separated by {self.between!r}" if self.listed and self.between is not None else ""
+        parts[1:] = [self.holds] if self.holds else parts[1:]
+        if self.value is not None:
+            value = f"{self.within}.{self.value}" if self.within else self.value
+            parts.append(f"{column.format(value)} is the {self.value_is}{', least first' * self.is_rank}")
+        elif self.value_is:
+            order = "best first" if self.listed else "the order of lines is the rank"
+            parts.append({"order": order, "gain": "each line is relevant"}[self.value_is])
+        said = ", ".join(parts)
+        said = said if self.has_names else f"has no line of names: {said}"
+        if self.unread:
+            said += f"; not read: {', '.join(map(str, self.unread[:3]))}"
+            said += f" and {len(self.unread) - 3:,} more" if len(self.unread) > 3 else ""
+        return said
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The names of columns that say this reading outright, by their fields of :class:`Columns`."""
+        if not self.item:
+            return {}
+        named = {"query": ",".join(self.query)} if self.query else {}
+        listed = "labels" if self.role == "target" else "ids"
+        if self.within:
+            named |= {listed: self.within, "item": self.item}
+        elif not self.holds:  # else all fields behind the query
+            named[listed if self.listed else "item"] = self.item
+        if self.value is not None:
+            named[self.value_is + "s" * (self.listed and not self.within)] = self.value
+        elif self.value_is and not self.listed:
+            named |= {"order": {"rank": ORDER}, "gain": {"gain": NO_GAIN}}[self.value_is]
+        return named
+
+    @property
+    def sentence(self) -> str:
+        """The file, how it is read, and the arguments that say so."""
+        return f"{self.path}: {self}; said outright: {self.options}" if self.options else f"{self.path}: {self}"
+
+    @property
+    def options(self) -> str:
+        """The arguments that say this reading outright, as they are written in Python."""
+        said = [f"format={self.form!r}"] if self.form != IN_MEMORY else []
+        said += [f"delimiter={self.delimiter!r}"] if self.delimiter not in (None, ",", "\t") else []
+        named = ", ".join(f"{name}={column!r}" for name, column in self.columns.items())
+        return ", ".join([*said, *([f"columns=Columns({named})"] if named else [])])
+
+
+def choose(look: Look, asked: Opening) -> Reading:
+    """Return the reading of a table with a query, an item and perhaps a score, rank or gain in each row.
+
+    Names given by the user come first, then names that both files have, then the usual names.
+
+    Raises:
+        DataFileError: If a column is missing or repeated, or if two readings would give different numbers.
+    """
+    columns, role = asked.columns, asked.role
+    value_is = _value_is(look, columns, role)
+    wanted = [field for field in ("query", "item", value_is) if field in _DEFAULTS]
+    wanted = [field for field in wanted if not (field == "rank" and columns.rank == ORDER and ORDER not in look.names)]
+    found: dict[str, str | None] = {}
+    for field in wanted:  # a column that already holds one field is not guessed to hold another field
+        others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
+        found[field] = _find(look, field, asked, [str(one) for one in others])
+    both = [field for field, name in found.items() if name is not None and list(found.values()).count(name) > 1]
+    if both:
+        problem = f"the column {found[both[0]]!r} is named as {' and as '.join(both)}"
+        raise DataFileError(look.path, problem, look.where, "name another column for one of them.")
+    if value_is == "score" and is_usual(str(found["score"]), "rank"):
+        value_is = "rank"
+        found["rank"] = found.pop("score")
+    value = found.get(value_is)
+    query = parts_of_query(str(found["query"]), look.names)
+    reading = Reading(
+        role=role,
+        query=query,
+        item=str(found["item"]),
+        value=value,
+        value_is="order" if value_is == "rank" and value is None else value_is,
+        guessed=any(
+            name is not None and not columns.is_given(field) and name != field for field, name in found.items()
+        ),
+    )
+    read = {*reading.names}
+    reading = replace(reading, unread=tuple(look.held(name) for name in look.names if name not in read))
+    if value is not None and value_is == "gain":
+        reading = replace(reading, flags=_has_words(look.cells(value)))
+    if role is not None:
+        _check_unread(look, asked, reading)
+        _compare_with_ranks(look, reading)
+    return reading
+
+
+def _value_is(look: Look, columns: Columns, role: Role | None) -> str:
+    """Return the kind of value to look for: a gain, a score, or a rank where predictions have no score."""
+    if role is None:
+        return ""
+    if role == "target":
+        return "gain"
+    if columns.is_given("score") or columns.is_given("rank"):
+        return "score" if columns.is_given("score") else "rank"
+    scored = any(is_usual(name, "score") for name in look.names)
+    return "rank" if not scored and any(is_usual(name, "rank") for name in look.names) else "score"
+
+
+def parts_of_query(name: str, header: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a query: one, or several whose names are separated by commas."""
+    return (name,) if name in header else tuple(part.strip() for part in name.split(","))
+
+
+def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str | None:
+    """Return the column of a field; None for gains without a column."""
+    columns, header = asked.columns, list(look.names)
+    name = getattr(columns, field)
+    if field == "gain" and columns.without_gain and NO_GAIN not in header:
+        return None
+    usual = [one for one in dict.fromkeys(header) if is_usual(one, field) and one not in others]
+    candidates = [one for one in [name] if one in header] or usual
+    if columns.is_given(field):
+        candidates = list(parts_of_query(name, header)) if field == "query" else [name]
+    elif field in ("query", "item"):
+        both = [one for one in dict.fromkeys([*candidates, *usual]) if one in asked.beside]
+        candidates = both if len(both) == 1 else candidates
+    if len(candidates) > 1 and not columns.is_given(field):
+        listed = " and ".join(map(shown, candidates))
+        hint = f"say which one it is: {' or '.join(f'columns=Columns({field}={one!r})' for one in candidates[:3])}."
+        raise DataFileError(look.path, f"the columns {listed} could both be the {field}", look.where, hint)
+    if field == "gain" and not candidates:
+        return None
+    lacking = next((one for one in candidates if one not in header), None if candidates else name)
+    if lacking is not None:
+        more = ", columns=Columns(rank=NAME) which one is the rank, columns=Columns(rank='order') that lines are in it"
+        more = more if field == "score" else ""
+        hint = f"its columns are {in_words(header)}; columns=Columns({field}=NAME) says which one is the {field}{more}."
+        raise DataFileError(look.path, f"there is no column {lacking!r}", look.where, hint)
+    twice = next((one for one in candidates if header.count(one) > 1), None)
+    if twice is not None:
+        hint = "give every column a name of its own."
+        raise DataFileError(look.path, f"there are several columns {twice!r}", look.where, hint)
+    return name if columns.is_given(field) else candidates[0]
+
+
+def _check_unread(look: Look, asked: Opening, reading: Reading) -> None:
+    """Raise if a column that is not read could be the value, and nothing that the user said decides.
+
+    Raises:
+        DataFileError: Naming the column, both readings and the options that decide.
+    """
+    columns = asked.columns
+    if reading.role == "target":
+        if columns.without_gain or reading.value is not None:
+            return
+        several = [one for one in reading.unread if one.may_be_gain and one.name not in asked.others]
+        if several:
+            raise may_be_gain(look.path, several, look.where)
+        return
+    if columns.is_given("score") or columns.is_given("rank") or reading.value in ("score", None):
+        return
+    found = next((one for one in reading.unread if one.may_be_score), None)
+    if found is not None:
+        problem = f"column {found} may be the score, or {reading.value!r} the {reading.value_is}"
+        hint = (
+            f"columns=Columns(score={found.name!r}) or columns=Columns({reading.value_is}={reading.value!r}) decides."
+        )
+        raise DataFileError(look.path, problem, look.where, hint)
+
+
+def may_be_gain(path: FilePath, found: Sequence[Held], where: str) -> DataFileError:
+    """Return the error about columns that may say which lines of the targets are relevant."""
+    problem = f"column {' or '.join(map(str, found[:3]))} may be the gain of each line, or nothing that counts"
+    numbers = [f"columns=Columns(gain={one.name!r})" for one in found[:3] if one.kind != "letters"]
+    reads = f"{' or '.join(numbers)} reads it" if numbers else "numbers for its letters make it the gain"
+    return DataFileError(path, problem, where, f"{reads}; columns=Columns(gain='none') takes each line as relevant.")
+
+
+def constants(reading: Reading, columns: Columns) -> list[str]:
+    """Return the columns of targets that hold one number in the first rows: they are gains if others come later."""
+    if reading.role != "target" or reading.value is not None or columns.without_gain:
+        return []
+    return [one.name for one in reading.unread if one.kind == "constant"]
+
+
+def _compare_with_ranks(look: Look, reading: Reading) -> None:
+    """Warn if a column of ranks says the contrary of the scores in each query of the first rows."""
+    if reading.role != "preds" or reading.value_is != "score":
+        return
+    keys = list(zip(*(look.cells(name) for name in reading.query), strict=True))
+    for name in (one.name for one in reading.unread if is_usual(one.name, "rank")):
+        if contradicts(keys, look.cells(str(reading.value)), look.cells(name)):
+            warn_of_ranks(look.path, str(reading.value), name)
+
+
+def contradicts(queries: Sequence[Any], scores: Sequence[Any], ranks: Sequence[Any]) -> bool:
+    """Whether in each query the scores rise from the first rank to the last; a query of one line says nothing."""
+    found: dict[Any, list[tuple[float, float]]] = {}
+    for query, score, rank in zip(queries, scores, ranks, strict=True):
+        if not (is_number(str(score)) and is_number(str(rank))):
+            return False
+        found.setdefault(query, []).append((float(rank), float(score)))
+    several = [pairs for pairs in found.values() if len(pairs) > 1]
+    if any(len({rank for rank, _ in pairs}) < len(pairs) for pairs in several):
+        return False  # no ranks, which stand once each
+    ordered = [[score for _, score in sorted(pairs)] for pairs in several]
+    return bool(ordered) and all(some == sorted(some) and some[0] < some[-1] for some in ordered)
+
+
+def warn_of_ranks(path: FilePath, score: str, rank: str) -> None:
+    """Warn that scores are read whose order is the reverse of the ranks."""
+    said = f"{path}: {score!r} is read as the score, the highest is best, but {rank!r} says the contrary in each query"
+    warn_outside(f"{said}; columns=Columns(rank={rank!r}) reads ranks. If {score!r} is a distance, they are right.")
+
+
+def _has_words(cells: Sequence[Any]) -> bool:
+    """Whether cells are words for 1 and 0, not numbers."""
+    words = {str(cell).strip().lower() for cell in cells if isinstance(cell, (str, bool)) and cell != ""}
+    return bool(words) and words <= set(FLAGS)
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return the column names as text for an error; of many columns, which may be labels, only the first three."""
+    if len(names) <= MANY_COLUMNS:
+        return ", ".join(names)
+    said = f"{', '.join(names[:3])} and {len(names) - 3:,} more"
+    return f"{said} (where each column is a label, write their numbers as an array, numpy.save)"
+
+
+LISTENER: ContextVar[Callable[[Reading], None] | None] = ContextVar("listener", default=None)
+"""A function that receives each reading; None to warn of the readings that hold a guess."""
+TOLD: ContextVar[list[Reading] | None] = ContextVar("told", default=None)
+"""The readings of the files of one data set; None outside of :func:`collected`."""
+
+
+@contextmanager
+def collected() -> Iterator[list[Reading]]:
+    """Collect the readings of all files that are opened within the block."""
+    told: list[Reading] = []
+    token = TOLD.set(told)
+    try:
+        yield told
+    finally:
+        TOLD.reset(token)
+
+
+def tell(reading: Reading) -> None:
+    """Say in one sentence how a file is read; a guess is a warning where nothing listens."""
+    if not is_new(str(reading)):
+        return
+    told, listener = TOLD.get(), LISTENER.get()
+    if told is not None:
+        told.append(reading)
+    if listener is not None:
+        listener(reading)
+    elif reading.guessed:
+        warn_outside(reading.sentence, DataFileNote)
+
+
+def holds_lists(whole: Sequence[str], lists: Sequence[str], columns: Columns) -> bool:
+    """Whether each row of a table is a list of items, and not one item: by the given names, or the usual ones.
+
+    Args:
+        whole: Names of the columns whose cells are single values.
+        lists: Names of the columns whose cells are lists.
+        columns: The names given by the user.
+    """
+    if not lists or any(columns.is_given(one) and getattr(columns, one) in lists for one in ("ids", "labels")):
+        return bool(lists)
+    if columns.is_given("item"):
+        return columns.item in lists
+    items = [name for name in whole if name == columns.item or is_usual(name, "item")]
+    others = [name for name in (*whole, *lists) if name not in items]
+    return not (items and any(name == columns.query or is_usual(name, "query") for name in others))
+
+
+TARGETS = set(LISTED["target"].split()) - set(LISTED["preds"].split()) - {"items", "itemids", "articles", "articleid"}
+"""Usual names of lists of targets that no lists of predictions have."""
+MANY_SCORES = 3
+"""Columns of fractions from which a table is taken for scores of labels, one column for each label."""
+
+
+def check_lists(look: Look, name: str) -> None:
+    """Raise if a list that would be read as predictions may be the targets, beside scores of the labels.
+
+    Raises:
+        DataFileError: Naming the column and how scores are given.
+    """
+    scores = [one for one in look.names if one != name and look.held(one).may_be_score]
+    if plain(name) not in TARGETS and len(scores) < MANY_SCORES:
+        return
+    problem = f"column {name!r} may be the targets, not the lists of predictions"
+    hint = f"columns=Columns(ids={name!r}) reads it as predictions."
+    if scores:
+        problem += f"; {in_words(scores[:3])}{' …' * (len(scores) > 3)} may be scores, a column for each label"
+        hint = f"write the scores alone, numpy.save('preds.npy', table[labels]), and give label_names=NAMES. Or {hint}"
+    raise DataFileError(look.path, problem, look.where, hint)
+
+
+def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) -> Columns:
+    """Return the given names without those that only the other file has: they were meant for it alone."""
+    if not own:
+        return columns
+    lacking = {
+        field: _Default(default)
+        for field, default in _DEFAULTS.items()
+        if columns.is_given(field)
+        and all(part not in own and part in other for part in parts_of_query(getattr(columns, field), own))
+    }
+    return replace(columns, **lacking) if lacking else columns
+
+
+class Opening(NamedTuple):
+    """The arguments with which a format opens a file.
+
+    Attributes:
+        path: The file.
+        role: Whether it holds predictions or targets; None to read only the names of its labels.
+        columns: Names of columns.
+        partition: Name and value of the columns that folders in the path give as ``key=value``.
+        beside: Names of the columns of the other file; empty if it has none.
+        delimiter: Separator of fields, as the user named it.
+        others: Names of columns to which the user gave another meaning, such as groups of rows.
+    """
+
+    path: FilePath
+    role: Role | None
+    columns: Columns
+    partition: Mapping[str, str] = MappingProxyType({})
+    beside: Sequence[str] = ()
+    delimiter: str | None = None
+    others: Sequence[str] = ()
+
+
+# -- first lines -----------------------------------------------------------------------------------------------------
+
+PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
+"""First bytes of Parquet, Arrow, Feather 1 and an Arrow stream, which ``datasets`` saves."""
+JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
+"""The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
+QUOTED = (",", ";", "|")
+"""Delimiters of formats in which a field can be quoted."""
+BETWEEN_LABELS = (";", "|", ",")
+"""Separators of the labels in a cell, apart from blanks; codes, ids and words hold none of them."""
+LONGEST_RECORD = 2 * 10**6
+"""Characters of a record at most, the limit of DuckDB's reader of CSV."""
+EARLIEST = 10**8
+"""Whole numbers from here on are times, such as seconds since 1970 in files of ratings; lower numbers are grades."""
+
+
+class Head:
+    """The first 64 kB of a file, decompressed; more if the first line is longer.
+
+    Attributes:
+        data: The bytes.
+        path: The file.
+        columns: The column names given by the user.
+        role: What the file holds; None if it may hold either.
+        given: The delimiter given by the user.
+    """
+
+    def __init__(
+        self, path: FilePath, columns: Columns | None = None, role: Role | None = None, delimiter: str | None = None
+    ) -> None:
+        self.data = head(path)
+        self.path = path
+        self.columns = columns or Columns()
+        self.role = role
+        self.given = None if delimiter is None else delimiter.replace("\\t", "\t")
+
+    @cached_property
+    def _whole(self) -> list[str]:
+        cut = len(self.data) >= HEAD_BYTES and not self.data.endswith(b"\n")
+        whole = self.data.removeprefix(b"\xef\xbb\xbf").splitlines()
+        return [line.decode(errors="replace") for line in (whole[:-1] if cut else whole)]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines that are not blank; a last line that the 64 kB cut off is left out."""
+        return [line for line in self._whole if line.strip()]
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The words of each line, without comment lines."""
+        return [line.split() for line in self.lines if not line.startswith("#")]
+
+    def fields(self, delimiter: str) -> list[list[str]]:
+        """Return the fields of each record; of a record that the 64 kB cut off, none."""
+        found = [fields for _, fields in records(enumerate(self._whole, 1), delimiter)]
+        return found[:-1] if len(found) > 1 and not found[-1] and len(self.data) >= HEAD_BYTES else found
+
+    def delimiter(self, first: str, form: str) -> str:
+        """Return the delimiter of a table's fields, from its first line; for lists, from all its first lines.
+
+        Raises:
+            DataFileError: If two delimiters divide all lines alike, and no name of a column decides.
+        """
+        if self.given is not None and self.given in first:
+            return self.given
+        if form == "TSV":
+            return "\t"
+        possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
+        possible += ["|"] if suffix_of(self.path) == "psv" else []
+        counts = {one: len(split(first, one) or first.split(one)) for one in possible}
+        alike = [one for one in possible if form == "lists" and {*map(len, self.fields(one))} == {counts[one]} != {1}]
+        alike = [one for one in alike if self.comes_first(one)] or alike
+        return "::" if counts.get("::", 0) > 2 else max(alike or possible, key=lambda one: counts[one])
+
+    def comes_first(self, delimiter: str) -> bool:
+        """Whether no other separator of labels stands before the delimiter in each of the lines."""
+        firsts = [row[0] for row in self.fields(delimiter) if row]
+        return not any(all(one in first for first in firsts) for one in BETWEEN_LABELS if one != delimiter)
+
+    def knows(self, fields: Sequence[str]) -> bool:
+        """Whether any of the fields is a column name that the user gave, or a usual column name."""
+        given = {value for value in vars(self.columns).values() if not value.isdecimal()}
+        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
+
+    def has_names(self, fields: Sequence[str]) -> bool:
+        """Whether the first line names the columns: it holds a known name, or it holds no number and no list."""
+        return self.knows(fields) or not any(is_number(name) or re.search("[;|]", name) for name in fields)
+
+    def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
+        """Raise if the first line may be names or data: it has no known name, and below it no column is all numbers."""
+        if self.knows(fields):
+            return
+        rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
+        if not rows or not any(all(map(is_number, column)) for column in zip(*rows, strict=True)):
+            problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
+            hint = f"if names, columns=Columns(query={fields[0]!r}); if not, columns=Columns(query='0', item='1')."
+            raise DataFileError(self.path, problem, where, hint)
+
+    def guessed(self, delimiter: str, value: str) -> list[str]:
+        """Return names for the columns of a table without a header: query, item, then the value and a time if present.
+
+        Raises:
+            DataFileError: If the lines do not have the form of ratings (:meth:`is_unnamed`).
+        """
+        if self.is_unnamed(delimiter):
+            return ["query", "item", value, "time"][: len(self.fields(delimiter)[0])]
+        hint = (
+            matrix_hint(self)
+            + "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; format='lists' "
+        )
+        hint += "takes all fields behind the first one as the list of its labels."
+        raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
+
+    def is_unnamed(self, delimiter: str) -> bool:
+        """Whether each line holds a query, an item, and perhaps a number and then a time, as in files of ratings."""
+        rows = self.fields(delimiter)
+        if not rows or {len(row) for row in rows} not in ({2}, {3}, {4}):
+            return False
+        if any(is_number(name) and not _is_whole(name) for row in rows for name in row[:2]):
+            return False  # a matrix of numbers
+        numbered = all(is_number(number) for row in rows for number in row[2:])
+        return numbered and all(float(time) >= EARLIEST for row in rows for time in row[3:])
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a record, stripped of blanks; an empty list if its quotes are wrong."""
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter, strict=True), []) if delimiter in QUOTED else None
+    except csv.Error:
+        return []
+    return [field.strip(" \t\r") for field in (line.split(delimiter) if fields is None else fields)]
+
+
+def records(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line of each record, and its fields: none if its quotes are wrong.
+
+    A field in quotes may hold ends of lines. A record whose lines have all as many fields as it has itself may as well
+    be several records with quotes inside: its quotes are wrong.
+    """
+    lines = iter(lines)
+    for number, text in lines:
+        if not text.strip(" \t\v\f\r"):
+            continue
+        parts, size = [text], len(text)
+        fields = split(text, delimiter)
+        while not fields and size < LONGEST_RECORD and _is_open("\n".join(parts), delimiter):
+            following = list(_until_quote(lines))
+            if not following:
+                break
+            parts += following
+            size += sum(map(len, following))
+            fields = split("\n".join(parts), delimiter)
+        if len(parts) > 1 and all(part.count(delimiter) == len(fields) - 1 for part in parts):
+            fields = []
+        yield number, fields
+
+
+def _until_quote(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Yield lines up to the first one whose quotes can close a field that is open, or up to the longest record."""
+    size = 0
+    for _, text in lines:
+        yield text
+        size += len(text)
+        if text.count('"') % 2 or size > LONGEST_RECORD:
+            return
+
+
+def _is_open(text: str, delimiter: str) -> bool:
+    """Whether the last field begins with a quote that does not close in this text."""
+    try:
+        list(csv.reader([text], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        return "unexpected end of data" in str(error)
+    return False
+
+
+def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
+    """Return a test: whether a file begins with one of ``starts`` and has ``near`` in its first 300 bytes."""
+    return lambda head: head.data.startswith(starts) and near in head.data[:300]
+
+
+is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=b"/data.pkl")
+is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
+
+
+FOREIGN = (
+    (
+        b"SQLite format 3",
+        "a database of SQLite",
+        "write its table with pandas: read_sql(…).to_parquet('table.parquet')",
+    ),
+    (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
+    (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
+    (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
+)
+"""First bytes of what people bring and no format reads, its name, and what to do."""
+
+
+def check_known(head: Head) -> None:
+    """Raise if the first bytes are of a kind of file that no format reads.
+
+    Raises:
+        DataFileError: Naming the kind, and what to write instead.
+    """
+    if is_npz(head) or is_pt(head):
+        return
+    for start, name, remedy in FOREIGN:
+        if head.data.startswith(start):
+            raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
+
+
+def matrix_hint(head: Head) -> str:
+    """Return the hint for text that holds a matrix of numbers, as numpy.savetxt writes it; empty for other text."""
+    rows = [re.split(r"[,;\s]+", line.strip()) for line in head.lines]
+    if not rows or len({len(row) for row in rows}) > 1 or not all(is_number(word) for row in rows for word in row):
+        return ""
+    return "if it is a matrix of numbers, numpy.save('scores.npy', numpy.loadtxt(path)) writes it as an array. "
+
+
+def is_run(head: Head) -> bool:
+    """Whether the first line is a line of a TREC run: query, a word, document, rank, score, tag."""
+    first = next(iter(head.words), [])
+    return len(first) >= 6 and _is_whole(first[3]) and is_number(first[4])
+
+
+def is_qrels(head: Head) -> bool:
+    """Whether the first line is a line of qrels: query, a word, document, grade; a time is not a grade."""
+    first = next(iter(head.words), [])
+    return len(first) == 4 and _is_whole(first[3]) and float(first[3]) < EARLIEST
+
+
+def is_trec(head: Head) -> bool:
+    """Whether a file is a TREC run or qrels."""
+    return is_run(head) or is_qrels(head)
+
+
+def is_msmarco(head: Head) -> bool:
+    """Whether lines hold query, passage and rank, counted from 1 in each query, and no score or rank was named."""
+    if head.role == "target" or head.columns.is_given("score") or head.columns.is_given("rank"):
+        return False
+    before = ("", 0)
+    for words in head.words:
+        if len(words) != 3 or not words[2].isdigit():
+            return False
+        expected = before[1] + 1 if words[0] == before[0] else 1
+        if int(words[2]) != expected:
+            return False
+        before = words[0], expected
+    return bool(head.words)
+
+
+def is_xmc(head: Head) -> bool:
+    """Whether the first line is a header of the Extreme Classification Repository, or a line holds ``label:value``."""
+    pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
+    header = next(iter(head.words), [])
+    return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
+
+
+def is_jsonl(head: Head) -> bool:
+    """Whether the first line is a JSON object, but not a run in one line (:func:`is_json`)."""
+    try:
+        first = json.loads(head.lines[0]) if head.lines else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and not (is_json(head) and len(head.lines) == 1)
+
+
+def is_json(head: Head) -> bool:
+    """Whether a file begins like one JSON object from queries to dicts or lists of items, or like one JSON array."""
+    return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def is_csv(head: Head) -> bool:
+    """Whether the first line has names separated by commas, semicolons or ``::``, or the lines are ratings."""
+    if not head.lines:
+        return False
+    delimiter = head.delimiter(head.lines[0], "CSV")
+    return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
+
+
+def is_tsv(head: Head) -> bool:
+    """Whether the first line has names separated by tabs, or the lines are ratings separated by tabs."""
+    return _is_table(head, "\t") or head.is_unnamed("\t")
+
+
+def is_lists(head: Head) -> bool:
+    """Whether lines hold a query and the list of its labels, as in Kaggle submissions.
+
+    The user may have named the column; otherwise lines have two fields, and the second holds several words in one line
+    at least. Words of titles mostly have no digit, and a column of items holds one of them per line.
+    """
+    for delimiter in [head.given] if head.given else (",", "\t", ";"):
+        header, *rows = head.fields(delimiter) or [[]]
+        if any(head.columns.is_given(one) and getattr(head.columns, one) in header[1:] for one in ("ids", "labels")):
+            return True
+        rows = [row for row in rows if row]  # wrong quotes are an error when the file is read
+        if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
+            continue
+        columns, has_names = head.columns, names_lists(header)
+        if columns.by_place:
+            has_names = head.knows(header)
+            columns = columns.by_names(header) if has_names else columns
+        if not has_names:
+            header, rows = [str(place) for place in range(len(header))], [header, *rows]
+        if any(columns.is_given(one) and getattr(columns, one) in header for one in ("ids", "labels")):
+            return True
+        look = Look(head.path, header, rows)
+        if columns.is_given("item") and columns.item in header:
+            return _is_named_list(look, columns, head.role)
+        if len(header) > 2 or not rows:
+            continue
+        listed = 1
+        query = header.index(columns.query) if columns.query in header else 0
+        if listed == query or is_usual(header[listed], "query"):
+            continue
+        single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
+        known = not has_names or columns.item in header
+        known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
+        words = [labels_in(cell, None, r"[\s;|,]+") for cell in look.cells(header[listed])]
+        several = max(map(len, words), default=0) > 1
+        if len(set(look.cells(header[query]))) == len(rows):
+            ids = several and all(re.search(r"\d", word) for some in words for word in some)
+            return ids or not known
+        if several and not known:  # lists, although a query comes twice
+            return True
+    return False
+
+
+def _is_named_list(look: Look, columns: Columns, role: Role | None) -> bool:
+    """Whether the column that the user named as the item holds lists.
+
+    A column of scores, ranks or gains says that each line is one label; so does a query that comes in several lines,
+    unless a cell holds several labels.
+
+    Raises:
+        DataFileError: If words with blanks between them may be one label.
+    """
+    others = [name for name in look.names if name != columns.item]
+    numbers = ("score", "rank", "gain")
+    if any(columns.is_given(one) and getattr(columns, one) in others for one in numbers):
+        return False
+    if any(is_usual(name, one) for name in others for one in numbers):
+        return False
+    cells = look.cells(columns.item)
+    if any(one in cell for cell in cells for one in BETWEEN_LABELS):
+        return True
+    named = others if len(others) == 1 else [name for name in parts_of_query(columns.query, others) if name in others]
+    named = named or [name for name in others if is_usual(name, "query")]
+    keys = list(zip(*map(look.cells, named), strict=True)) if named else list(range(len(cells)))
+    if len(set(keys)) < len(keys):
+        return False
+    several = [cell.split() for cell in cells if len(cell.split()) > 1]
+    if several and not any(re.search(r"\d", cell) for cell in cells) and not _share_words(several, cells):
+        problem = f"column {columns.item!r} may hold lists, or one label with blanks, such as {' '.join(several[0])!r}"
+        field = "ids" if role == "preds" else "labels"
+        hint = f"columns=Columns({field}={columns.item!r}) reads lists; format='csv' reads one label in each line."
+        raise DataFileError(look.path, problem, look.where, hint)
+    return bool(several) or not any(look.held(name).may_be_gain for name in others if name not in named)
+
+
+def _share_words(several: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
+    """Whether half of the words of cells with several words come in another cell too, as labels do; titles differ."""
+    rows = Counter(word for cell in cells for word in set(cell.split()))
+    words = {word for cell in several for word in cell}
+    return 2 * sum(rows[word] > 1 for word in words) >= len(words)
+
+
+def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bool) -> Reading:
+    """Return the reading of lines with a query and a list of its labels.
+
+    Raises:
+        DataFileError: If the columns cannot be told.
+    """
+    header, columns = list(look.names), asked.columns
+    wanted = ["ids", "item", "labels"] if asked.role == "preds" else ["labels", "item", "ids"]
+    column = next((getattr(columns, one) for one in wanted if getattr(columns, one) in header), None)
+    if column is None and has_names and not names_lists(header):
+        problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
+        raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
+    if all_fields:
+        column = header[1]
+    elif column is None and len(header) != 2:
+        hint = "columns=Columns(query=NAME, item=NAME) names the column of the query and that of the lists."
+        raise DataFileError(look.path, f"has {len(header)} columns, not 2", look.where, hint)
+    listed = int(columns.query != header[1]) if column is None else header.index(column)
+    query: tuple[str, ...] = (header[1 - listed],) if len(header) == 2 else ()
+    if all_fields:
+        query = (header[0],)
+    elif len(header) > 2:
+        query = choose(look, asked._replace(role=None, columns=replace(columns, item=header[listed]))).query
+    cells = [cell for cell in look.cells(header[listed]) if isinstance(cell, str)]
+    between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
+    read = {*query, header[listed]}
+    unread = () if all_fields else tuple(look.held(name) for name in header if name not in read)
+    named = any(columns.is_given(one) for one in ("ids", "labels", "item"))
+    holds = "all fields behind the query are its list" if all_fields else ""
+    return Reading(
+        role=asked.role,
+        query=query,
+        item=header[listed],
+        listed=True,
+        value_is="order" if asked.role == "preds" else "",
+        unread=unread,
+        between=None if all_fields else between,
+        guessed=not named,
+        holds=holds,
+    )
+
+
+def is_all_behind(columns: Columns) -> bool:
+    """Whether the user named the first column as the query, and the one behind it or none as the list."""
+    named = {field: getattr(columns, field) for field in ("query", "item", "ids", "labels") if columns.is_given(field)}
+    return named.pop("query", "0") == "0" and set(named.values()) <= {"1"}
+
+
+def labels_in(cell: str, between: str | None, blanks: str = "[ \t\v\f\r]+") -> list[str]:
+    """Return the labels of a cell that are separated by a character, or by blanks."""
+    found = re.split(blanks, cell) if between is None else cell.split(between)
+    return [label for label in (one.strip(" \t\v\f\r") for one in found) if label]
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return one name for a query of several columns; parts that differ never give the same name."""
+    if len(parts) == 1:
+        return parts[0]
+    return "" if "" in parts else ",".join(part.replace("\\", "\\\\").replace(",", "\\,") for part in parts)
+
+
+def sql_joined(parts: Sequence[str]) -> str:
+    """Return the SQL of :func:`joined`; null if a part is null."""
+    if len(parts) == 1:
+        return parts[0]
+    return " || ',' || ".join(f"replace(replace({part}, '\\', '\\\\'), ',', '\\,')" for part in parts)
+
+
+def names_lists(header: Sequence[str]) -> bool:
+    """Whether words can be column names, and not data such as the query ``7`` and its list ``a b``."""
+    return not any(is_number(name) or len(re.split(r"[\s;|]", name)) != 1 for name in header)
+
+
+def _is_table(head: Head, delimiter: str) -> bool:
+    rows = head.fields(delimiter)
+    return bool(rows) and len(rows[0]) > 1 and head.has_names(rows[0])
+
+
+def _is_whole(word: str) -> bool:
+    return word.lstrip("+-").isdigit()
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,82 @@
+"""The values of each row of a loader, in a table that ``tailmetrics compare`` reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.row_tables import RowTableWriter
+from tailmetrics.ranking import Ranking
+from tailmetrics.report import Report
+from tailmetrics.report.pages import check_replaceable
+
+MANY = 2**62
+"""The number of rows of a loader that does not tell it: areas, which need memory for each row, are then left out."""
+
+
+class LoaderRows:
+    """The table of one loader; it is written into a temporary folder, batch by batch.
+
+    Args:
+        evaluation: The evaluation of the loader, started.
+        loader: The loader; the number of its rows bounds the memory.
+        label_names: The name of each label.
+        row_names: The name of each row by its number.
+
+    Attributes:
+        num_rows: The number of rows of the loader.
+        tokens: The number of rows of a sequence, as in a data set of files.
+    """
+
+    tokens = 1
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        loader: Any,
+        label_names: Sequence[str] | None = None,
+        row_names: Sequence[str] | None = None,
+    ) -> None:
+        self.label_names, self.row_names = label_names, row_names
+        data: Any = getattr(loader, "dataset", None)
+        self.num_rows = len(data) if hasattr(data, "__len__") else MANY
+        self._evaluation, self._count = evaluation, 0
+        self._folder = TemporaryDirectory(prefix="tailmetrics-")
+        self._path = Path(self._folder.name, "rows.parquet")
+        self._writer: RowTableWriter | None = None
+
+    def add(self, ranking: Ranking, rows: Any) -> None:
+        """Add a batch; without ``rows``, the numbers of rows are those of their order."""
+        if rows is None:
+            self.row_names = None  # no number says which row has which name
+            rows = torch.arange(self._count, self._count + ranking.num_rows)
+        if self._writer is None:
+            self._writer = RowTableWriter(self._path, self._evaluation, self, {})
+        self._count += ranking.num_rows
+        self._writer.write(torch.as_tensor(rows).cpu(), ranking)
+
+    def close(self, report: Report) -> None:
+        """Complete the table with the values and the notes of a report."""
+        if self._writer is not None:
+            self._writer.scalars, self._writer.notes = report.scalars, replace(report, tie_bounds=None).warnings
+            self._writer.__exit__(None, None, None)
+
+    def discard(self) -> None:
+        """Delete the table."""
+        self._folder.cleanup()
+
+    def write(self, path: Path) -> None:
+        """Copy the table to a path, where a whole file replaces an older one."""
+        if self._path.exists():
+            check_replaceable(path)
+            unfinished = path.with_name(f".{path.name}-{os.getpid()}")
+            copyfile(self._path, unfinished)
+            os.replace(unfinished, path)

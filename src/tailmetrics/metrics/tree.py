@@ -1,0 +1,420 @@
+"""Metrics of labels in a tree: precision, recall and F1 of labels with their ancestors, and near misses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import Unpack
+
+from tailmetrics.metrics._aggregations import RatioOfSums, by_weight
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, ListArguments
+from tailmetrics.metrics._formulas import Formula, takes_arrays
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Ranks, TopKHits
+from tailmetrics.metrics._states import COUNT, divide
+from tailmetrics.ranking import Cutoff, TargetRanks
+from tailmetrics.ranking._device import looked_up
+from tailmetrics.ranking._hits import NOT_RANKED
+from tailmetrics.ranking._target_ranks import listed_ids
+from tailmetrics.tree import LabelTree, Paths
+
+
+class Nodes(NamedTuple):
+    """Numbers of nodes of each row, or of each row and bucket: labels with all their ancestors, each node once.
+
+    Without a relevant label ``listed`` is 0, too: no value depends on it.
+
+    Attributes:
+        listed: Of the top k.
+        relevant: Of the relevant labels.
+        shared: Of both.
+    """
+
+    listed: Tensor
+    relevant: Tensor
+    shared: Tensor
+
+
+def _nodes(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Nodes:
+    """Return the numbers of nodes; with several cut-offs, they have an axis of cut-offs in front."""
+    ks = k if isinstance(k, tuple) else (k,)
+    found = ranks.remembered(("nodes", ks, tree), lambda: _nodes_at(ranks, ks, tree))
+    return found if isinstance(k, tuple) else Nodes(found.listed[0], found.relevant, found.shared[0])
+
+
+def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes:
+    """Return the numbers of nodes at each cut-off.
+
+    The nodes that a label shares with labels before it, when paths are sorted, are those that it shares with its
+    neighbour; it adds the rest of its path.
+    """
+    present = ranks.relevant.present
+    ids = _lists_of(ranks, max(ks), present)
+    paths = tree.on(ids.device)
+    relevant = ranks.remembered(("relevant nodes", tree), lambda: _RelevantNodes(ranks, paths))
+    places = torch.where(ids >= 0, looked_up(paths.places, ids.clamp(min=0)), len(paths.places))
+    places, rank = places.sort(dim=1)
+    after = relevant.first_after(present, places).T.contiguous()
+    rank = rank.T.contiguous()
+    nodes, lengths = _paths_of(paths, ids.T.gather(0, rank))
+    common = torch.minimum(relevant.common_with(present, after, nodes), lengths)
+    beside = _common(nodes[:, 1:], nodes[:, :-1])
+    cuts = torch.tensor(ks, device=ids.device)[:, None]
+    listed = shared = covered = lengths.new_zeros(()).expand(len(ks), len(ids))
+    for number in range(ids.shape[1]):  # label by label, in the order of paths; those behind a cut-off add nothing
+        covered = torch.minimum(covered, beside[number - 1]) if number else covered
+        inside = rank[number] < cuts
+        listed = listed + (lengths[number] - covered).clamp(min=0) * inside
+        shared = shared + (common[number] - covered).clamp(min=0) * inside
+        covered = torch.where(inside, lengths[number], covered)
+    n = ranks.n_relevant
+    counts = torch.zeros(2, len(ks), n.numel(), dtype=torch.int64, device=n.device)
+    counts = counts.index_copy_(2, present, torch.stack([listed, shared]).to(torch.int64)).view(2, len(ks), *n.shape)
+    return Nodes(counts[0], relevant.count, counts[1])
+
+
+def _lists_of(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
+    """Return the first ``k`` labels (R, k) of lists at ``places`` (R,), flat indexes of rows, or rows and buckets."""
+    listed, shape = listed_ids(ranks, k), ranks.n_relevant.shape
+    if not len(places):
+        return listed.new_empty(0, listed.shape[-1])
+    return listed.expand(*shape, -1)[
+        tuple(places // size % of for size, of in zip((*shape[1:], 1), shape, strict=True))
+    ]
+
+
+def _paths_of(paths: Paths, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nodes from the root to each label, (1 + H, ...), and their number, (...), 0 for the id -1."""
+    some = ids.clamp(min=0)
+    nodes = paths.nodes.index_select(1, some.reshape(-1)).view(len(paths.nodes), *ids.shape)
+    return nodes, looked_up(paths.lengths, some) * (ids >= 0)
+
+
+def _common(nodes: Tensor, others: Tensor) -> Tensor:
+    """Return how many nodes two paths share, or more than the length of a path for a label and itself."""
+    return (nodes == others).sum(dim=0, dtype=torch.int32)
+
+
+class _RelevantNodes:
+    """The paths of the relevant labels, sorted within each row, or row and bucket.
+
+    Attributes:
+        count: Number of different nodes, shape (...).
+    """
+
+    def __init__(self, ranks: TargetRanks, paths: Paths) -> None:
+        ids, keys, n = ranks.relevant.ids, ranks.relevant.keys, ranks.n_relevant
+        self._size = 1 + len(paths.places)  # one place more, behind the labels, for the ends of lists
+        self._sorted, order = (keys * self._size + looked_up(paths.places, ids.clamp(min=0))).sort()
+        self._keys = keys[order]
+        self._nodes, lengths = _paths_of(paths, ids[order])
+        before = _common(self._nodes[:, 1:], self._nodes[:, :-1]) * (self._keys[1:] == self._keys[:-1])
+        added = (lengths - F.pad(before, (1, 0))).clamp(min=0) if len(ids) else lengths
+        totals = torch.zeros(n.numel() + 1, dtype=torch.int64, device=ids.device)
+        self.count = totals.scatter_add_(0, self._keys, added.to(torch.int64))[:-1].view(n.shape)
+
+    def first_after(self, rows: Tensor, places: Tensor) -> Tensor:
+        """Return where each listed label (R, k) would stand among the sorted relevant labels."""
+        return torch.searchsorted(self._sorted, rows[:, None] * self._size + places)
+
+    def common_with(self, rows: Tensor, after: Tensor, nodes: Tensor) -> Tensor:
+        """Return the most nodes that each listed label (k, R) shares with a relevant label of its row and bucket."""
+        if not len(self._keys):
+            return torch.zeros_like(after)
+        beside = (after.clamp(max=len(self._keys) - 1), (after - 1).clamp(min=0))
+        return torch.maximum(*(self._common_at(nodes, rows, one) for one in beside))
+
+    def _common_at(self, nodes: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+        """Return how many nodes paths share with the relevant labels at ``places``, 0 if these are of other rows."""
+        others = self._nodes.index_select(1, places.view(-1)).view(nodes.shape)
+        return _common(nodes, others) * (rows == looked_up(self._keys, places))
+
+
+@takes_arrays
+def hierarchical_precision_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tensor:
+    """Share of the top k and their ancestors that are relevant labels or ancestors of these.
+
+    Higher is better, in [0, 1]; 0 for an empty list.
+
+    Args:
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        tree: The parents of the labels.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> hierarchical_precision_at_k(torch.tensor([[1]]), torch.tensor([2]), k=1, tree=LabelTree([-1, 0, 0])).tolist()
+    [0.5]
+
+    Source: Kiritchenko et al., Canadian AI 2006, "hierarchical precision".
+    """
+    nodes = _nodes(ranks, k, tree)
+    return divide(nodes.shared, nodes.listed)
+
+
+@takes_arrays
+def hierarchical_recall_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tensor:
+    """Share of the relevant labels and their ancestors that are among the top k or ancestors of these.
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        tree: The parents of the labels.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> hierarchical_recall_at_k(torch.tensor([[0]]), torch.tensor([2]), k=1, tree=LabelTree([-1, 0, 0])).tolist()
+    [0.5]
+
+    Source: Kiritchenko et al., Canadian AI 2006, "hierarchical recall".
+    """
+    nodes = _nodes(ranks, k, tree)
+    return divide(nodes.shared, nodes.relevant)
+
+
+@takes_arrays
+def hierarchical_f1_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tensor:
+    """Harmonic mean of hierarchical precision and recall at k.
+
+    Higher is better, in [0, 1]; 0 when both are 0.
+
+    Args:
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        tree: The parents of the labels.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> hierarchical_f1_at_k(torch.tensor([[1]]), torch.tensor([2]), k=1, tree=LabelTree([-1, 0, 0])).tolist()
+    [0.5]
+
+    Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based measures.
+    """
+    nodes = _nodes(ranks, k, tree)
+    return divide(2 * nodes.shared, nodes.listed + nodes.relevant)
+
+
+@takes_arrays
+def near_miss_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> tuple[Tensor, Tensor]:
+    """Relevant labels that are not among the top k while a sibling, the parent or a child is, and all that are not.
+
+    Args:
+        ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
+        k: Cut-off, or a tuple of cut-offs. With a tuple, both numbers have a first axis with one entry per cut-off.
+        tree: The parents of the labels.
+
+    Returns:
+        How many of both, shape (...), int64.
+
+    >>> import torch
+    >>> near, missed = near_miss_at_k(torch.tensor([[1]]), torch.tensor([[0, 2]]), k=1, tree=LabelTree([-1, -1, 1]))
+    >>> near.tolist(), missed.tolist()
+    ([1], [2])
+
+    Source: defined by this library.
+    """
+    ks = k if isinstance(k, tuple) else (k,)
+    ids, keys, n = ranks.relevant.ids, ranks.relevant.keys, ranks.n_relevant
+    listed = _lists_of(ranks, max(ks), keys.clamp(max=n.numel() - 1))
+    own, near = (_first_place(mask) for mask in _relatives(ids, listed.T, tree.on(ids.device).parents))
+    cuts = torch.tensor(ks, device=ids.device)[:, None]
+    missed = own >= cuts
+    both = torch.stack([missed & (near < cuts), missed]).to(torch.int64)
+    totals = both.new_zeros(2, len(ks), n.numel() + 1).scatter_add_(2, keys.expand_as(both), both)
+    found = totals[..., :-1].view(2, len(ks), *n.shape)
+    return (found[0], found[1]) if isinstance(k, tuple) else (found[0, 0], found[1, 0])
+
+
+def _relatives(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+    """Return for labels (T,) which of their lists (k, T) they are, and which are siblings, parents or children."""
+    above, above_listed = (looked_up(parents, one.clamp(min=0)) for one in (ids, listed))
+    sibling = (above == above_listed) & (above >= 0)
+    return listed == ids, (listed >= 0) & ((above == listed) | (above_listed == ids) | sibling)
+
+
+def _first_place(mask: Tensor) -> Tensor:
+    """Return the place, from 0, of the first True in each column, and a number above any cut-off without one."""
+    found = mask.new_full(mask.shape[1:], NOT_RANKED, dtype=torch.int64)
+    for place in reversed(range(len(mask))):
+        found = torch.where(mask[place], place, found)
+    return found
+
+
+class ListedRanks(Ranks):
+    """The ranks of the relevant labels, beside the lists, which have no other order of equal scores."""
+
+    takes: tuple[str, ...] = ("min_gain", "scope", "depth")
+
+    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self.tie_rules = ("id",)
+
+
+class _HierarchicalMetric(TopKMetric):
+    """A metric of labels with their ancestors."""
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        k: Cutoffs,
+        tree: LabelTree | None,
+        function: Callable[..., Any],
+        **kwargs: Unpack[ListArguments],
+    ) -> None:
+        self.tree = _checked_tree(self._caller, tree)
+        super().__init__(k, Formula(function), reading=ListedRanks, needs=("tree",), **kwargs)
+
+
+def _checked_tree(caller: str, tree: Any) -> LabelTree | None:
+    """Return the tree; raise unless it is one, or None for a tree that is not known yet."""
+    if tree is not None and not isinstance(tree, LabelTree):
+        raise TypeError(
+            f"{caller}: tree={tree!r} is no tree; pass LabelTree(parents) or LabelTree.from_edges(edges, names)."
+        )
+    return tree
+
+
+@final
+class HierarchicalPrecisionAtK(_HierarchicalMetric):
+    """Share of the top k and all their ancestors that are relevant labels or ancestors of these.
+
+    Higher is better, in [0, 1]; NaN before the first row.
+
+    Use it when a wrong label near a relevant label is better than a far one, as with codes of diseases.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or a sequence of cut-offs.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = HierarchicalPrecisionAtK(k=1, tree=LabelTree([-1, 0, 0]))
+    >>> metric.update(torch.tensor([[1], [1]]), torch.tensor([1, 2]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+
+    Source: Kiritchenko et al., Canadian AI 2006.
+    """
+
+    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
+        super().__init__(k, tree, hierarchical_precision_at_k, **kwargs)
+
+
+@final
+class HierarchicalRecallAtK(_HierarchicalMetric):
+    """Share of the relevant labels and all their ancestors that are among the top k or ancestors of these.
+
+    Higher is better, in [0, 1]; NaN before the first row.
+
+    Use it when a label near a missed label is a part of what was looked for, as with product categories.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or a sequence of cut-offs.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = HierarchicalRecallAtK(k=1, tree=LabelTree([-1, 0, 0]))
+    >>> metric.update(torch.tensor([[0], [1]]), torch.tensor([1, 1]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+
+    Source: Kiritchenko et al., Canadian AI 2006.
+    """
+
+    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
+        super().__init__(k, tree, hierarchical_recall_at_k, **kwargs)
+
+
+@final
+class HierarchicalF1AtK(_HierarchicalMetric):
+    """Harmonic mean of hierarchical precision and recall of each row.
+
+    Higher is better, in [0, 1]; NaN before the first row.
+
+    Use it when labels form a tree, and lists and sets of relevant labels have about the same length.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or a sequence of cut-offs.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = HierarchicalF1AtK(k=1, tree=LabelTree([-1, 0, 0]))
+    >>> metric.update(torch.tensor([[1], [1]]), torch.tensor([1, 2]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+
+    Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based measures.
+    """
+
+    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
+        super().__init__(k, tree, hierarchical_f1_at_k, **kwargs)
+
+
+class OverMisses(RatioOfSums):
+    """The ratio of two sums over missed labels, to which a row without a relevant label adds nothing."""
+
+    takes = ()
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the missed labels."""
+        return by_weight("missed labels", self.weighted), super().denominators(states)[1]
+
+    def caption(self, k: Any) -> str:
+        """Return in words what a value by bucket is of."""
+        return (
+            "of the relevant labels of a bucket that are missed; near is a sibling, the parent or a child in the list"
+        )
+
+
+@final
+class NearMissAtK(TopKMetric):
+    """Among relevant labels that are not among the top k, the share of which a sibling, the parent or a child is.
+
+    Higher is better, in [0, 1]; NaN if no label is missed. By bucket, the share of the bucket's missed labels; the list
+    is the one list of the row.
+
+    Use it when you ask whether a model misses a label by little, as within a chapter of codes.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or a sequence of cut-offs.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = NearMissAtK(k=1, tree=LabelTree([-1, 0, 0, -1]))
+    >>> metric.update(torch.tensor([[1], [3]]), torch.tensor([2, 2]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: defined by this library.
+    """
+
+    higher_is_better = True
+
+    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[LevelArguments]) -> None:
+        self.tree = _checked_tree(self._caller, tree)
+        formula = Formula(near_miss_at_k, value_format=COUNT)
+        super().__init__(k, formula, reading=TopKHits, aggregation=OverMisses, needs=("tree",), **kwargs)

@@ -1,0 +1,424 @@
+"""``LabelTree``: the parent of each label, as in ICD, MeSH or product categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tailmetrics._arguments import INTEGERS, check_count, check_counts, check_names, shape_of, writable_array
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
+from tailmetrics.ranking._device import over_threads
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._inputs import Context
+from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._reading import Lists, lists_from_scores
+
+
+class Paths(NamedTuple):
+    """The tables of a tree on a device, int32 unless said otherwise.
+
+    Attributes:
+        nodes: Shape (1 + H, L): the nodes from the root to the label; behind it, numbers that no other label has.
+        lengths: Shape (L,): the number of nodes of each path.
+        places: Shape (L,), int64: the place of each label when paths are sorted. Of the labels that stand before a
+            label, its neighbour shares the longest part of the path.
+        parents: Shape (L,), int64: the parent of each label, -1 without one.
+    """
+
+    nodes: Tensor
+    lengths: Tensor
+    places: Tensor
+    parents: Tensor
+
+
+class LabelTree:
+    """The parent of every label; immutable, shared by any number of metrics.
+
+    Nodes behind the labels are groups, such as chapters, that are ancestors of labels but no labels themselves.
+
+    Args:
+        parents: Shape (M,), whole numbers: the parent of each node, -1 for a root.
+        names: The name of each node, for messages and reports; None for no names.
+        num_labels: Number of labels L, the first L nodes; None if all M nodes are labels.
+
+    Attributes:
+        parents: Shape (M,), int64.
+        names: The name of each node; None without names.
+        num_labels: L.
+        ancestors: Shape (L, H), int64: the parent of each label, its parent, and so on; -1 behind the root.
+        depths: Shape (L,), int64: the number of ancestors of each label.
+        digest: SHA-256 of parents and number of labels.
+
+    Raises:
+        ValueError: If a parent is no node, or if parents form a circle.
+
+    >>> tree = LabelTree([-1, 0, 0, 2])
+    >>> tree.ancestors.tolist()
+    [[-1, -1], [0, -1], [0, -1], [2, 0]]
+    >>> tree.level(1).tolist()
+    [0, 1, 2, 2]
+    """
+
+    def __init__(self, parents: Any, names: Sequence[str] | None = None, *, num_labels: int | None = None) -> None:
+        self.parents = _checked_parents(parents)
+        self.names = None if names is None else check_names("LabelTree", "names", names)
+        if self.names is not None and len(self.names) != len(self.parents):
+            raise ValueError(
+                f"LabelTree: names holds {len(self.names)} names for {len(self.parents)} parents; pass one for each."
+            )
+        most = len(self.parents)
+        self.num_labels = (
+            most if num_labels is None else check_count("LabelTree", "num_labels", num_labels, maximum=most)
+        )
+        self._check_circles()
+        self.ancestors = self._ancestors()
+        self.depths = (self.ancestors >= 0).sum(dim=1)
+        self.digest = sha256(f"{self.num_labels} ".encode() + self.parents.numpy().tobytes()).hexdigest()
+        self._tables = {torch.device("cpu"): self._paths()}  # made here: torch.compile cannot trace NumPy's sort
+
+    @classmethod
+    def from_edges(cls, edges: Any, names: Sequence[str]) -> LabelTree:
+        """Return the tree of pairs of names, each a child and its parent.
+
+        Names that are no label become further nodes. A label that no pair names as a child is a root.
+
+        Args:
+            edges: Pairs of child and parent; or a dict from child to parent. A parent that is empty or None is none.
+            names: The name of each label, in the order of label ids.
+
+        Raises:
+            ValueError: If a child has two parents, or if no pair names a label.
+
+        >>> tree = LabelTree.from_edges([("cat", "animal"), ("dog", "animal")], ["cat", "dog", "car"])
+        >>> tree.parents.tolist(), tree.names
+        ([3, 3, -1, -1], ('cat', 'dog', 'car', 'animal'))
+        """
+        labels = check_names("LabelTree.from_edges", "names", names)
+        parents = _parents_by_name(edges)
+        nodes = {name: number for number, name in enumerate(labels)}
+        if len(nodes) < len(labels):
+            raise ValueError("LabelTree.from_edges: names holds a name twice; pass one name for each label.")
+        found = dict.fromkeys([*parents, *filter(None, parents.values())])
+        if labels and found and nodes.keys().isdisjoint(found):
+            raise ValueError(
+                f"LabelTree.from_edges: no pair names a label: edges hold names such as {next(iter(found))!r}, labels "
+                f"are called such as {labels[0]!r}; write both alike."
+            )
+        nodes |= {name: len(nodes) + number for number, name in enumerate(one for one in found if one not in nodes)}
+        of_nodes = [nodes[parent] if (parent := parents.get(name)) else -1 for name in nodes]
+        return cls(of_nodes, tuple(nodes), num_labels=len(labels))
+
+    def of_labels(self, names: Sequence[str]) -> LabelTree:
+        """Return the tree with the labels ``names`` in this order; the tree must have names."""
+        if self.names is None:
+            raise ValueError(
+                "LabelTree: the tree has numbers, but labels have names; make it with "
+                "LabelTree.from_edges(edges, names)."
+            )
+        return self if self.label_names == tuple(names) else LabelTree.from_edges(self.edges, names)
+
+    @property
+    def label_names(self) -> tuple[str, ...] | None:
+        """The names of the labels alone; None without names."""
+        return None if self.names is None else self.names[: self.num_labels]
+
+    @property
+    def edges(self) -> list[tuple[str, str]]:
+        """The names of every node and of its parent, which is empty for a root."""
+        called = [self.name_of(node) for node in range(len(self.parents))]
+        return [
+            (name, called[parent] if parent >= 0 else "")
+            for name, parent in zip(called, self.parents.tolist(), strict=True)
+        ]
+
+    @property
+    def digest_of_edges(self) -> str:
+        """A SHA-256 that does not depend on the order of labels if they have names."""
+        return self.digest if self.names is None else sha256(repr(sorted(self.edges)).encode()).hexdigest()
+
+    def name_of(self, node: int) -> str:
+        """Return the name of a node; without names its number."""
+        return str(node) if self.names is None else self.names[node]
+
+    def level(self, n: int) -> Tensor:
+        """Return the ancestor of each label at depth ``n``, 0 for the root, shape (L,), int64.
+
+        A label that is not that deep is returned itself.
+        """
+        n = check_count("LabelTree.level", "n", n, minimum=0)
+        nodes = self.on(torch.device("cpu")).nodes
+        column = self.depths.clamp(max=n)
+        return nodes.gather(0, column[None])[0].to(torch.int64)
+
+    def at_level(self, n: int) -> Level:
+        """Return the labels of :meth:`level`, in ascending order, as a tree of their own."""
+        kept, places = torch.unique(self.level(n), return_inverse=True)
+        above = torch.unique(_ancestors_of(self.parents, kept))
+        nodes = torch.cat([kept, above[(above >= 0) & ~torch.isin(above, kept)]])
+        number = torch.full((len(self.parents) + 1,), -1)  # the last is for -1
+        number[nodes] = torch.arange(len(nodes))
+        names = [self.name_of(node) for node in nodes.tolist()]
+        return Level(LabelTree(number[self.parents[nodes]], names, num_labels=len(kept)), places, n)
+
+    def roll_up(
+        self, preds: Any, target: Any = None, *, level: int = 0, depth: int = DEFAULT_DEPTH, **more: Any
+    ) -> Ranking:
+        """Return a batch in which each label is its ancestor at a ``level``, for any metric of those labels.
+
+        A list keeps the first label of each ancestor, and dense scores the largest one; targets keep the largest gain.
+        The labels are those of :meth:`at_level`, whose tree names them.
+
+        Args:
+            preds: A ranking; or scores, ids or candidates as in :func:`tailmetrics.rank`.
+            target: The relevant labels, as in :func:`tailmetrics.rank`; not beside a ranking.
+            level: The depth of the ancestors, 0 for the roots.
+            depth: The depth to which scores are ranked.
+            more: Further arguments of :func:`tailmetrics.rank`.
+
+        Raises:
+            ValueError: If the batch has another number of labels, or its scores came in pieces.
+
+        >>> tree = LabelTree([-1, -1, 0, 0, 1])
+        >>> tree.roll_up(torch.tensor([[2, 3, 4]]), torch.tensor([3])).ids.tolist()
+        [[0, 1, -1]]
+        """
+        if isinstance(preds, Ranking):
+            ranking, depth = preds, preds.depth
+        else:
+            ranking = rank(preds, target, depth=1, num_labels=self.num_labels, **more)
+        if ranking.num_labels not in (None, self.num_labels):
+            raise ValueError(
+                f"LabelTree.roll_up: the ranking is of {ranking.num_labels} labels, the tree of {self.num_labels}; "
+                "make both for the same labels."
+            )
+        return self.at_level(level).of(ranking, depth)
+
+    def on(self, device: torch.device) -> Paths:
+        """Return the tables of the tree on a device."""
+        if device not in self._tables:
+            self._tables[device] = Paths(*(table.to(device) for table in self._tables[torch.device("cpu")]))
+        return self._tables[device]
+
+    def _paths(self) -> Paths:
+        labels, lengths = torch.arange(self.num_labels), self.depths + 1
+        upwards = torch.cat([labels[:, None], self.ancestors], dim=1)
+        column = lengths[:, None] - 1 - torch.arange(upwards.shape[1])
+        nodes = torch.where(column >= 0, upwards.gather(1, column.clamp(min=0)), -2 - labels[:, None])
+        places = torch.empty_like(labels)
+        places[torch.from_numpy(np.lexsort(nodes.numpy().T[::-1]))] = labels
+        return Paths(
+            nodes.T.contiguous().to(torch.int32), lengths.to(torch.int32), places, self.parents[: self.num_labels]
+        )
+
+    def _ancestors(self) -> Tensor:
+        return _ancestors_of(self.parents, torch.arange(self.num_labels))
+
+    def _check_circles(self) -> None:
+        """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""
+        ahead = self.parents
+        for _ in range(len(ahead).bit_length()):
+            ahead = _parents_of(ahead, ahead)
+        node = int(ahead.max()) if len(ahead) else -1
+        if node < 0:
+            return
+        circle = [node]
+        while (node := int(self.parents[node])) != circle[0]:
+            circle.append(node)
+        named = " → ".join(map(repr, map(self.name_of, [*circle[:CIRCLE_SHOWN], circle[0]])))
+        raise ValueError(f"LabelTree: parents form a circle, {named}; a root has the parent -1, or in edges none.")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give the same labels the same parents."""
+        return isinstance(other, LabelTree) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        """Return a hash of the parents."""
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        """Return numbers of labels, other nodes and levels."""
+        others = len(self.parents) - self.num_labels
+        groups = f" and {others} other nodes" if others else ""
+        return f"LabelTree({self.num_labels} labels{groups} in {1 + self.ancestors.shape[1]} levels)"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LabelTree:
+        """Return itself, which does not change."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the tables of the devices."""
+        return _made, (self.parents, self.names, self.num_labels)
+
+
+class Level(NamedTuple):
+    """The labels of a tree one or more levels up.
+
+    Attributes:
+        tree: These labels as a tree, whose other nodes are their ancestors.
+        places: Shape (L,): the label that each label of the whole tree becomes.
+        number: The depth of the ancestors.
+    """
+
+    tree: LabelTree
+    places: Tensor
+    number: int
+
+    def order(self) -> Tensor:
+        """Return the labels by ascending name, or number if all names are numbers: labels of equal counts stand so."""
+        names = self.tree.label_names or ()
+        key = int if all(name.isdecimal() for name in names) else str
+        return torch.tensor(sorted(range(len(names)), key=lambda label: key(names[label])), dtype=torch.int64)
+
+    def note(self) -> str:
+        """Return what the report says of the labels."""
+        return (
+            f"Labels are taken as their ancestors at level {self.number} of the tree: {len(self.places):,} labels "
+            f"become {self.tree.num_labels:,}."
+        )
+
+    def counts(self, caller: str, counts: Any) -> Any:
+        """Return training counts (L,), or a LabelFrequency, of these labels: sums; None for None."""
+        if counts is None:
+            return None
+        known = check_counts(caller, "label_counts", counts)
+        if len(known) != len(self.places):
+            raise ValueError(
+                f"{caller}: label_counts holds {len(known)} labels, but label_tree is of {len(self.places)}; pass a "
+                "count for every label."
+            )
+        summed = known.new_zeros(self.tree.num_labels).scatter_add_(0, self.places, known)
+        is_frequency = isinstance(counts, LabelFrequency)
+        return LabelFrequency.from_counts(summed, counts.num_rows) if is_frequency else summed
+
+    def of(self, ranking: Ranking, depth: int | None) -> Ranking:
+        """Return a ranking of these labels; dense scores are ranked to ``depth``, None for all."""
+        if ranking.in_pieces is not None or ranking.documents is not None:
+            raise ValueError(
+                "LabelTree.roll_up: the scores came in pieces, or documents have no labels; pass scores of all labels, "
+                "ids or candidates."
+            )
+        places = self.places.to(ranking.ids.device)
+        targets, num_labels = self._targets(ranking.targets, places), self.tree.num_labels
+        if ranking.scores is None:
+            lists = self._lists(ranking, places)
+        else:
+            context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.form)
+            scores = self._largest(ranking.scores.detach(), places, targets.kernels.reads)
+            lists = lists_from_scores(context, scores, num_labels if depth is None else depth)
+        rest = ranking.rows, None, ranking.queries
+        return Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index)
+
+    def _largest(self, scores: Tensor, places: Tensor, on_cpu: bool) -> Tensor:
+        """Return the largest score of each ancestor, shape (N, number of ancestors)."""
+
+        def of_part(part: Tensor, _: int = 0) -> Tensor:
+            lowest = part.new_full((len(part), self.tree.num_labels), -torch.inf)
+            return lowest.scatter_reduce_(1, places.expand_as(part), part, "amax")
+
+        return torch.cat(over_threads(of_part, scores)) if on_cpu else of_part(scores)
+
+    def _lists(self, ranking: Ranking, places: Tensor) -> Lists:
+        """Return the lists with the first label of each ancestor, as long as the shortest one if lists were cut."""
+        ids = torch.where(ranking.ids >= 0, places[ranking.ids.clamp(min=0)], -1)
+        first = (ids >= 0) & ~ranking.targets.kernels.repeated(ids)
+        order = (~first).to(torch.int8).argsort(dim=1, stable=True)
+        ids = torch.where(first, ids, -1).gather(1, order)
+        values = None
+        if ranking.values is not None:
+            values = torch.where(first, ranking.values[:, : ranking.depth], -torch.inf).gather(1, order)
+        if ranking.complete:
+            return Lists(ids, values, True)
+        ends = first.sum(dim=1) if ranking.row_mask is None else first.sum(dim=1).where(ranking.row_mask, ranking.depth)
+        shortest = int(ends.min()) if len(ends) else ranking.depth
+        return Lists(ids[:, :shortest], None if values is None else values[:, :shortest], False)
+
+    def _targets(self, targets: Targets, places: Tensor) -> Targets:
+        """Return the relevant labels, each once with its largest gain."""
+        num_labels, padded = self.tree.num_labels, targets.padded
+        if padded is not None and padded.shape[1] == 1:  # a class of each row stays one
+            return replace(
+                targets, padded=torch.where(padded >= 0, places[padded.clamp(min=0)], -1), num_labels=num_labels
+            )
+        entries, last = targets.entries, targets.num_rows * num_labels
+        keys = torch.where(entries.ids >= 0, entries.rows * num_labels + places[entries.ids.clamp(min=0)], last)
+        keys, order = keys.sort()
+        first = F.pad(keys[1:] != keys[:-1], (1, 0), value=True)[: len(keys)] & (keys < last)
+        gains = None
+        if entries.gains is not None:
+            runs = first.cumsum(0) - 1
+            gains = torch.zeros_like(entries.gains).scatter_reduce_(
+                0, runs.clamp(min=0), torch.where(keys < last, entries.gains[order], 0), "amax"
+            )[runs]
+        rows = (keys // num_labels).clamp(max=max(0, targets.num_rows - 1))
+        ids = torch.where(first, keys % num_labels, -1)
+        kept = targets.kernels.without_void(Entries(rows, ids, gains, min(entries.width, num_labels)))
+        return replace(targets, num_labels=num_labels, dense=None, padded=None, given=kept, filled=False)
+
+
+CIRCLE_SHOWN = 8
+"""The most labels of a circle that an error names."""
+
+
+def _made(parents: Tensor, names: Sequence[str] | None, num_labels: int) -> LabelTree:
+    return LabelTree(parents, names, num_labels=num_labels)
+
+
+def _checked_parents(parents: Any) -> Tensor:
+    """Return parents as an int64 vector on the CPU; raise unless each is a node or -1."""
+    try:
+        given: Tensor = torch.as_tensor(writable_array(parents)).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        given = torch.empty(0)
+    if given.ndim != 1 or (given.dtype not in INTEGERS and len(given)) or not hasattr(parents, "__len__"):
+        raise TypeError(
+            f"LabelTree: parents is {shape_of(parents)}; pass a whole number per label, the id of its parent or -1."
+        )
+    given = given.to(torch.int64, copy=True)
+    wrong = ((given < -1) | (given >= len(given))).nonzero()
+    if len(wrong):
+        label = int(wrong[0])
+        raise ValueError(
+            f"LabelTree: the parent of label {label} is {int(given[label])}, but there are {len(given)} labels, from 0 "
+            "on; pass ids below this number, or -1 for a root."
+        )
+    return given
+
+
+def _parents_by_name(edges: Any) -> dict[str, str | None]:
+    """Return the parent of each child by name; raise if a child has two."""
+    edges = edges.to_numpy() if hasattr(edges, "to_numpy") else edges
+    pairs: Iterable[Any] = edges.items() if isinstance(edges, Mapping) else edges
+    parents: dict[str, str | None] = {}
+    for pair in pairs:
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise TypeError(f"LabelTree.from_edges: edges hold {pair!r}; pass pairs of a child and its parent.")
+        child, parent = pair
+        above = None if parent is None or parent != parent or str(parent) == "" else str(parent)  # NaN is none, too
+        if parents.setdefault(str(child), above) != above:
+            both = " and ".join(repr(one or "") for one in (parents[str(child)], above))
+            raise ValueError(
+                f"LabelTree.from_edges: {str(child)!r} has two parents, {both}; keep one of them, as in a tree."
+            )
+    return parents
+
+
+def _parents_of(parents: Tensor, nodes: Tensor) -> Tensor:
+    """Return the parent of each node; -1 for -1."""
+    return torch.where(nodes >= 0, parents[nodes.clamp(min=0)], -1)
+
+
+def _ancestors_of(parents: Tensor, nodes: Tensor) -> Tensor:
+    """Return the ancestors of nodes (n,), the parent first, shape (n, H), -1 behind the root."""
+    found, above = [], _parents_of(parents, nodes)
+    while bool((above >= 0).any()):
+        found.append(above)
+        above = _parents_of(parents, above)
+    return torch.stack(found, dim=1) if found else nodes.new_empty(len(nodes), 0)

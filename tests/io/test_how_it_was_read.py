@@ -1,0 +1,341 @@
+"""What a file holds is said; two readings that would give different numbers are refused, and the hint gives the number."""
+
+import json
+import pickle
+import sqlite3
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tailmetrics import RecallAtK, evaluate
+from tailmetrics.cli import main
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
+
+FORMS = ["csv", "tsv", "jsonl", "parquet", "frame"]
+PREDS = {"user_id": ["u1", "u1", "u2", "u2"], "item_id": ["a", "b", "a", "b"], "score": [0.9, 0.5, 0.4, 0.3]}
+CLICKS = {"user_id": ["u1", "u1", "u2", "u2"], "item_id": ["a", "b", "a", "b"], "tapped": [0, 1, 1, 0]}
+"""The first item of u1 was not tapped, that of u2 was: recall at 1 is a half, and .5 too where each line counts."""
+
+pytestmark = pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+
+
+def written(folder, form, name, table):
+    """Write a table in a form, and return its path, or return a frame."""
+    frame, path = pd.DataFrame(table), folder / f"{name}.{form}"
+    if form == "frame":
+        return frame
+    if form == "parquet":
+        frame.to_parquet(path)
+    elif form == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
+    return path
+
+
+def recall(preds, target, k=1, **options):
+    """Return recall at k."""
+    metric = RecallAtK(k=k)
+    for batch in read(preds, target, **options):
+        metric.update(batch.preds, batch.target)
+    return float(metric.compute())
+
+
+def refused(*files, words, **options):
+    """Return the hint of the error, whose text holds some words."""
+    with pytest.raises(DataFileError) as caught:
+        recall(*files, **options)
+    assert words in str(caught.value)
+    assert len(str(caught.value)) <= 400
+    return caught.value.hint
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("cells", "holds"),
+    [
+        ([0, 1, 0, 0], "0 and 1"),
+        ([False, True, False, False], "False and True"),
+        ([1, 3, 1, 1], "1 and 3"),
+        ([0.5, 0.25, 0.125, 0], "numbers from 0 to 0.5"),
+    ],
+)
+def test_a_column_that_may_be_the_gain_is_refused(tmp_path, form, cells, holds):
+    """Whatever its name and form; the gain makes u1's second item the relevant one, ``none`` makes all lines relevant."""
+    preds = written(tmp_path, form, "p", {**PREDS, "score": [0.5, 0.9, 0.3, 0.4]})
+    target = written(tmp_path, form, "y", {**CLICKS, "tapped": cells})
+    hint = refused(preds, target, words=f"column 'tapped' ({holds}) may be the gain of each line")
+    assert hint.startswith("columns=Columns(gain='tapped') reads it; columns=Columns(gain='none') takes each line")
+    gains = {one: float(cell) for one, cell in zip([(0, 0), (0, 1), (1, 0), (1, 1)], cells, strict=True)}
+    relevant = {row: [gains[row, item] > 0 for item in (0, 1)] for row in (0, 1)}
+    expected = np.mean([first_two[1] / sum(first_two) if any(first_two) else 0 for first_two in relevant.values()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert recall(preds, target, columns=Columns(gain="tapped")) == expected
+        assert recall(preds, target, columns=Columns(gain="none")) == 0.5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_gain_that_the_first_rows_do_not_show(tmp_path, form):
+    """Ones in the first 64 kB, and a 0 behind them, are a gain as well; ones alone are not."""
+    ones = {"user_id": [f"u{row}" for row in range(9000)], "item_id": ["a"] * 9000, "tapped": [1] * 9000}
+    assert read_target(written(tmp_path, form, "y", ones)).num_rows == 9000
+    with pytest.raises(DataFileError, match=r"column 'tapped' \(0 and 1\) may be the gain"):
+        read_target(written(tmp_path, form, "y", {**ones, "tapped": [1] * 8999 + [0]}))
+
+
+def test_frames_in_evaluate_are_renamed():
+    """A call without names of columns says what to rename, or what to leave out; both give the number."""
+    preds, target = pd.DataFrame(PREDS), pd.DataFrame({**CLICKS, "tapped": [0, 1, 0, 1]})
+    with pytest.raises(DataFileError, match=r"column 'tapped' \(0 and 1\) may be the gain") as caught:
+        evaluate(preds, target, metrics=[RecallAtK(k=1)])
+    assert caught.value.hint.startswith("the name 'gain' for 'tapped' reads it; a table without it takes each line")
+    for table, expected in ((target.rename(columns={"tapped": "gain"}), 0), (target.drop(columns="tapped"), 0.5)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert evaluate(preds, table, metrics=[RecallAtK(k=1)]).scalars["recall@1"] == expected
+
+
+def test_names_that_the_user_gives_hide_no_gain(tmp_path):
+    """The other columns are named, and the one that is left may still be the gain."""
+    preds = written(tmp_path, "csv", "p", dict(zip(["uuid", "sku", "score"], PREDS.values(), strict=True)))
+    target = written(tmp_path, "csv", "y", dict(zip(["uuid", "sku", "tapped"], CLICKS.values(), strict=True)))
+    refused(preds, target, words="column 'tapped' (0 and 1)", columns=Columns(query="uuid", item="sku"))
+    named = Columns(query="uuid", item="sku", gain="tapped")
+    assert recall(preds, target, columns=named) == 0.5
+
+
+def test_scores_of_labels_are_no_lists(tmp_path):
+    """A table of probabilities with the list of targets, given as predictions: how the scores are given is said."""
+    notes = pd.DataFrame(
+        {"_id": [1, 2], "A1": [0.1, 0.5], "B2": [0.2, 0.7], "C3": [0.9, 0.1], "target": [["A1"], ["B2"]]}
+    )
+    notes.to_parquet(tmp_path / "notes.parquet")
+    for table in (notes, tmp_path / "notes.parquet"):
+        hint = refused(table, table, words="column 'target' may be the targets")
+        assert "numpy.save('preds.npy', table[labels]), and give label_names=NAMES" in hint
+    labels = ["A1", "B2", "C3"]
+    np.save(tmp_path / "preds.npy", notes[labels])
+    notes[["target"]].to_parquet(tmp_path / "y.parquet")
+    assert recall(tmp_path / "preds.npy", tmp_path / "y.parquet", label_names=labels) == 0.5  # best: C3, B2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_query_of_several_columns(tmp_path, form):
+    """The relation is a part of the query; without it the pairs of a head repeat, and the hint names it."""
+    facts = {"head": ["h"] * 4, "relation": ["is", "is", "in", "in"], "tail": ["a", "b", "b", "a"]}
+    preds = written(tmp_path, form, "p", {**facts, "score": [2.0, 1.0, 2.0, 1.0]})
+    target = written(tmp_path, form, "y", {name: [cells[0], cells[2]] for name, cells in facts.items()})
+    hint = refused(preds, target, words="twice", columns=Columns(query="head", item="tail"))
+    assert "columns=Columns(query='head,relation')" in hint
+    assert recall(preds, target, columns=Columns(query="head,relation", item="tail")) == 1
+
+
+@pytest.mark.parametrize("cells", [["A1 B2", "A1 B2", "C3"], ["cat dog", "dog cat", "cat"], ["A1;B2", "A1;B2", ""]])
+def test_a_named_column_of_lists(tmp_path, cells):
+    """With or without digits, with or without equal rows, and with a row of no label, a list is a list."""
+    path = tmp_path / "y.csv"
+    path.write_text("note_id,text,codes\n" + "".join(f"n{row},well,{cell}\n" for row, cell in enumerate(cells)))
+    for named in (Columns(item="codes"), Columns(labels="codes")):
+        found = read_target(path, columns=named)
+        names = found.label_names
+        rows = [{names[one] for one in row if one >= 0} for part in found for row in part.target.tolist()]
+        assert rows == [set(cell.replace(";", " ").split()) for cell in cells]
+
+
+LISTED = {"qid": ["q1", "q2"], "answers": [["a", "b"], ["c"]]}
+OBJECTS = {
+    "q1": [{"movieId": "z", "rating": 2.5}, {"movieId": "a", "rating": 1.5}],
+    "q2": [{"movieId": "c", "rating": 3}],
+}
+"""Of q1 the first is wrong, the second right: recall at 2 is .75."""
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "objects", "dict", "dict.json", "parquet"])
+def test_lists_of_objects_in_each_form(tmp_path, form):
+    """JSON Lines, JSON and Python have the shapes of Parquet."""
+    records = [{"qid": query, "recommendations": some} for query, some in OBJECTS.items()]
+    path = tmp_path / f"p.{form.rpartition('.')[2]}"
+    if form == "parquet":
+        pd.DataFrame(records).to_parquet(path)
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    else:
+        path.write_text(json.dumps(records if form == "json" else OBJECTS))
+    preds = {"objects": records, "dict": OBJECTS}.get(form, path)
+    for target in (written(tmp_path, "jsonl", "y", LISTED), dict(zip(*LISTED.values(), strict=True))):
+        assert recall(preds, target, k=2) == 0.75
+
+
+def test_objects_of_each_row_in_python():
+    """A pipeline of Hugging Face returns a list of dicts for each text: labels with scores, in any order."""
+    scored = [[{"label": "a", "score": 0.3}, {"label": "b", "score": 0.4}], [{"label": "a", "score": 0.9}]]
+    report = evaluate(scored, [["a"], ["a"]], metrics=[RecallAtK(k=1)])
+    assert report.scalars["recall@1"] == 0.5
+    assert report.readings[0].startswith(
+        "preds (Table): column 'ids.label' holds the lists, column 'ids.score' is the score"
+    )
+
+
+def test_names_of_both_files_win(tmp_path):
+    """PyTerrier's frame has the text of the query and numbers of documents, too: both files have qid and docno."""
+    run = {"qid": ["1", "1"], "docid": [5, 6], "docno": ["a", "b"], "rank": [0, 1], "score": [2.0, 1.0]}
+    run["query"] = ["what is it"] * 2
+    target = {"qid": ["1", "1"], "docno": ["b", "a"], "label": [1, 0]}
+    for form in FORMS:
+        assert recall(*(written(tmp_path, form, *file) for file in (("p", run), ("y", target)))) == 0
+
+
+def test_lines_in_the_order_of_ranks(tmp_path):
+    """Without a score or a rank the hint names the option that takes lines as they stand; files and frames alike."""
+    pairs, truth = {"query": ["q", "r", "q"], "item": ["z", "c", "a"]}, {"query": ["q", "r"], "item": ["z", "c"]}
+    for form in FORMS:
+        preds, target = written(tmp_path, form, "p", pairs), written(tmp_path, form, "y", truth)
+        assert "columns=Columns(rank='order')" in refused(preds, target, words="there is no column 'score'")
+        assert recall(preds, target, columns=Columns(rank="order")) == 1
+
+
+def test_delimiters(tmp_path):
+    """The delimiter comes before the separators of labels; the user may name it, also where no suffix tells it."""
+    (tmp_path / "y.csv").write_text("query,item\n5,22\n6,22\n")
+    (tmp_path / "p.csv").write_text("5;21,22,23\n6;22,21,24\n")
+    for delimiter in (None, ";"):
+        assert recall(tmp_path / "p.csv", tmp_path / "y.csv", delimiter=delimiter) == 0.5
+    for name in ("p.txt", "p.psv"):
+        (tmp_path / name).write_text("user_id|item_id|score\n5|22|.9\n6|21|.9\n")
+        assert recall(tmp_path / name, tmp_path / "y.csv", delimiter="|" if name == "p.txt" else None) == 0.5
+
+
+def test_pairs_and_ones_in_columns_of_tabs(tmp_path):
+    """Leave-one-out targets: a gain of 1 in each line is no rank of MS MARCO."""
+    (tmp_path / "y.tsv").write_text("u1\tb\t1\nu2\ta\t1\n")
+    assert recall(written(tmp_path, "csv", "p", PREDS), tmp_path / "y.tsv") == 0.5
+
+
+def test_lists_behind_the_query(tmp_path):
+    """A line of a query and all its labels: the hint names the format, with which none of them is left out."""
+    (tmp_path / "p.csv").write_text("7, a, b, c\n8, b, c\n")
+    (tmp_path / "y.csv").write_text("query,item\n7,b\n8,b\n")
+    files = tmp_path / "p.csv", tmp_path / "y.csv"
+    assert "format='lists' takes all fields behind" in refused(*files, words="")
+    for columns in (None, (Columns(query="0", item="1"), None)):
+        assert [recall(*files, k=k, format=("lists", None), columns=columns) for k in (1, 2)] == [0.5, 1]
+
+
+@pytest.mark.parametrize("form", [*FORMS, "run"])
+def test_ranks_that_contradict_scores(tmp_path, form):
+    """A distance read as a score is said, with the column of ranks and the option that reads them."""
+    run = {**PREDS, "score": [0.1, 0.9, 0.2, 0.8], "rank": [1, 2, 1, 2]}
+    target = written(tmp_path, "csv", "y", {"user_id": ["u1", "u2"], "item_id": ["a", "a"]})
+    if form == "run":
+        lines = zip(*(run[name] for name in ("user_id", "item_id", "rank", "score")), strict=True)
+        (tmp_path / "p.run").write_text("".join(f"{u} Q0 {i} {r} {s} me\n" for u, i, r, s in lines))
+    preds = tmp_path / "p.run" if form == "run" else written(tmp_path, form, "p", run)
+    with pytest.warns(UserWarning, match="say.? the contrary"):
+        assert recall(preds, target) == 0
+    if form != "run":
+        assert recall(preds, target, columns=Columns(rank="rank")) == 1
+
+
+def test_notes_with_ends_of_lines(tmp_path):
+    """As pandas writes them; a note without a code is an empty list, and a quote that stays open is still refused."""
+    table = {
+        "note_id": ["n1", "n2", "n3"],
+        "text": ["bad\npain, 3\n", "well", 'he said "no"\nbye'],
+        "codes": ["A1 B2", "", "B2"],
+    }
+    target = written(tmp_path, "csv", "y", table)
+    found = read_target(target, columns=Columns(labels="codes"))
+    assert [[found.label_names[one] for one in row if one >= 0] for part in found for row in part.target.tolist()] == [["A1", "B2"], [], ["B2"]]  # fmt: skip
+    target.write_text(target.read_text() + 'n4,"open,A1\n')
+    with pytest.raises(DataFileError, match=r"y\.csv, line 8: has a quote that does not close"):
+        read_target(target, columns=Columns(labels="codes"))
+
+
+def test_what_no_format_reads_is_named(tmp_path):
+    """A pickle, a database, a spreadsheet, an array of objects and text of numilers say what they are."""
+    files = {"p.pkl": pickle.dumps([1]), "p.xlsx": b"PK\x03\x04" + b"xl/workbook" * 9}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    with sqlite3.connect(tmp_path / "p.db") as database:
+        database.execute("create table a(b)")
+    database.close()
+    np.save(tmp_path / "p.npy", np.array([[1], [2, 3]], object), allow_pickle=True)
+    np.savetxt(tmp_path / "p.txt", np.random.default_rng(0).random((3, 4)))
+    target = written(tmp_path, "csv", "y", CLICKS)
+    words = {"p.pkl": "a pickle", "p.xlsx": "a spreadsheet", "p.db": "SQLite", "p.npy": "Python objects"}
+    for name, word in words.items():
+        assert refused(tmp_path / name, target, words=word)
+    assert "numpy.loadtxt" in refused(tmp_path / "p.txt", target, words="")
+
+
+def test_predictions_that_are_the_targets(tmp_path, capsys):
+    """Tables, files and arrays: said where each row holds the same labels in both."""
+    same = {"query": ["a", "b", "c"], "item": ["x", "y", "z"]}
+    with pytest.warns(UserWarning, match="Are these predictions, or the targets themselves"):
+        report = evaluate(pd.DataFrame({**same, "score": [1.0] * 3}), pd.DataFrame(same), metrics=[RecallAtK(k=1)])
+    assert any("or the targets themselves" in one for one in report.notes)
+    with pytest.warns(UserWarning, match="preds equals target in each row"):
+        evaluate(np.array([[1], [2], [3]]), np.array([[1], [2], [3]]), metrics=[RecallAtK(k=1)])
+    path = written(tmp_path, "csv", "y", same)
+    words = ["--metrics+=RecallAtK", "--metrics.k=1", "--preds-columns.rank", "order"]
+    assert main(["evaluate", "--preds", str(path), "--target", str(path), *words]) == 0
+    assert "holds the labels of y.csv, and no others" in capsys.readouterr().err
+
+
+def test_each_file_has_one_line(tmp_path, capsys, monkeypatch):
+    """In the terminal, in report.json and on the page, with what is not read, and as options that give the same number."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "csv", "p", {**PREDS, "note": ["long text"] * 4})
+    written(tmp_path, "parquet", "y", CLICKS)
+    words = [
+        "evaluate",
+        "--preds",
+        "p.csv",
+        "--target",
+        "y.parquet",
+        "--metrics+=RecallAtK",
+        "--metrics.k=1",
+        "--overwrite",
+    ]
+    assert main([*words, "--columns.gain", "tapped", "--out", "out"]) == 0
+    said = [line.removeprefix("read: ") for line in capsys.readouterr().err.splitlines() if line.startswith("read: ")]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert sorted(said) == sorted(report["readings"])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "How it was read" in page
+    preds, target = sorted(said)
+    assert preds.startswith(
+        "p.csv: column 'user_id' is the query, column 'item_id' is the item, column 'score' is the score"
+    )
+    assert "not read: 'note' (text)" in preds
+    options = [word for one in said for word in one.partition("said outright: ")[2].split()]
+    assert "--columns.gain tapped" in target
+    assert main([*words, *options, "--out", "again"]) == 0
+    assert json.loads((tmp_path / "again" / "report.json").read_text())["metrics"] == report["metrics"]
+
+
+def test_show_reading_stops_before_the_metrics(tmp_path, capsys, monkeypatch):
+    """The line of each file and its first two rows as they are understood; no metric is needed."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "csv", "p", PREDS)
+    (tmp_path / "y.csv").write_text("note_id,codes\nu1,a;b\nu2,b;c\n")
+    np.save(tmp_path / "p.npy", np.array([[0.5, 0.25, 0.125], [0.1, 0.2, 0.3]]))
+    assert main(["evaluate", "--preds", "p.csv", "--target", "y.csv", "--show-reading"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["p.csv, 'u1': 'a' 0.9, 'b' 0.5", "p.csv, 'u2': 'a' 0.4, 'b' 0.3", "y.csv, 'u1': 'a', 'b'", "y.csv, 'u2': 'b', 'c'"]  # fmt: skip
+    assert [line.split(":")[1].strip() for line in err.splitlines()] == ["p.csv", "y.csv"]
+    assert main(["evaluate", "--preds", "p.npy", "--target", "y.csv", "--show-reading"]) == 0
+    assert capsys.readouterr().out.startswith("p.npy, row 0: 0.5, 0.25, 0.125\n")
+
+
+def test_a_name_is_for_the_files_that_have_it(tmp_path):
+    """One name for both files, where one of them has another: the other keeps its usual name, and this is said."""
+    preds = written(tmp_path, "csv", "p", PREDS)
+    target = written(tmp_path, "csv", "y", {"who": ["u1", "u2"], "item_id": ["a", "b"]})
+    refused(preds, target, words="there is no column 'query'; its columns are who, item_id")
+    with pytest.warns(DataFileNote, match="column 'user_id' is the query"):
+        assert recall(preds, target, columns=Columns(query="who")) == 0.5
+    refused(preds, target, words="there is no column 'whom'", columns=Columns(query="whom"))

@@ -1,0 +1,93 @@
+"""The folders of two runs are compared as two tables of values per row are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from lightning_toy import ByHeart, Data, scores_and_targets
+from pytorch_lightning import Trainer
+
+from tailmetrics import LabelFrequency, PrecisionAtK, RecallAtK
+from tailmetrics.cli import main
+from tailmetrics.evaluation import compare_runs
+from tailmetrics.lightning import HeadToTailReport
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def metrics() -> list[Any]:
+    """A metric over all labels, and one by decile."""
+    return [PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles", scope="global")]
+
+
+def counts() -> torch.Tensor:
+    """The training counts."""
+    frequency = LabelFrequency(30)
+    frequency.update(scores_and_targets(seed=1)[1])
+    return frequency.compute()
+
+
+def validated(folder: Path, model: ByHeart, **more: Any) -> None:
+    """Validate a model; the callback writes into ``folder/reports``."""
+    report = HeadToTailReport(metrics(), label_counts=counts(), table=False, figures=False, **more)
+    settings = {"logger": False, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    Trainer(default_root_dir=folder, callbacks=[report], **settings).validate(model, Data(), verbose=False)
+
+
+class Other(ByHeart):
+    """A model with other scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = torch.nn.Parameter(scores_and_targets(seed=5)[0], requires_grad=False)
+
+
+class Masked(ByHeart):
+    """Every second row does not count."""
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+        return {**super().validation_step(batch), "row_mask": batch[0] % 2 == 0}
+
+
+def test_two_folders_of_the_callback_are_compared_as_their_scores_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every difference, interval and p-value is that of compare_runs on the scores of both models."""
+    for name, model in (("old", ByHeart()), ("new", Other())):
+        validated(tmp_path / name, model)
+    folders = [str(tmp_path / name / "reports") for name in ("old", "new")]
+    assert (
+        main(["compare", *folders, "--resamples", "200", "--names", "old", "new", "--out", str(tmp_path / "out")]) == 0
+    )
+    capsys.readouterr()
+    found = json.loads((tmp_path / "out" / "compare.json").read_text())["comparisons"]
+    scores = {"old": scores_and_targets()[0], "new": scores_and_targets(seed=5)[0]}
+    more: dict[str, Any] = {"metrics": metrics(), "label_counts": counts(), "resamples": 200}
+    expected = compare_runs(scores, scores_and_targets()[1], **more).as_dict()["comparisons"]
+    assert [one["key"] for one in found] == [one["key"] for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert {name: one[name] for name in ("difference", "low", "p_randomisation", "n")} == pytest.approx(
+            {name: other[name] for name in ("difference", "low", "p_randomisation", "n")}, nan_ok=True
+        )
+
+
+def test_rows_are_those_that_count_and_can_be_left_out(tmp_path: Path) -> None:
+    """The mean of a column is the value of the report; ``rows=False`` writes no table, and compare says so."""
+    validated(tmp_path, ByHeart())
+    table = pq.read_table(tmp_path / "reports" / "rows_val.parquet")
+    found = json.loads((tmp_path / "reports" / "report_val.json").read_text())
+    assert table.num_rows == found["rows"] == 41
+    column = [value for value in table["precision@1"].to_pylist() if value is not None]
+    assert sum(column) / len(column) == pytest.approx(found["metrics"]["precision@1"])
+    validated(tmp_path / "masked", Masked())
+    table = pq.read_table(tmp_path / "masked" / "reports" / "rows_val.parquet")
+    found = json.loads((tmp_path / "masked" / "reports" / "report_val.json").read_text())
+    column = [value for value in table["precision@1"].to_pylist() if value is not None]
+    assert len(column) == found["rows"] == 21
+    assert sum(column) / len(column) == pytest.approx(found["metrics"]["precision@1"])
+    validated(tmp_path / "without", ByHeart(), rows=False)
+    assert not list((tmp_path / "without").rglob("*.parquet"))
+    assert main(["compare", str(tmp_path / "reports"), str(tmp_path / "without" / "reports")]) == 2

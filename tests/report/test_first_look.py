@@ -1,0 +1,164 @@
+"""What is seen first: the answer in words, one screen of a terminal, and the headline picture before any note."""
+
+import math
+import re
+from dataclasses import replace
+from io import StringIO
+from itertools import pairwise
+
+import pytest
+import torch
+from rich.console import Console
+
+from tailmetrics import MRR, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics.evaluation import compare_runs
+from tailmetrics.report import BucketRow, Report, page, print_report
+from tailmetrics.report.formatting import number
+
+COUNTS = torch.tensor([40, 20, 10, 5, 3, 1, 1, 0])
+BUCKETS = LabelBuckets.quantiles(COUNTS, 3)
+TARGET = torch.tensor([[0, 5], [1, 6], [2, 7], [0, 3]])
+"""Two relevant labels in each of four rows."""
+LISTS = torch.tensor([[0, 1], [1, 6], [0, 2], [0, 3]])
+"""Of the six relevant labels, rows 0 and 2 miss one each: 5, and the unseen 7."""
+
+
+def recall(**more):
+    return evaluate(LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global", name="recall@2")], **more)
+
+
+def screen(shown, width=100, **more):
+    console = Console(width=width, file=StringIO(), record=True, legacy_windows=False)
+    print_report(shown, console, **more)
+    return console.export_text()
+
+
+def test_the_answer_is_that_of_the_lists():
+    """By hand: rows find 1/2, 1, 1/2 and 1, so three quarters; of the tail 5 alone is missed, in one of four rows."""
+    names = [f"label {number}" for number in "abcdefgh"]
+    report = recall(labels=True, label_names=names)
+    head, tail = ([row for row in report.buckets if row.name != "unseen"][end] for end in (0, -1))
+    assert (head.labels, tail.labels) == (1, 5)
+    assert report.answer == (
+        "On average over 4 rows, the first 2 places hold 75 % of the relevant labels: 100 % of those among the most "
+        "frequent label (quantile 3), 75 % of those among the 5 rarest labels (quantile 1). 12.5 % of the relevant "
+        "labels never occur in training: of these 0 %. Most often missed: label f (1 of 1); label h (1 of 1)."
+    )
+    assert replace(report, words=("users", "items")).answer.startswith("On average over 4 users, the first 2 places")
+
+
+def test_the_answer_of_other_metrics_says_how_labels_are_ranked():
+    """A metric of the buckets' own lists is not taken for one of the one list; lower is better is said; no value, no answer."""
+    report = evaluate(LISTS, TARGET, metrics=[NDCGAtK(k=2, buckets=BUCKETS)])
+    assert "If the labels of each bucket are ranked among themselves, it is" in report.answer
+    assert report.answer.startswith(f"ndcg@2 is .{round(1000 * report.scalars['ndcg@2'])} over 4 rows.")
+    ranks = Report("", {"rank": 3.0}, lower_is_better=("rank",), rows=2, headline="rank")
+    assert ranks.answer == "rank, where lower is better, is 3.00 over 2 rows."
+    assert Report("", {"rank": math.nan}, headline="rank").answer == ""
+
+
+def test_no_recall_of_other_kinds_is_told_in_percent_of_labels():
+    """A name alone makes no recall: precision that is called recall is told as a value."""
+    metric = PrecisionAtK(k=2, buckets=BUCKETS, scope="global", name="recall@2")
+    assert "places hold" not in evaluate(LISTS, TARGET, metrics=[metric]).answer
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_terminal_shows_the_headline_by_bucket_and_all_values_over_all_labels(width):
+    """Every bucket and its value, every value over all labels, the number of notes, where the rest is; no line is too long."""
+    report = evaluate(
+        LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global"), PrecisionAtK(k=[1, 2]), MRR()]
+    )
+    noted = replace(report, notes=tuple(f"note {place} {'is long ' * 40}" for place in range(9)))
+    text = screen(noted, width, rest="The rest is elsewhere.")
+    assert max(map(len, text.splitlines())) <= width
+    for row in report.buckets:
+        assert re.search(rf"{row.name}.*{number(report.scalars[f'global_recall@2/{row.name}'])}", text)
+    for key, value in report.overall.items():
+        assert re.search(rf"{re.escape(key)} +{number(value)}", text)
+    notes = [line for line in text.splitlines() if line.startswith("! ")]
+    assert notes[-1] == f"! {len(noted.warnings) - 5} more notes"
+    assert len(notes) == 6
+    assert "The rest is elsewhere." in text
+
+
+def test_all_is_printed_on_demand():
+    """With ``verbose`` each table of Markdown and each whole note is there."""
+    report = replace(recall(labels=True), notes=("a note " + "that is long " * 20,))
+    text = " ".join(screen(report, 200, verbose=True).split())
+    for section in report.document(brief=True).tables:
+        assert section.title.lower() in text.lower()
+    assert "that is long " * 19 in text
+
+
+def runs(count):
+    generator = torch.Generator().manual_seed(3)
+    target = torch.randint(0, 8, (80,), generator=generator)
+    found = {"right": torch.eye(8)[target]}
+    found |= {f"run {place}": torch.randn(80, 8, generator=generator) for place in range(count - 1)}
+    metrics = [RecallAtK(k=2, buckets=BUCKETS, scope="global"), MRR(), PrecisionAtK(k=1)]
+    return compare_runs(found, target, metrics=metrics, resamples=200)
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_a_comparison_is_one_screen(count):
+    """Two runs have their differences in each bucket, more runs a line each; all values over all labels are there."""
+    compared = runs(count)
+    text = screen(compared)
+    assert len(text.splitlines()) <= 40
+    assert text.startswith(compared.verdict[:40])
+    for key, values in compared.values.items():
+        part = compared.parts[key]
+        if part.bucket == "" and part.metric != "global_recall@2":
+            for value in values.values():
+                assert re.search(rf"{re.escape(key)} .*{number(value)}", text)
+    if count == 2:
+        for name in compared.buckets:
+            one = compared.against(f"global_recall@2/{name}", "run 0")
+            if one is not None and not math.isnan(one.difference):
+                line = next(line for line in text.splitlines() if line.startswith(name))
+                assert f"{one.difference:+.4f}" in line
+                assert ("*" in line) == one.significant
+
+
+def test_a_page_shows_answer_and_picture_before_notes_and_no_link_twice():
+    """The order of the page, and its links: each has a text of its own."""
+    report = replace(recall(labels=True), notes=("a note of the user",))
+    for shown in (report, runs(3)):
+        text = page(shown)
+        verdict = (shown.document().verdict or "").splitlines()[0][:30]
+        places = [text.index(part) for part in (verdict, 'class="headline"', 'class="chart"', 'id="part-')]
+        assert all(one < other for one, other in pairwise(places))
+        assert shown.document().warnings == [] or text.index('class="chart"') < text.index('class="notes"')
+        titles = [section.title for section in shown.document(references=True).sections]
+        assert len(set(titles)) == len(titles)
+
+
+def test_a_wide_table_of_a_page_goes_on_in_another():
+    """No table of a page is wider than a phone, if its columns are not; each begins with the names of its lines."""
+    names = [f"decile_{place}" for place in range(10, 0, -1)]
+    scalars = {f"metric_{kind}@10/{name}": 0.5 for kind in range(9) for name in names}
+    report = Report("", scalars, buckets=[BucketRow(name, 1, 1, 1) for name in names])
+    (table,) = (one for one in report.document().tables if one.name == "buckets")
+    assert len(table.parts) > 2
+    assert all(part.header[0] == "bucket" and len(part.header) <= 4 for part in table.parts)
+    assert [name for part in table.parts for name in part.header if name != "bucket"] == table.header[1:]
+
+
+@pytest.mark.parametrize("form", ["svg", "pdf"])
+def test_each_picture_is_written_alone(tmp_path, form):
+    """One file for each drawing of the picture, the same bytes each time; another form is refused before anything is written."""
+    report = evaluate(
+        LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global"), PrecisionAtK(k=1, buckets=BUCKETS)]
+    )
+    written = [path for path in report.write(tmp_path, figures=form) if path.suffix == f".{form}"]
+    assert [path.name for path in written] == [
+        f"report_global_recall@2_from_head_to_tail.{form}",
+        f"report_precision@1_from_head_to_tail.{form}",
+    ]
+    before = [path.read_bytes() for path in written]
+    report.write(tmp_path, figures=form)
+    assert [path.read_bytes() for path in written] == before
+    with pytest.raises(ValueError, match="figures"):
+        report.write(tmp_path / "other", figures="gif")
+    assert not (tmp_path / "other").exists()

@@ -1,0 +1,307 @@
+"""The tree of labels: what it refuses, and predictions and targets one level up, against plain loops."""
+
+import pickle
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import tailmetrics
+from cases import BUCKETS, NUM_LABELS, TREE, data, fed, padded_ids, training_counts
+from oracle import rank_scores
+from tailmetrics import (
+    HierarchicalF1AtK,
+    LabelBuckets,
+    LabelFrequency,
+    LabelTree,
+    NDCGAtK,
+    NearMissAtK,
+    Ranking,
+    RecallAtK,
+    TopKCollection,
+    rank,
+)
+from tailmetrics.cli import main
+
+BATCH = data(seed=3, num_rows=30, graded=True)
+PARENTS = TREE.parents.tolist()
+
+
+def path_to(label: int, parents: Sequence[int]) -> list[int]:
+    """The nodes from the root to a label, one by one."""
+    above = parents[label]
+    return [*(path_to(above, parents) if above >= 0 else []), label]
+
+
+def up(label: int, level: int) -> int:
+    """The ancestor of a label at a level."""
+    return path_to(label, PARENTS)[: level + 1][-1]
+
+
+def listed(ids: Sequence[int], level: int) -> list[int]:
+    """The first of each ancestor, in the order of a list."""
+    return list(dict.fromkeys(up(label, level) for label in ids if label >= 0))
+
+
+# the tree
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ancestors_and_levels_are_those_of_a_walk(seed: int) -> None:
+    """In random forests whose labels stand in any order, some of them behind the labels."""
+    draw = random.Random(seed)
+    order = draw.sample(range(50), 50)
+    parents = [-1] * 50
+    for place, node in enumerate(order):
+        parents[node] = draw.choice([-1, *order[:place]])
+    tree = LabelTree(parents, num_labels=40)
+    for label in range(40):
+        path = path_to(label, parents)
+        assert [node for node in tree.ancestors[label].tolist() if node >= 0] == path[-2::-1]
+        assert [int(tree.level(n)[label]) for n in range(4)] == [path[: n + 1][-1] for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: LabelTree([1, 2, 0, -1]), "circle, '"),
+        (lambda: LabelTree([0]), "circle, '0' → '0'"),
+        (lambda: LabelTree([-1, 7]), "parent of label 1 is 7, but there are 2 labels"),
+        (lambda: LabelTree([-2]), "parent of label 0 is -2"),
+        (lambda: LabelTree([0.5]), "whole number"),
+        (lambda: LabelTree.from_edges([("a", "b"), ("a", "c")], ["a"]), "'a' has two parents, 'b' and 'c'"),
+        (lambda: LabelTree.from_edges([("a", "b"), ("b", "a")], ["a"]), "'a' → 'b' → 'a'|'b' → 'a' → 'b'"),
+        (lambda: LabelTree.from_edges([("x", "y")], ["a"]), "no pair names a label: .*'x'.*'a'"),
+        (lambda: LabelTree.from_edges(["ab"], ["a"]), "pairs of a child and its parent"),
+        (lambda: LabelTree.from_edges([], ["a", "a"]), "a name twice"),
+        (lambda: TREE.level(-1), "n=-1"),
+        (lambda: NearMissAtK(k=1, tree=PARENTS), "is no tree; pass LabelTree"),
+        (lambda: NearMissAtK(k=1, tree=TREE, num_labels=3), "tree is for 40 labels, but there are 3"),
+        (lambda: NearMissAtK(k=1).update(torch.zeros(1, 2), torch.zeros(1).long()), "pass tree=LabelTree"),
+        (lambda: TREE.roll_up(torch.zeros(2, 3), torch.zeros(2).long()), "3 columns, but there are 40 labels"),
+        (lambda: TREE.roll_up(rank(torch.zeros(2, 3), torch.zeros(2).long())), "of 3 labels, the tree of 40"),
+        (lambda: tailmetrics.evaluate(BATCH.scores, BATCH.target, level=0), "level=0 needs"),
+        (
+            lambda: tailmetrics.evaluate(BATCH.scores, BATCH.target, label_tree=LabelTree([-1])),
+            "1 labels, but the data",
+        ),
+        (lambda: tailmetrics.evaluate(BATCH.scores, BATCH.target, metrics=[NearMissAtK(k=1)]), "pass label_tree="),
+        (lambda: tailmetrics.evaluate([["a"]], [["a"]], label_tree=TREE), "from_edges"),
+    ],
+)
+def test_what_is_no_tree_is_refused_by_name(make: Any, words: str) -> None:
+    """A circle, a parent that is no label, two parents; and a tree of other labels."""
+    with pytest.raises((TypeError, ValueError), match=words):
+        make()
+
+
+def test_names_beside_the_labels_become_further_nodes() -> None:
+    """Chapters are no labels of the model, but ancestors of labels; labels in another order are the same tree."""
+    tree = LabelTree.from_edges({"b": "one", "a": "one", "one": "", "c": None}, ["a", "b", "c"])
+    assert (tree.num_labels, tree.label_names, tree.names) == (3, ("a", "b", "c"), ("a", "b", "c", "one"))
+    turned = tree.of_labels(["c", "b", "a"])
+    assert turned.parents.tolist() == [-1, 3, 3, -1]
+    assert turned.digest_of_edges == tree.digest_of_edges
+    assert turned != tree
+    assert tree.at_level(0).tree.label_names == ("c", "one")
+
+
+def test_chapters_are_buckets() -> None:
+    """One bucket for each ancestor at a level, named by the tree or by the caller."""
+    tree = LabelTree.from_edges({"b": "one", "a": "one"}, ["a", "b", "c"])
+    buckets = LabelBuckets.from_tree(tree, counts=[3, 1, 1])
+    assert (buckets.names, buckets.assignment.tolist()) == (("c", "one"), [1, 1, 0])
+    assert LabelBuckets.from_tree(tree, 1, ["x", "y", "z"]).assignment.tolist() == [0, 1, 2]
+    batch = torch.tensor([[0], [2]]), torch.tensor([1, 2])
+    by_chapter = fed(TopKCollection([RecallAtK(k=1, buckets=pickle.loads(pickle.dumps(buckets)))]), *batch)
+    assert by_chapter.compute().keys() == {"recall@1/c", "recall@1/one"}
+    assert by_chapter.summaries() == {}  # a chapter is neither head nor tail
+
+
+# one level up
+
+
+@pytest.mark.parametrize("level", [0, 2, 30])
+def test_rolled_up_lists_keep_the_first_of_each_ancestor(level: int) -> None:
+    """In each form of preds and of targets, with a row left out; scores keep the largest, targets the largest gain."""
+    of_level, mask = TREE.at_level(level), torch.arange(30) != 4
+    nodes = sorted({up(label, level) for label in range(NUM_LABELS)})
+    gains = torch.zeros(30, len(nodes), dtype=torch.float64)
+    for row, of_row in enumerate(BATCH.rows):
+        for label, gain in of_row.relevant.items():
+            place = nodes.index(up(label, level))
+            gains[row, place] = max(float(gains[row, place]), gain) if row != 4 else 0.0
+    wanted = [[] if row == 4 else listed(one.ranked, level) for row, one in enumerate(BATCH.rows)]
+    places = torch.arange(NUM_LABELS).expand(30, -1)
+    for preds in (BATCH.ids, (BATCH.scores, places), BATCH.scores.masked_fill(BATCH.scores.isinf(), 0).to_sparse_csr()):
+        if isinstance(preds, Tensor) and preds.is_sparse_csr:
+            continue  # read as candidates are
+        for target in (BATCH.target, BATCH.target.to_sparse_csr()):
+            found = TREE.roll_up(preds, target, level=level, row_mask=mask)
+            assert [[nodes[one] for one in ids if one >= 0] for ids in found.ids.tolist()] == wanted
+            dense = torch.zeros_like(gains)
+            entries = found.targets.entries
+            dense[entries.rows, entries.ids] = entries.gains
+            assert torch.equal(dense, gains)
+    best = torch.full((30, len(nodes)), -torch.inf)
+    for label in range(NUM_LABELS):
+        column = nodes.index(up(label, level))
+        best[:, column] = torch.maximum(best[:, column], BATCH.scores[:, label])
+    ranking = TREE.roll_up(BATCH.scores, padded_ids(BATCH.target), level=level)
+    assert [[one for one in ids if one >= 0] for ids in ranking.ids.tolist()] == [
+        rank_scores(one) for one in best.tolist()
+    ]
+    assert torch.equal(TREE.roll_up(rank(BATCH.scores, BATCH.target), level=level).ids, ranking.ids)
+    assert of_level.tree.label_names == tuple(map(str, nodes))
+
+
+def test_a_cut_list_is_rolled_up_as_deep_as_it_is_known() -> None:
+    """Behind the end of the shortest list another ancestor may come first: a deeper cut-off is refused."""
+    tree = LabelTree([-1, 0, 0, -1])
+    cut = Ranking.from_ids(
+        torch.tensor([[1, 2, 3], [3, 1, 2]]), num_labels=4, target_ids=torch.tensor([2, 3]), complete=False
+    )
+    rolled = tree.roll_up(cut)
+    assert (rolled.ids.tolist(), rolled.complete) == ([[0, 1], [1, 0]], False)
+    assert fed(RecallAtK(k=1), rolled).compute() == 1
+    with pytest.raises(ValueError, match="deeper than the ranking"):
+        RecallAtK(k=3).update(rolled)
+
+
+def test_a_class_of_each_row_stays_a_class() -> None:
+    """And rows keep their weights and groups."""
+    more = {"row_weights": torch.tensor([1.0, 3.0]), "row_groups": torch.tensor([0, 1])}
+    rolled = LabelTree([-1, 0, -1]).roll_up(
+        torch.tensor([[0.1, 0.9, 0.2], [0.3, 0.2, 0.9]]), torch.tensor([0, 1]), **more
+    )
+    metric = fed(RecallAtK(k=1, weighted=True, row_groups=["x", "y"]), rolled)
+    assert metric.compute().tolist() == [0.25, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("forms", ["scores", "dicts"])
+def test_an_evaluation_at_a_level_is_that_of_data_rolled_up_by_hand(forms: str) -> None:
+    """Any metric, by deciles of the summed counts, and those of the tree; with intervals, examples and labels."""
+    level, names = 1, [f"label {label:02}" for label in range(NUM_LABELS)]
+    nodes = sorted({up(label, level) for label in range(NUM_LABELS)})
+    counts = torch.zeros(len(nodes), dtype=torch.int64)
+    for label, count in enumerate(training_counts().tolist()):
+        counts[nodes.index(up(label, level))] += count
+    edges = [(names[label], names[parent] if parent >= 0 else "") for label, parent in enumerate(PARENTS)]
+    top = LabelTree([nodes.index(PARENTS[node]) if PARENTS[node] >= 0 else -1 for node in nodes])
+    members = [
+        RecallAtK(k=3),
+        NDCGAtK(k=5, buckets="deciles", scope="global"),
+        HierarchicalF1AtK(k=3),
+        NearMissAtK(k=2),
+    ]
+    lists = [[nodes.index(one) for one in listed(row.ranked, level)] for row in BATCH.rows]
+    relevant = [sorted({nodes.index(up(label, level)) for label in row.relevant}) for row in BATCH.rows]
+    padded = [torch.tensor([row + [-1] * (len(nodes) - len(row)) for row in one]) for one in (lists, relevant)]
+    wanted = TopKCollection([m.again(**({"tree": top} if "tree" in vars(m) else {})) for m in members])
+    wanted.bind(LabelFrequency.from_counts(counts, 100))
+    wanted.update(*padded)
+    given: dict[str, Any] = {"metrics": members, "level": level, "examples": True, "labels": True}
+    if forms == "scores":
+        preds: Any = (BATCH.scores, torch.arange(NUM_LABELS).expand(30, -1))
+        report = tailmetrics.evaluate(preds, BATCH.target > 0, label_tree=TREE, label_counts=training_counts(), **given)
+    else:
+        preds = {
+            str(row): {names[label]: -float(rank) for rank, label in enumerate(one.ranked)}
+            for row, one in enumerate(BATCH.rows)
+        }
+        target = {
+            str(row): dict.fromkeys([names[label] for label in one.relevant], 1) for row, one in enumerate(BATCH.rows)
+        }
+        tree = LabelTree.from_edges(edges, sorted(names, reverse=True))  # the data number the names in another order
+        counted = dict(zip(names, training_counts().tolist(), strict=True))
+        report = tailmetrics.evaluate(preds, target, label_tree=tree, label_counts=counted, missing="zero", **given)
+    for key, value in wanted.compute().items():
+        assert report.scalars[key] == pytest.approx(float(value), nan_ok=True), key
+    assert any("level 1 of the tree: 40 labels become" in note for note in report.notes)
+    assert report.intervals["hierarchical_f1@3"].low < report.scalars["hierarchical_f1@3"]
+    assert report.intervals["near_miss@2"].low < report.scalars["near_miss@2"]
+    assert report.labels is not None
+    assert report.labels.names is not None
+    assert {*report.labels.names} == {names[one] if forms == "dicts" else str(one) for one in nodes}
+
+
+def test_a_near_miss_is_a_sibling_the_parent_or_a_child() -> None:
+    """Not a cousin, not a grandparent, and two roots are no siblings."""
+    tree = LabelTree([-1, 0, 0, 1, 2, -1])
+    relatives = {0: {1, 2}, 1: {0, 2, 3}, 2: {0, 1, 4}, 3: {1}, 4: {2}, 5: set()}
+    for missed in range(6):
+        for shown in {*range(6)} - {missed}:
+            metric = fed(NearMissAtK(k=1, tree=tree), torch.tensor([[shown]]), torch.tensor([missed]))
+            assert float(metric.compute()) == (shown in relatives[missed]), (missed, shown)
+
+
+def test_a_label_of_its_own_tree_adds_nothing_but_itself() -> None:
+    """Without parents the three metrics are precision, recall and F1."""
+    flat = LabelTree([-1] * NUM_LABELS)
+    batch = BATCH.scores, BATCH.target > 0
+    for name, plain in (
+        ("HierarchicalPrecisionAtK", "PrecisionAtK"),
+        ("HierarchicalRecallAtK", "RecallAtK"),
+        ("HierarchicalF1AtK", "F1AtK"),
+    ):
+        of_tree, of_lists = (
+            fed(getattr(tailmetrics, one)(k=[1, 4], buckets=BUCKETS, **more), *batch)
+            for one, more in ((name, {"tree": flat}), (plain, {}))
+        )
+        torch.testing.assert_close(of_tree.compute(), of_lists.compute(), equal_nan=True, rtol=1e-15, atol=0)
+
+
+# the command line
+
+
+def test_the_command_line_takes_a_tree_and_a_level(tmp_path: Path, capsys: Any) -> None:
+    """Names that are no labels are their ancestors; the metrics of the tree need no argument beside it."""
+    files = {
+        "preds.csv": "query,item,score\nq1,cat,.9\nq1,dog,.5\nq2,bus,.3\nq2,dog,.6\n",
+        "target.csv": "query,item\nq1,dog\nq2,bus\nq2,car\n",
+        "tree.csv": "parent,child\nanimal,dog\nanimal,cat\nvehicle,car\nvehicle,bus\n",
+        "two.csv": "child,parent\ndog,animal\ndog,vehicle\n",
+        "other.csv": "code,above\ndog,animal\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    usual = [
+        "evaluate",
+        "--preds",
+        str(tmp_path / "preds.csv"),
+        "--target",
+        str(tmp_path / "target.csv"),
+        "--no-intervals",
+        "--verbose",
+    ]
+    usual += ["--metrics+=RecallAtK", "--metrics.k=1"]
+    tree = ["--label-tree", str(tmp_path / "tree.csv")]
+    of_tree = ["--metrics+=HierarchicalF1AtK", "--metrics.k=1", "--metrics+=NearMissAtK", "--metrics.k=1"]
+    assert main([*usual, *of_tree, *tree]) == 0
+    printed = capsys.readouterr().out
+    # q1: of cat and animal, animal is relevant, as of dog and animal; q2: nothing. Of dog, bus and car dog is near.
+    assert "hierarchical_f1@1 │ 0.2500" in printed
+    assert "near_miss@1       │ 0.3333" in printed
+    assert main([*usual, *tree, "--level", "0", "--buckets", "deciles", "--label-counts", _counts(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "recall@1 │ 0.5000" in printed
+    assert "4 labels become 2" in " ".join(printed.split())
+    for more, words in (
+        ([*usual, "--level", "0"], "add --label-tree FILE"),
+        ([*usual, *of_tree], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
+        ([*usual, *tree, "--level", "-1"], "below 0"),
+        ([*usual, "--label-tree", str(tmp_path / "two.csv")], "'dog' has two parents, 'animal' and 'vehicle'"),
+        ([*usual, "--label-tree", str(tmp_path / "other.csv")], "columns code, above"),
+    ):
+        assert main(more) == 2
+        error = capsys.readouterr().err
+        assert any(word in error for word in words.split("|")), error
+
+
+def _counts(folder: Path) -> str:
+    (folder / "counts.csv").write_text("label,count\ncat,5\ndog,3\nbus,1\ncar,1\n")
+    return str(folder / "counts.csv")
