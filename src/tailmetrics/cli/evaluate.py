@@ -142,8 +142,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         alike = notes_on_sequences(dataset) if clusters is None else []
         notes = [*report.notes, *([] if options.no_intervals else alike)]
         notes += [one for one, of_file in said.items() if not of_file and one not in notes]
-        told = (*dataset.readings, *(() if inputs.train is None else inputs.train.readings))
-        readings = tuple(sentence(replace(one, path=Path(one.path).name)) for one in told)
+        every = (*dataset.readings, *(() if inputs.train is None else inputs.train.readings))
+        readings = tuple(sentence(replace(one, path=Path(one.path).name)) for one in every)
         words = request.words(report.words)
         report = replace(report, title=output.title or report.title, notes=tuple(notes), readings=readings, words=words)
         with ranks.agreement():

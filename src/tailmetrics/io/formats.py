@@ -45,7 +45,7 @@ from tailmetrics.io.reading import (
     is_usual,
     is_xmc,
     matrix_hint,
-    tell,
+    say,
 )
 from tailmetrics.io.rows import Source
 from tailmetrics.io.text import (
@@ -110,8 +110,8 @@ class Format:
             opened = opener(asked)
         if asked.role is not None:
             holds = opened.holds if isinstance(opened, Source) else ""
-            told = getattr(opened, "reading", None) or Reading(role=asked.role, holds=holds or self.holds)
-            tell(replace(told, form=self.name, path=str(asked.path)))
+            how = getattr(opened, "reading", None) or Reading(role=asked.role, holds=holds or self.holds)
+            say(replace(how, form=self.name, path=str(asked.path)))
         return opened
 
 

@@ -106,7 +106,7 @@ def read(
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
-    with collected() as told:
+    with collected() as readings:
         inputs = [
             _Input.of("read", value, form, role, given or Columns(), delimiter)
             for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
@@ -152,10 +152,8 @@ def read(
         assert preds_rows is not None
         assert target_rows is not None
         known |= _bounds(batch_rows, [preds_rows, target_rows], memory)
-    readings = tuple(told)
-    return Dataset(
-        preds=preds_rows, target=target_rows, ignored=ignored, duplicates=duplicates, readings=readings, **known
-    )
+    known["readings"] = tuple(readings)
+    return Dataset(preds=preds_rows, target=target_rows, ignored=ignored, duplicates=duplicates, **known)
 
 
 def read_target(
@@ -204,7 +202,7 @@ def read_target(
     _check_share("read_target", rank, world_size, batch_rows)
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
-    with collected() as told:
+    with collected() as readings:
         given = _Input.of("read_target", path, format, "target", columns, delimiter)
         source: Source
         if given.form.has_queries:
@@ -216,7 +214,7 @@ def read_target(
             names = number_strings([source], label_names, bool(string_ids), memory)
             known = _dataset_arguments([source], num_labels, names, rank, world_size)
     known |= _bounds(batch_rows, [source], memory)
-    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=tuple(told), **known)
+    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=tuple(readings), **known)
 
 
 def read_label_names(

@@ -526,28 +526,28 @@ def in_words(names: Sequence[str]) -> str:
 
 LISTENER: ContextVar[Callable[[Reading], None] | None] = ContextVar("listener", default=None)
 """A function that receives each reading; None to warn of the readings that hold a guess."""
-TOLD: ContextVar[list[Reading] | None] = ContextVar("told", default=None)
+COLLECTED: ContextVar[list[Reading] | None] = ContextVar("collected", default=None)
 """The readings of the files of one data set; None outside of :func:`collected`."""
 
 
 @contextmanager
 def collected() -> Iterator[list[Reading]]:
     """Collect the readings of all files that are opened within the block."""
-    told: list[Reading] = []
-    token = TOLD.set(told)
+    found: list[Reading] = []
+    token = COLLECTED.set(found)
     try:
-        yield told
+        yield found
     finally:
-        TOLD.reset(token)
+        COLLECTED.reset(token)
 
 
-def tell(reading: Reading) -> None:
+def say(reading: Reading) -> None:
     """Say in one sentence how a file is read; a guess is a warning where nothing listens."""
     if not is_new(str(reading)):
         return
-    told, listener = TOLD.get(), LISTENER.get()
-    if told is not None:
-        told.append(reading)
+    found, listener = COLLECTED.get(), LISTENER.get()
+    if found is not None:
+        found.append(reading)
     if listener is not None:
         listener(reading)
     elif reading.guessed:
