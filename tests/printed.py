@@ -1,4 +1,4 @@
-"""What a terminal shows of a report with ``--verbose``."""
+"""What a terminal shows of a report or a comparison."""
 
 from io import StringIO
 from typing import Any
@@ -8,8 +8,8 @@ from rich.console import Console
 from tailmetrics.report import print_report
 
 
-def in_full(report: Any) -> str:
-    """Return all tables and notes of a report or a comparison, 80 columns wide."""
-    found = StringIO()
-    print_report(report, Console(width=80, file=found), verbose=True)
-    return found.getvalue()
+def in_full(shown: Any, width: int = 80, verbose: bool = True, **more: Any) -> str:
+    """Return what is printed: all tables and notes, or without ``verbose`` the first look."""
+    console = Console(width=width, file=StringIO(), record=True, legacy_windows=False)
+    print_report(shown, console, verbose=verbose, **more)
+    return console.export_text()

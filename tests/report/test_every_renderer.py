@@ -9,8 +9,8 @@ from io import StringIO
 
 import pytest
 import torch
-from rich.console import Console
 
+from printed import in_full
 from report.test_page import Tags
 from tailmetrics import (
     MRR,
@@ -26,7 +26,7 @@ from tailmetrics import (
     evaluate,
 )
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.report import BucketRow, Report, latex, markdown, page, print_report
+from tailmetrics.report import BucketRow, Report, latex, markdown, page
 from tailmetrics.report.formatting import in_latex, in_markdown
 from tailmetrics.report.report import BOUNDS, what_buckets_are
 from tailmetrics.report.text import csv_text
@@ -55,14 +55,8 @@ def shown():
     return report, scores, target, buckets
 
 
-def terminal(report):
-    console = Console(width=200, file=StringIO(), record=True)
-    print_report(report, console, verbose=True)
-    return console.export_text()
-
-
 RENDERERS = {
-    "terminal": terminal,
+    "terminal": partial(in_full, width=200),
     "markdown": markdown,
     "latex": latex,
     "page": lambda report: Tags(page(report)).text,

@@ -3,16 +3,15 @@
 import math
 import re
 from dataclasses import replace
-from io import StringIO
 from itertools import pairwise
 
 import pytest
 import torch
-from rich.console import Console
 
+from printed import in_full
 from tailmetrics import MRR, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report import BucketRow, Report, page, print_report
+from tailmetrics.report import BucketRow, Report, page
 from tailmetrics.report.formatting import number
 
 COUNTS = torch.tensor([40, 20, 10, 5, 3, 1, 1, 0])
@@ -28,9 +27,7 @@ def recall(**more):
 
 
 def screen(shown, width=100, **more):
-    console = Console(width=width, file=StringIO(), record=True, legacy_windows=False)
-    print_report(shown, console, **more)
-    return console.export_text()
+    return in_full(shown, width, **{"verbose": False, **more})
 
 
 def test_the_answer_is_that_of_the_lists():
@@ -42,7 +39,7 @@ def test_the_answer_is_that_of_the_lists():
     assert report.answer == (
         "On average over 4 rows, the first 2 places hold 75 % of the relevant labels: 100 % of those among the most "
         "frequent label (quantile 3), 75 % of those among the 5 rarest labels (quantile 1). 12.5 % of the relevant "
-        "labels never occur in training: of these 0 %. Most often missed: label f (1 of 1); label h (1 of 1)."
+        "labels never occur in training; the first 2 places hold 0 % of these. Most often missed: label f (1 of 1); label h (1 of 1)."
     )
     assert replace(report, words=("users", "items")).answer.startswith("On average over 4 users, the first 2 places")
 

@@ -182,11 +182,11 @@ def held(name: str, cells: Sequence[Any]) -> Held:
     if all(map(is_number, texts)):
         return Held(name, *_kind_of_numbers({float(text) for text in texts}, {type(cell) for cell in known} == {float}))
     words = {text.lower() for text in texts}
-    shown = " and ".join(sorted(texts)) if len(texts) < 3 else ", ".join(sorted(texts)[:FEW])
+    listed = " and ".join(sorted(texts)) if len(texts) < 3 else ", ".join(sorted(texts)[:FEW])
     if words <= set(FLAGS) or any(isinstance(cell, bool) for cell in known):
-        return Held(name, "flags", shown)
+        return Held(name, "flags", listed)
     if 1 < len(texts) <= FEW and all(len(text) == 1 for text in texts):
-        return Held(name, "letters", f"letters {shown}")
+        return Held(name, "letters", f"letters {listed}")
     return Held(name, "text", "text")
 
 

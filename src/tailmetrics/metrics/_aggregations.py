@@ -347,8 +347,8 @@ class MeanOfRows(_RowAggregation):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
-        rows, *answered = (int(total) for total in self.row_format.totals(states["rows"]))
-        unit, values, reading, counted = self.row_format.unit, [], self.reading, self._counted(states)
+        rows, answered, counted = self._rows(states)
+        unit, values, reading = self.row_format.unit, [], self.reading
         for k, of_k in zip(reading.ks, self.by_cutoff(self.sum_format.totals(states["sum"])), strict=True):
             one = self.sum_format.unit * reading.formula.one(k)
             if self.empty_target_action == "pos":
@@ -357,22 +357,25 @@ class MeanOfRows(_RowAggregation):
             values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
         return values
 
-    def _counted(self, states: Mapping[str, Tensor]) -> list[int]:
-        """Return the number of rows that count in each bucket, in the format of numbers of rows."""
+    def _rows(self, states: Mapping[str, Tensor]) -> tuple[int, list[int], list[int]]:
+        """Return the number of rows, and by bucket of those that are answered and of those that count.
+
+        They are in the format of numbers of rows.
+        """
         rows, *answered = (int(total) for total in self.row_format.totals(states["rows"]))
-        return answered if self.empty_target_action == "skip" else [rows] * len(answered)
+        return rows, answered, answered if self.empty_target_action == "skip" else [rows] * len(answered)
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows that count: all, or those with a value where others are skipped."""
         with_value = "rows with a relevant label" if self.reading.formula.answered is None else "rows with a value"
-        counted = [count / self.row_format.unit for count in self._counted(states)]
+        counted = [count / self.row_format.unit for count in self._rows(states)[2]]
         what = by_weight(with_value if self.empty_target_action == "skip" else "rows", self.weighted)
         return what, [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the number of rows, and of rows that are answered (in the first bucket)."""
-        rows, answered, *_ = (int(total) // self.row_format.unit for total in self.row_format.totals(states["rows"]))
-        return Facts(rows=(rows, answered))
+        rows, answered, _ = self._rows(states)
+        return Facts(rows=(rows // self.row_format.unit, answered[0] // self.row_format.unit))
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""

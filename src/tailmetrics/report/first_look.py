@@ -116,9 +116,11 @@ def _unseen(report: Report, metric: str) -> Iterator[str]:
     positives = sum(row.positives for row in report.buckets if row.name == "unseen")
     if positives and report.positives:
         value = report.by_bucket.get(metric, {}).get("unseen", math.nan)
-        held = f"of these {share(value)}" if _places_of_recall(report, metric) else f"there {metric} is {_value(value)}"
-        said = f"{share(positives / report.positives)} of the relevant {report.words[1]} never occur in training"
-        yield f"{said}{'' if math.isnan(value) else f': {held}'}."
+        of = report.words[1]
+        said = f"{share(positives / report.positives)} of the relevant {of} never occur in training"
+        holds = _places_of_recall(report, metric)
+        held = f"{holds} {share(value)} of these" if holds else f"for these {metric} is {_value(value)}"
+        yield f"{said}{'' if math.isnan(value) else f'; {held}'}."
 
 
 def _most_missed(report: Report) -> Iterator[str]:

@@ -46,7 +46,9 @@ class TauChoice:
         """Return in one sentence what ``metric`` gains and loses, or that nothing is shown to be gained."""
         taus = " and ".join(f"{tau:g}" for tau in dict.fromkeys(self.taus))
         if self.taus == (0.0, 0.0):
-            return f"Nothing to gain: on no half of the rows does {self.bucket} gain more than all labels lose at any τ"
+            return (
+                f"Nothing to gain: at every τ all labels lose as much as {self.bucket} gains, or more, on both halves"
+            )
         changes = [
             f"{'gains' if one.value > 0 else 'loses'} {with_interval(abs(one.value), _sized(one))}"
             for one in (self.tail, self.whole)
