@@ -386,6 +386,27 @@ class ExactMetric(Mergeable, Metric):
             self.__dict__.update(before)
             raise
 
+    def start_batch(self) -> None:
+        """Set all states aside for :meth:`end_batch`: those of one batch begin at 0."""
+        vars(self).update({name: torch.zeros_like(state) for name, state in tensors_of(self).items()})
+
+    def value_of_batch(self) -> Any:
+        """Return the value of the states since :meth:`start_batch`, over all processes if ``dist_sync_on_step``."""
+        vars(self).update(_to_sync=self.dist_sync_on_step, _computed=None)
+        value = vars(self)["_forward_cache"] = self.compute()
+        return value
+
+    def end_batch(self, before: Mapping[str, Any]) -> None:
+        """Add the states since :meth:`start_batch` to those that were set aside.
+
+        Args:
+            before: The attributes of the metric before that call.
+        """
+        pairs = {name: (before[name], state) for name, state in tensors_of(self).items()}
+        is_sum = {name: REDUCTIONS[self._reductions[name]] == "sum" for name in pairs}
+        added = {name: a + b if is_sum[name] else torch.maximum(a, b) for name, (a, b) in pairs.items()}
+        vars(self).update(added, _computed=None, _to_sync=self.sync_on_compute)
+
     def reset(self) -> None:
         """Set all states to 0, and forget that Lightning has read the value."""
         super().reset()
