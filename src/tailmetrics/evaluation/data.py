@@ -27,6 +27,7 @@ from tailmetrics.ranking._inputs import (
     as_tensor,
     as_tensors,
     check_indexes,
+    labels_without,
     per_row,
 )
 from tailmetrics.ranking._warnings import warn_outside
@@ -187,9 +188,11 @@ def _of_tensors(
         labels = as_tensor(CALLER, "train_target", train_target)
         known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
         train = LabelFrequency(known)
-        ignored = -1 if of_tokens and ignore_index is None else ignore_index
         try:
-            train.update(labels, ignore_index=ignored)
+            if of_tokens or ignore_index is None or labels.ndim == 1:
+                train.update(labels, ignore_index=-1 if of_tokens and ignore_index is None else ignore_index)
+            else:
+                train.update(*labels_without(labels, ignore_index))
         except ValueError as error:
             raise ValueError(f"{CALLER}: train_target: {error}") from error
     return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train, notes=notes)
