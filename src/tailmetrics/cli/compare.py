@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, fields, replace
+from itertools import takewhile
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -104,13 +105,23 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
     candidates = [options.names] if options.names else [
         [file.name if file.is_dir() else file.stem for file in files],
         [f"{file.parent.name}/{file.stem}" for file in files],
-        [str(file) for file in files],
+        _where_paths_differ(files),
     ]  # fmt: skip
     names = next((names for names in candidates if len(set(names)) == len(names)), candidates[-1])
     if len(set(names)) != len(models):
         problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
         raise CommandError(problem, "give --names.")
     return names
+
+
+def _where_paths_differ(files: Sequence[Path]) -> list[str]:
+    """Return the parts of paths between those with which all begin, and those with which all end."""
+    parts = [file.parts for file in files]
+    first, last = (
+        sum(1 for _ in takewhile(lambda some: len({*some}) == 1, zip(*(one[::step] for one in parts), strict=False)))
+        for step in (1, -1)
+    )
+    return ["/".join(one[first : len(one) - last]) for one in parts]
 
 
 def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:

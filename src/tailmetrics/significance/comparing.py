@@ -380,7 +380,8 @@ def verdict(
     """Return the results of comparisons in words: one line for each pair of models.
 
     A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
-    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart. Values,
+    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
+    are those in which all rows have equal values. Values,
     difference and interval are given over all labels, and for the buckets with the largest gain and loss. Then the line
     names other keys by which the model is worse, and says by how many keys it is better. If there are several pairs,
     it gives their numbers alone. Comparisons without a p-value are left out.
@@ -406,7 +407,7 @@ def verdict(
     return "\n".join(f"{run} against {other}: {made.of_pair(found)}." for (run, other), found in pairs.items())
 
 
-OUTCOMES = ("better", "no difference shown", "worse", "too few rows")
+OUTCOMES = ("better", "no difference shown", "worse", "too few rows", "the same in every row")
 SPANS = 6
 """The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, beside unseen."""
 SAID = 3
@@ -477,9 +478,13 @@ class _Verdict:
 
 
 def _sizes(one: Comparison) -> str:
-    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``."""
+    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
+
+    An interval is of this comparison alone; where it leaves out 0, and the correction finds no difference, it says so.
+    """
     interval = one.interval
     ends = "" if isnan(interval.low) else f" [{_brief(interval.low, '+')}, {_brief(interval.high, '+')}]"
+    ends += " before correction" if not one.significant and (interval.low > 0 or interval.high < 0) else ""
     return f"{_brief(one.baseline_value)} → {_brief(one.value)}, {_brief(one.difference, '+')}{ends}"
 
 
@@ -494,7 +499,7 @@ def _outcome(one: Comparison, less: frozenset[str]) -> str:
     if one.significant:
         return OUTCOMES[0 if (one.difference > 0) != covers(less, one.key) else 2]
     drawn = one.n if one.interval.clusters is None else one.interval.clusters
-    return OUTCOMES[3 if drawn < FEW else 1]
+    return OUTCOMES[3 if drawn < FEW else 4 if one.ties == one.n else 1]
 
 
 def _in_words(names: Sequence[str], said: bool = True, most: int = 4) -> str:
