@@ -217,7 +217,9 @@ def report_of(
     notes = [in_options(note) for note in report.notes]
     notes_on_files = (*note_on_equal(dataset, preds, target), *note_on_swapped(dataset, preds, target))
     for said in (*notes_on_files, *notes_on_queries(dataset, data.missing, preds, target)):
-        warnings.warn(said, CommandWarning, stacklevel=2)  # the report repeats warnings, and --quiet hides none
+        warnings.warn(
+            in_options(said), CommandWarning, stacklevel=2
+        )  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
         said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"

@@ -439,12 +439,13 @@ def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
     """Return notes on queries that have predictions but no targets, or targets but no predictions."""
-    outcome = "left out" if missing == "skip" else "counted as empty lists"
-    said = (
-        (dataset.missing_queries, f"queries of {target} have no predictions in {preds} and are {outcome}."),
-        (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
-    )
-    return tuple(f"{number:,} {text}" for number, text in said if number)
+    lacking, unmatched = dataset.missing_queries, dataset.unmatched_queries
+    outcome = "left out; missing='zero' counts them as empty lists" if missing == "skip" else "counted as empty lists"
+    of, what = ("query", "has") if lacking == 1 else ("queries", "have")
+    said = [f"{lacking:,} {of} of {target} {what} no predictions in {preds}: {outcome}."] if lacking else []
+    of, what = ("query", "has") if unmatched == 1 else ("queries", "have")
+    said += [f"{unmatched:,} {of} of {preds} {what} no targets: left out."] if unmatched else []
+    return tuple(said)
 
 
 FIRST_ROWS = 64

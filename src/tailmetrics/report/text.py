@@ -121,7 +121,7 @@ PAIRS = 4
 """The most pairs of runs whose verdict a terminal shows, unless it is to show all: each takes two or three lines."""
 NOTES = 5
 """The most notes that a terminal shows, the first ones in two lines each, unless it is to show all."""
-NOTE_LINES = 7
+NOTE_LINES = 6
 """The most lines of these notes: with them, reports of all presets take at most 40 lines."""
 
 
