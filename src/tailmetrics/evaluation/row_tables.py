@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
+from warnings import warn
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,9 @@ def table_in(path: Path) -> Path:
     if not path.is_dir():
         return path
     usual = [path / name for name in IN_FOLDERS if (path / name).exists()]
+    if len(usual) > 1:
+        others = " or ".join(one.name for one in usual[1:])
+        warn(f"{path}: {usual[0].name} is compared; for {others}, name the file.", stacklevel=2)
     found = usual[:1] or sorted(path.glob("rows*.parquet"))
     if len(found) != 1:
         problem = (
