@@ -32,7 +32,7 @@ from tailmetrics.cli.inputs import (
     read_labels,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, in_options
+from tailmetrics.cli.messages import CommandError, in_options, tell
 from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -57,7 +57,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
-    models = [[table_in(one) for one in some] for some in models]
+    models = [[table_in(one, tell) for one in some] for some in models]
     if launched() != (0, 1):
         hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
         raise CommandError("compare runs in one process", hint)

@@ -42,6 +42,11 @@ class CommandWarning(UserWarning):
     """A decision of the command line, or a fact that a reader of its numbers should know."""
 
 
+def tell(said: str) -> None:
+    """Warn of a decision of the command line."""
+    warnings.warn(said, CommandWarning, stacklevel=3)
+
+
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 HELP = "evaluate, compare or plan --help lists the options, --metrics.help CLASS the arguments of a metric."

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
-from warnings import warn
 
 import numpy as np
 import pyarrow as pa
@@ -54,8 +53,10 @@ IN_FOLDERS = (ROWS_FILE, "rows_test.parquet", "rows_best.parquet", "rows_val.par
 """The table of a folder of reports: of ``evaluate``, or else of the Lightning callback, its test before validations."""
 
 
-def table_in(path: Path) -> Path:
+def table_in(path: Path, note: Callable[[str], None]) -> Path:
     """Return the table of rows in the folder of a report; a path of anything else is returned unchanged.
+
+    ``note`` is called with a sentence where the folder holds several.
 
     Raises:
         DataFileError: If the folder holds no table, or several of other names.
@@ -65,7 +66,7 @@ def table_in(path: Path) -> Path:
     usual = [path / name for name in IN_FOLDERS if (path / name).exists()]
     if len(usual) > 1:
         others = " or ".join(one.name for one in usual[1:])
-        warn(f"{path}: {usual[0].name} is compared; for {others}, name the file.", stacklevel=2)
+        note(f"{path}: {usual[0].name} is compared; for {others}, name the file.")
     found = usual[:1] or sorted(path.glob("rows*.parquet"))
     if len(found) != 1:
         problem = (
