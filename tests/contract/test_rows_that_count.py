@@ -291,6 +291,13 @@ def test_training_lists_are_padded_as_targets_are() -> None:
     assert report.scalars["novelty@3"] == wanted
 
 
+def test_a_label_id_to_ignore_is_refused_beside_names() -> None:
+    """Of names in order, the id 0 would be apple: nobody has said that apples are padding."""
+    preds, target = {"u": {"apple": 0.9, "bean": 0.5}}, {"u": {"bean": 1, "apple": 1}}
+    with pytest.raises(ValueError, match="ignore_index=0 is a label id, but the labels of tables and dicts have names"):
+        tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)], ignore_index=0)
+
+
 def test_lists_beside_lists_of_one_width_may_be_tokens() -> None:
     """Two readings, two values: with ignore_index it is an error that names what decides."""
     lists, target = torch.tensor([[1, 3, 2], [2, 4, 3]]), torch.tensor([[1, 2, 0], [4, 0, 0]])

@@ -225,6 +225,11 @@ def evaluated(
     names = label_names if data.label_names is None else data.label_names
     if data.label_names is not None:
         _check_made_for(given, data)
+        if ignored is not None and ignored >= 0:
+            raise ValueError(
+                f"{CALLER}: ignore_index={ignored} is a label id, but the labels of tables and dicts have names; take "
+                "the lines of padding out."
+            )
     if counted is not None:
         label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
     elif data.given_order is not None and label_counts is not None:
