@@ -151,7 +151,9 @@ def warn_of_padded_lists(caller: str, lists: Tensor, instead: str) -> None:
     """
     if lists.ndim != 2 or lists.shape[1] < 2 or len(lists) < FEWEST_ROWS or not lists.is_cpu or is_compiling():
         return
-    label = None if bool((lists < 0).any()) else _label_at_ends(lists, shortest=1)  # -1 pads those that hold it
+    if bool((lists < 0).any()) or (lists.shape[1] > 2 and not bool((lists[:, -1] == lists[:, -2]).any())):
+        return  # padded by -1, or wide enough for the padding to stand twice, and it does not
+    label = _label_at_ends(lists, shortest=1)
     if label is not None:
         warn_outside(
             f"{caller}: most rows of target end in label {label}, which is hardly anywhere else, as padding is. It "
