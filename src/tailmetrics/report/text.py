@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from io import StringIO
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.formatting import cut, in_cell, in_latex, in_markdown, printable
@@ -120,9 +119,7 @@ def csv_text(records: Records) -> str:
 PAIRS = 4
 """The most pairs of runs whose verdict a terminal shows, unless it is to show all: each takes two or three lines."""
 NOTES = 5
-"""The most notes that a terminal shows, the first ones in two lines each, unless it is to show all."""
-NOTE_LINES = 6
-"""The most lines of these notes: with them, reports of all presets take at most 40 lines."""
+"""The most notes that a terminal shows, each in one line, unless it is to show all."""
 
 
 def print_report(
@@ -133,7 +130,7 @@ def print_report(
     verbose: bool = False,
     rest: str = "",
 ) -> None:
-    """Print the answer, the headline by bucket, the values over all labels, and the first notes in two lines each.
+    """Print the answer, the headline by bucket, the values over all labels, and the first notes in one line each.
 
     Args:
         shown: The report or comparison.
@@ -172,10 +169,7 @@ def _print_first(document: Document, console: Console, warnings: Sequence[str], 
             _in_columns(section, console.width) if section.name == "overall" else _plain_table(section, console)
         )
     notes = [printable(one) for one in warnings[:NOTES]]
-    for place, one in enumerate(notes):
-        most = 2 if place < NOTE_LINES - NOTES else 1
-        shown = wrap(f"! {one}", console.width, max_lines=most, placeholder=" …", break_on_hyphens=False)
-        parts.append(Text("\n".join(shown), style="yellow"))
+    parts += [Text(cut(f"! {one}", console.width), style="yellow") for one in notes]
     more = len(warnings) - NOTES
     parts += [Text(f"! {more} more note{'s' * (more > 1)}", style="yellow")] if more > 0 else []
     parts += [Text(printable(rest), style="dim")] if rest else []
