@@ -285,6 +285,17 @@ def test_predictions_that_are_the_targets(tmp_path, capsys):
     assert "holds the labels of y.csv, and no others" in capsys.readouterr().err
 
 
+def test_scores_of_judged_documents_are_no_targets(tmp_path, capsys):
+    """Predictions of LETOR have the documents of the targets; the same numbers, too, are said."""
+    target, preds = tmp_path / "y.txt", tmp_path / "p.txt"
+    target.write_text("".join(f"{grade} qid:{query} 1:0.5\n" for query in range(3) for grade in (2, 0)))
+    words = ["evaluate", "--preds", str(preds), "--target", str(target), "--metrics+=RecallAtK", "--metrics.k=1"]
+    for scores, is_said in (("0.5\n0.25\n", False), ("2\n0\n", True)):
+        preds.write_text(scores * 3)
+        assert main(words) == 0
+        assert ("or the targets themselves" in capsys.readouterr().err) == is_said
+
+
 def test_each_file_has_one_line(tmp_path, capsys, monkeypatch):
     """In the terminal, in report.json and on the page, with what is not read, and as options that give the same number."""
     monkeypatch.chdir(tmp_path)

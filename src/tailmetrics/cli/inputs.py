@@ -48,7 +48,7 @@ from tailmetrics.io.files import (
 from tailmetrics.io.formats import Format, format_of_parts
 from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.loading import first_rows, names_beside
+from tailmetrics.io.loading import deciding, first_rows, names_beside
 from tailmetrics.io.reading import Head, Role, in_words
 from tailmetrics.io.text import every_line
 from tailmetrics.tree import LabelTree, Level
@@ -81,13 +81,14 @@ class Files:
         more["others"] = self.others
         return read(preds, str(options.target), **more, **self._alike(ranks))
 
-    def train(self, ranks: Ranks) -> TargetDataset | None:
-        """Open training targets, if there are any."""
+    def train(self, ranks: Ranks, counts_alone: bool = True) -> TargetDataset | None:
+        """Open training targets, if there are any; if they are counted alone, their rows need no names."""
         options = self.options
         if options.train_target is None:
             return None
         more: dict[str, Any] = {"format": options.format, "columns": options.columns}
         more |= {"min_gain": options.train_min_gain, "one_label": options.ignore_index is not None}
+        more["counts_alone"] = counts_alone
         return read_target(options.train_target, **more, **self._alike(ranks))
 
     def _alike(self, ranks: Ranks) -> dict[str, Any]:
@@ -115,17 +116,22 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    files: list[tuple[str, Role, str | None, Columns]] = [
-        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
-        (options.target, "target", options.format, options.columns),
-    ]
+    files = _with_roles(preds, options)
     beside = names_beside([(path, form, given) for path, _, form, given in files])
     if options.train_target is not None:
         files.append((options.train_target, "target", options.format, options.columns))
     return [
         f"{path}, {row}"
-        for path, role, form, given in files
-        for row in first_rows(path, role, form, given, beside, options.delimiter)
+        for place, (path, role, form, given) in enumerate(files)
+        for row in first_rows(path, role, form, given, beside, options.delimiter, counts_alone=place > 1)
+    ]
+
+
+def _with_roles(preds: str, options: DataOptions) -> list[tuple[str, Role, str | None, Columns]]:
+    """Return predictions and targets, each with its role, its format and the names of its columns."""
+    return [
+        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
+        (str(options.target), "target", options.format, options.columns),
     ]
 
 
@@ -167,7 +173,8 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
     with progress("opening files", 1.0, ranks) as show:
         token = WATCHER.set(lambda doing, share: show(share, doing))
         try:
-            counts, names = _counts_and_names(preds, options)
+            with deciding(_with_roles(preds[0], options), options.delimiter, others):
+                counts, names = _counts_and_names(preds, options)
             files = Files(options, names, options.num_labels if counts is None else len(counts), others)
             train = files.train(ranks)
             files = files if train is None else replace(files, num_labels=train.num_labels)
@@ -176,7 +183,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
                 files = replace(files, num_labels=runs[0].num_labels)
                 train = files.train(ranks)
         except DataFileError as error:
-            if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=" in error.hint:
+            if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=C" in error.hint:
                 hint = "--preds-columns takes the place of all of --columns for predictions: "
                 hint += error.hint.replace("columns=", "preds_columns=")
                 raise DataFileError(error.path, error.problem, error.where, hint) from error
@@ -443,7 +450,7 @@ def _row_buckets(kind: str, files: Files, dataset: Dataset) -> RowGroups:
     if files.options.row_groups is not None:
         raise CommandError("--row-groups and --row-buckets are both given", "leave one of them out.")
     # all of the file in every process, without a word to the others: its rows are others than those of the targets
-    train = files.train(Ranks(0, 1, torch.device("cpu")))
+    train = files.train(Ranks(0, 1, torch.device("cpu")), counts_alone=False)
     activity = None if train is None else activity_of(train)
     if activity is None or dataset.row_names is None:
         hint = "add --train-target FILE whose lines name their query, or give the group of each row as --row-groups."

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import starmap
 from math import prod
+from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
@@ -15,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_choice, check_counts, shape_of
+from tailmetrics._arguments import check_choice, check_counts, cut, shape_of
 from tailmetrics.buckets import buckets_of
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
@@ -30,7 +32,6 @@ from tailmetrics.ranking._inputs import (
     per_row,
 )
 from tailmetrics.ranking._warnings import warn_outside
-from tailmetrics.report.formatting import cut
 from tailmetrics.report.report import ROWS, Report
 
 CALLER = "evaluate"
@@ -404,9 +405,14 @@ def _columns_are_renamed(of: str = "") -> Iterator[None]:
     try:
         yield
     except DataFileError as error:
-        hint = re.sub(r"columns=\(.*?\)\)", "the name 'query' in both", error.hint)
-        hint = re.sub(r"columns=Columns\((\w+)=([^),]*)[^)]*\)", _as_name, hint)
+        query = r"Columns\(query=[^,()]*\)"
+        hint = re.sub(rf"columns=\({query}, {query}\)", "the name 'query' in both", error.hint)
+        hint = re.sub(r"columns=\((Columns.*?), (Columns.*?)\)(?= )", r"in preds \1, in target \2", hint)
+        hint = re.sub(r"(?:columns=)?Columns\(([^()]*)\)", lambda said: _ANSWER.sub(_as_name, said[1]), hint)
         raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error
+
+
+_ANSWER = re.compile(r"(\w+)=('[^']*'|\w+)")
 
 
 def _as_name(match: re.Match[str]) -> str:
@@ -469,18 +475,20 @@ def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") 
 
 
 def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both."""
+    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both.
+
+    Where both have numbers, these are the same, too: a score for each judged label is no target.
+    """
     stop = min(dataset.stop, dataset.start + FIRST_ROWS)
     if stop - dataset.start < LEAST_ROWS:
         return ()
     mine, its = (next(one.all_batches(dataset.start, stop, FIRST_ROWS)) for one in (dataset.preds, dataset.target))
     if hasattr(mine, "ids") != hasattr(its, "ids"):
         return ()
-    if hasattr(mine, "ids"):
-        same = all(
-            sorted(mine[row : row + 1].ids.tolist()) == sorted(its[row : row + 1].ids.tolist())
-            for row in range(len(mine))
-        )
+    if hasattr(mine, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
+        numbered = mine.values is not None and its.values is not None
+        pairs = (_entries_of(rows, numbered) for rows in (mine, its))
+        same = all(starmap(eq, zip(*pairs, strict=True)))
     else:
         same = np.array_equal(mine, its)
     if not same:
@@ -488,6 +496,13 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
     return (
         f"{preds} holds the labels of {target}, and no others, in each of the first {len(mine):,} rows. {ARE_THEY}",
     )
+
+
+def _entries_of(rows: Any, numbered: bool) -> Iterator[list[tuple[float, ...]]]:
+    """Yield the labels of each row, in their order, with their numbers if asked for."""
+    parts = (rows.ids, rows.values) if numbered else (rows.ids,)
+    for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
+        yield sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True))
 
 
 def _check_columns(argument: str, value: Any) -> None:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from tailmetrics._arguments import LONGEST_VALUE, cut, fitted, short_values
 from tailmetrics.ranking._warnings import warn_outside
 
-LONGEST_ERROR = 400
-"""Characters of an error at most: five lines of a terminal."""
-LONGEST_VALUE = 80
-"""Characters of a quoted value at most: one line of a terminal."""
 LONGEST_PATH = 100
 """Characters of a path at most; its end tells files apart."""
-QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
-"""A quoted value, or a word that is longer than a line; an apostrophe inside a word is no quote."""
-LEAST_PROBLEM = 60
-"""Characters that are kept for the problem, whatever the length of the hint."""
 
 
 class DataFileError(ValueError):
@@ -33,10 +25,9 @@ class DataFileError(ValueError):
     """
 
     def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
-        problem, where, hint = (_shortened(" ".join(one.splitlines())) for one in (problem, where, hint))
-        place = f"{cut(str(path), LONGEST_PATH, from_end=True)}{', ' * bool(where)}{cut(where, LONGEST_PATH)}: "
-        hint = cut(hint, LONGEST_ERROR - len(place) - LEAST_PROBLEM)
-        problem = cut(problem, LONGEST_ERROR - len(place) - len(hint) - len("; "))
+        where = cut(short_values(where), LONGEST_PATH)
+        place = f"{cut(str(path), LONGEST_PATH, from_end=True)}{', ' * bool(where)}{where}: "
+        problem, hint = fitted(problem, hint, len(place))
         said = f"{place}{problem}"
         super().__init__(f"{said}; {hint}" if hint else said)
         self.path = str(path) if "://" in str(path) else Path(str(path))
@@ -51,18 +42,6 @@ class DataFileError(ValueError):
 def shown(value: object) -> str:
     """Return a value as Python writes it, cut to 80 characters."""
     return cut(repr(value), LONGEST_VALUE)
-
-
-def cut(text: str, most: int, from_end: bool = False) -> str:
-    """Return a text, or its start (or end) with an ellipsis where it has more characters than ``most``."""
-    if len(text) <= most:
-        return text
-    return f"…{text[1 - most :]}" if from_end else f"{text[: most - 1]}…"
-
-
-def _shortened(text: str) -> str:
-    """Return a text in which each quoted value and each word has at most 80 characters."""
-    return QUOTED.sub(lambda value: cut(value[0], LONGEST_VALUE, from_end="/" in value[0]), text)
 
 
 class DataFileNote(UserWarning):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailmetrics.io.database import Database, DatabaseError
 from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import EMPTY_HINT, FilePath
-from tailmetrics.io.reading import Reading, held, may_be_gain
+from tailmetrics.io.reading import Reading, varied
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]
 """Query, item and value of a line; the item is None for an empty list, the value is None if the file has no values."""
@@ -267,7 +267,7 @@ def _check_constants(database: Database, path: FilePath, lines: SqlLines) -> Non
             f"SELECT min(x), max(x) FROM (SELECT try_cast({expression} AS DOUBLE) AS x FROM {lines.source})"
         )
         if found is not None and found[0] != found[1]:
-            raise may_be_gain(path, [held(name, [f"{number:g}" for number in found if number is not None])], "")
+            raise varied(path, name, [f"{number:g}" for number in found if number is not None])
 
 
 def _missing_gains(path: FilePath) -> DataFileError:

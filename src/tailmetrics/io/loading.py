@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -15,14 +16,14 @@ from warnings import catch_warnings, simplefilter
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.io.database import MEMORY, arrow_names, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
-from tailmetrics.io.errors import DataFileError, DataFileNote, note, said_once
+from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
 from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
 from tailmetrics.io.published import is_scores
-from tailmetrics.io.reading import Columns, Head, Opening, Role, collected, own_columns
+from tailmetrics.io.reading import LISTENER, Columns, Head, Opening, Role, UndecidedError, collected, own_columns
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside
 
@@ -106,12 +107,9 @@ def read(
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
-    with collected() as readings:
-        inputs = [
-            _Input.of("read", value, form, role, given or Columns(), delimiter)
-            for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
-        ]
-        inputs = [each._replace(asked=each.asked._replace(others=others)) for each in _beside_all(inputs)]
+    asked = [*zip((preds, target), ROLES, forms, named, strict=True)]
+    with collected() as readings, deciding(asked, delimiter, others):
+        inputs = _inputs(asked, delimiter, others)
         inputs[0] = inputs[0].of_part(part)
         if inputs[0].form.name == inputs[1].form.name == "letor":
             inputs[0] = inputs[0].opened_with(beside=[one.path for one in inputs[1].found.parts])
@@ -169,6 +167,7 @@ def read_target(
     string_ids: bool | None = None,
     min_gain: float | None = None,
     one_label: bool = False,
+    counts_alone: bool = False,
     delimiter: str | None = None,
     memory: str = MEMORY,
 ) -> TargetDataset:
@@ -191,6 +190,8 @@ def read_target(
             made with ``min_gain``.
         one_label: Whether each whole number of an array is a row of its own, such as a token of (B, T); any negative
             number then means "no label".
+        counts_alone: Whether the labels are only counted: lines then need no query, and ``columns`` may hold names for
+            other files, which this file lacks.
         delimiter: As for :func:`read`.
         memory: As for :func:`read`.
 
@@ -204,6 +205,7 @@ def read_target(
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     with collected() as readings:
         given = _Input.of("read_target", path, format, "target", columns, delimiter)
+        given = given.counted() if counts_alone else given
         source: Source
         if given.form.has_queries:
             rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins([given], num_labels))
@@ -213,6 +215,8 @@ def read_target(
             source.read_beside(num_labels, (-1,) if one_label else ())
             names = number_strings([source], label_names, bool(string_ids), memory)
             known = _dataset_arguments([source], num_labels, names, rank, world_size)
+    if source.reading is not None and not source.reading.query:
+        known["row_names"] = None
     known |= _bounds(batch_rows, [source], memory)
     return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=tuple(readings), **known)
 
@@ -256,7 +260,7 @@ def read_label_names(
     ]
     # scores beside targets in LETOR name no label that the targets do not name
     inputs = [one.of_part(part, needed=False) for one in inputs if not one.is_scores_alone]
-    inputs = _beside_all(inputs)
+    inputs = [one.counted() for one in _beside_all(inputs)]
     rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
@@ -293,20 +297,19 @@ def names_in_memory(
         last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
-    inputs = []
+    inputs: list[_Input] = []
     for argument, value in tables.items():
         path = Path(argument)
         form = in_memory(caller, argument, value, path, Columns())
-        # of a table of lists the role tells which column holds the labels
-        role: Role | None = None if form.has_queries else "preds" if argument == "preds" else "target"
+        role: Role = "preds" if argument == "preds" else "target"
         inputs.append(_Input(Found(path, (Part(path, {}),)), form, Opening(path, role, Columns())))
-    for given in _beside_all(inputs):
-        with catch_warnings():
-            simplefilter("ignore", DataFileNote)  # read says it again
+    with catch_warnings(), deciding([(tables[role], role, None, None) for role in ROLES]):
+        simplefilter("ignore")  # read says it again
+        for given in _beside_all(inputs):
             source = given.keyed_file() if given.form.has_queries else given.rows()
-        if isinstance(source, Source):
-            source.read_as_names()
-        gathered.add(source)
+            if isinstance(source, Source):
+                source.read_as_names()
+            gathered.add(source)
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
     return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
@@ -323,12 +326,14 @@ def first_rows(
     columns: Columns | None,
     beside: Sequence[str] = (),
     delimiter: str | None = None,
+    counts_alone: bool = False,
 ) -> list[str]:
     """Return the first two rows of a file as they are understood, in words; the reading is said.
 
-    ``beside`` holds the names of columns of the other file; for the other arguments see :func:`read`.
+    ``beside`` holds the names of columns of the other file; for the other arguments see :func:`read_target`.
     """
     given = _Input.of("read", value, format, role, columns or Columns(), delimiter).beside(beside)
+    given = given.counted() if counts_alone else given
     opened = given._open(given.found.parts[0])
     if isinstance(opened, Source):
         if opened.key is None:
@@ -358,6 +363,37 @@ def names_beside(files: Sequence[tuple[Any, str | None, Columns | None]]) -> Seq
     """Return the names of columns that all files have, given with their formats and the names of their columns."""
     inputs = [_Input.of("read", value, form, None, given or Columns()) for value, form, given in files]
     return _beside_all(inputs)[0].asked.beside
+
+
+@contextmanager
+def deciding(
+    files: Sequence[tuple[Any, Role, str | None, Columns | None]],
+    delimiter: str | None = None,
+    others: Sequence[str] = (),
+) -> Iterator[None]:
+    """Name in one error what is open in any of the files, where the block finds what is open in one.
+
+    Args:
+        files: Predictions and targets, each with its role, its format and the names of its columns.
+        delimiter: As for :func:`read`.
+        others: As for :func:`read`.
+    """
+    try:
+        yield
+    except UndecidedError as error:
+        inputs = _inputs(files, delimiter, others)
+        found = [refused for one in inputs if (refused := one.undecided()) is not None]
+        if len(found) < 2:
+            raise (found or [error])[0] from error
+        first, other = found
+        raise UndecidedError(first.look, first.asked, first.decisions, other) from error
+
+
+def _inputs(
+    files: Sequence[tuple[Any, Role, str | None, Columns | None]], delimiter: str | None, others: Sequence[str]
+) -> list[_Input]:
+    inputs = [_Input.of("read", value, form, role, given or Columns(), delimiter) for value, role, form, given in files]
+    return [one._replace(asked=one.asked._replace(others=others)) for one in _beside_all(inputs)]
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
@@ -413,6 +449,12 @@ class _Input(NamedTuple):
         assert self.again is not None
         return self.again(columns)
 
+    def counted(self) -> _Input:
+        """Return this input without the names that its file lacks; its lines need no query."""
+        columns = self.asked.columns
+        given = self.with_columns(own_columns(columns, self.names, columns.parts))
+        return given._replace(asked=given.asked._replace(counts_alone=True, beside=self.asked.beside))
+
     def beside(self, names: Sequence[str]) -> _Input:
         """Return this input with the names of the columns of the other files."""
         return self._replace(asked=self.asked._replace(beside=names))
@@ -454,6 +496,21 @@ class _Input(NamedTuple):
         tells_zeros = is_target and self.form.ties != "last name" and self.form.name != "letor"
         parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
         return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
+
+    def undecided(self) -> UndecidedError | None:
+        """Return the error about the columns of the first file; None if they are told, or another error comes first."""
+        token = LISTENER.set(lambda _: None)  # nothing is read yet
+        try:
+            with catch_warnings():
+                simplefilter("ignore")
+                self._open(self.found.parts[0])
+        except UndecidedError as error:
+            return error
+        except (ValueError, OSError):
+            return None
+        finally:
+            LISTENER.reset(token)
+        return None
 
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))

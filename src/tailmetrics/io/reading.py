@@ -49,15 +49,16 @@ class Columns:
     column called ``rank`` or ``position`` as the score, its numbers are ranks, and 1 is the best.
 
     Attributes:
-        ids: Parquet, predictions: lists of label ids.
-        scores: Parquet, predictions: lists of the scores of these labels.
-        labels: Parquet, targets: lists of label ids.
-        gains: Parquet, targets: lists of the gains of these labels.
-        query: The query, user or row of a line or of a list.
-        item: CSV, TSV, JSON Lines: the item, document or label.
-        score: CSV, TSV, JSON Lines, predictions: the score.
-        gain: CSV, TSV, JSON Lines, targets: the gain or grade; with ``none`` it is not read, and each line is relevant.
-        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
+        ids: Predictions: lists of label ids.
+        scores: Predictions: lists of the scores of these labels.
+        labels: Targets: lists of label ids.
+        gains: Targets: lists of the gains of these labels.
+        query: The query, user or row of a line or of a list; several columns are one query: ``"head,relation"``.
+        item: The item, document or label of a line.
+        score: Predictions: the score of a line.
+        gain: Targets: the gain or grade of a line; with ``none`` it is not read, and each line is relevant.
+        rank: Predictions without a score: the rank, 1 for the best; with ``order`` the lines of a query stand in the
+            order of their ranks.
     """
 
     ids: str = _Default("ids")
@@ -82,9 +83,13 @@ class Columns:
     @property
     def by_place(self) -> bool:
         """Whether columns are given by number, from 0, as for a file without a header line."""
-        given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
-        given = [name for name in given if name not in (NO_GAIN, ORDER)]
-        return bool(given) and all(part.strip().isdecimal() for name in given for part in name.split(","))
+        return bool(self.parts) and all(map(str.isdecimal, self.parts))
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of all columns that the user gave."""
+        given = (getattr(self, one.name) for one in fields(self) if self.is_given(one.name))
+        return [part.strip() for name in given if name not in (NO_GAIN, ORDER) for part in name.split(",")]
 
     def by_names(self, header: Sequence[str]) -> Columns:
         """Return a copy in which column numbers are replaced by the names in the header."""
@@ -288,9 +293,14 @@ class Reading:
         return replace(self, query=query, item=item, value=value, unread=unread, has_names=False, guessed=True)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns whose values make lines a row: the query; the item where labels are only counted."""
+        return self.query or (self.item,)
+
+    @property
     def names(self) -> list[str]:
         """The names of the columns that are read."""
-        return [*self.query, *([self.item] if self.item else []), *([self.value] if self.value is not None else [])]
+        return list(dict.fromkeys([*self.keys, self.item, *([] if self.value is None else [self.value])]))
 
     def __str__(self) -> str:
         if not self.item:
@@ -346,48 +356,102 @@ class Reading:
         return ", ".join([*said, *([f"columns=Columns({named})"] if named else [])])
 
 
+class Decision(NamedTuple):
+    """What only the user can say about the columns of a file.
+
+    Attributes:
+        problem: What is open.
+        hint: What the user can do, where nothing else is open.
+        answers: Possible answers: fields of :class:`Columns`, and their values as they are written.
+    """
+
+    problem: str
+    hint: str
+    answers: Sequence[tuple[str, str]]
+
+
+class UndecidedError(DataFileError):
+    """Columns of a file, or of two files, can be read in several ways; the error names all decisions that are open.
+
+    Args:
+        look: The first rows of the file.
+        asked: The arguments with which it is opened.
+        decisions: The decisions.
+        other: The error of the other file, if decisions are open there, too.
+    """
+
+    def __init__(
+        self, look: Look, asked: Opening, decisions: Sequence[Decision], other: UndecidedError | None = None
+    ) -> None:
+        problem, hint = decisions[0].problem, decisions[0].hint
+        self.look, self.asked, self.decisions = look, asked, decisions
+        self.problems = "; ".join(one.problem for one in decisions)
+        if len(decisions) > 1 or other is not None:
+            problem = f"{self.problems}; its columns are {in_words(look.names, few=6)}"
+            hint = f"columns={self.answer} says it."
+        if other is not None:
+            problem += f"; {str(other.path).rpartition('/')[2]}: {other.problems}"
+            mine, its = (self, other) if asked.role == "preds" else (other, self)
+            hint = f"columns=({mine.answer}, {its.answer}) says it."
+        super().__init__(look.path, problem, look.where, hint)
+
+    @property
+    def answer(self) -> str:
+        """The names of columns as they are written in Python: those given, and the answers that are possible."""
+        columns, answers = self.asked.columns, {one.answers[0][0]: one.answers for one in self.decisions}
+        foreign = ("labels", "gains", "gain") if self.asked.role == "preds" else ("ids", "scores", "score", "rank")
+        given = [name for name in _DEFAULTS if columns.is_given(name) and name not in (*answers, *foreign)]
+        said = [f"{name}={getattr(columns, name)!r}" for name in given]
+        said += [" or ".join(f"{field}={value}" for field, value in some) for some in answers.values()]
+        return f"Columns({', '.join(said)})"
+
+
 def choose(look: Look, asked: Opening) -> Reading:
     """Return the reading of a table with a query, an item and perhaps a score, rank or gain in each row.
 
     Names given by the user come first, then names that both files have, then the usual names.
 
     Raises:
-        DataFileError: If a column is missing or repeated, or if two readings would give different numbers.
+        UndecidedError: If a column is missing, or if two readings would give different numbers.
+        DataFileError: If a column is repeated.
     """
     columns, role = asked.columns, asked.role
     value_is = _value_is(look, columns, role)
     wanted = [field for field in ("query", "item", value_is) if field in _DEFAULTS]
     wanted = [field for field in wanted if not (field == "rank" and columns.rank == ORDER and ORDER not in look.names)]
-    found: dict[str, str | None] = {}
+    found: dict[str, str | Decision | None] = {}
     for field in wanted:  # a column that already holds one field is not guessed to hold another field
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
         found[field] = _find(look, field, asked, [str(one) for one in others])
-    both = [field for field, name in found.items() if name is not None and list(found.values()).count(name) > 1]
+    if asked.counts_alone and isinstance(found["query"], Decision):
+        found["query"] = None
+    decisions = [one for one in found.values() if isinstance(one, Decision)]
+    names = {field: name for field, name in found.items() if isinstance(name, str)}
+    both = [field for field, name in names.items() if list(names.values()).count(name) > 1]
     if both:
-        problem = f"the column {found[both[0]]!r} is named as {' and as '.join(both)}"
+        problem = f"the column {names[both[0]]!r} is named as {' and as '.join(both)}"
         raise DataFileError(look.path, problem, look.where, "name another column for one of them.")
-    if value_is == "score" and is_usual(str(found["score"]), "rank"):
+    if value_is == "score" and is_usual(names.get("score", ""), "rank"):
         value_is = "rank"
-        found["rank"] = found.pop("score")
-    value = found.get(value_is)
-    query = parts_of_query(str(found["query"]), look.names)
+        names["rank"] = names.pop("score")
+    query = parts_of_query(names["query"], look.names) if "query" in names else ()
+    value, item = names.get(value_is), names.get("item", "")
+    read = {*query, item, value}
     reading = Reading(
         role=role,
         query=query,
-        item=str(found["item"]),
+        item=item,
         value=value,
         value_is="order" if value_is == "rank" and value is None else value_is,
-        guessed=any(
-            name is not None and not columns.is_given(field) and name != field for field, name in found.items()
-        ),
+        guessed=any(not columns.is_given(field) and name != field for field, name in names.items()),
+        unread=tuple(look.held(name) for name in look.names if name not in read),
+        flags=value is not None and value_is == "gain" and _has_words(look.cells(value)),
     )
-    read = {*reading.names}
-    reading = replace(reading, unread=tuple(look.held(name) for name in look.names if name not in read))
-    if value is not None and value_is == "gain":
-        reading = replace(reading, flags=_has_words(look.cells(value)))
     if role is not None:
-        _check_unread(look, asked, reading)
-        _compare_with_ranks(look, reading)
+        decisions += _of_unread(asked, reading)
+    if decisions:
+        raise UndecidedError(look, asked, decisions)
+    _compare_with_ranks(look, reading)
     return reading
 
 
@@ -408,8 +472,8 @@ def parts_of_query(name: str, header: Sequence[str]) -> tuple[str, ...]:
     return (name,) if name in header else tuple(part.strip() for part in name.split(","))
 
 
-def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str | None:
-    """Return the column of a field; None for gains without a column."""
+def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str | Decision | None:
+    """Return the column of a field, or the decision that it needs; None for gains without a column."""
     columns, header = asked.columns, list(look.names)
     name = getattr(columns, field)
     if field == "gain" and columns.without_gain and NO_GAIN not in header:
@@ -423,8 +487,9 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
         candidates = both if len(both) == 1 else candidates
     if len(candidates) > 1 and not columns.is_given(field):
         listed = " and ".join(map(shown, candidates))
-        hint = f"say which one it is: {' or '.join(f'columns=Columns({field}={one!r})' for one in candidates[:3])}."
-        raise DataFileError(look.path, f"the columns {listed} could both be the {field}", look.where, hint)
+        answers = [(field, repr(one)) for one in candidates[:3]]
+        hint = f"say which one it is: {' or '.join(f'columns=Columns({field}={one})' for _, one in answers)}."
+        return Decision(f"the columns {listed} could both be the {field}", hint, answers)
     if field == "gain" and not candidates:
         return None
     lacking = next((one for one in candidates if one not in header), None if candidates else name)
@@ -432,7 +497,8 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
         more = ", columns=Columns(rank=NAME) which one is the rank, columns=Columns(rank='order') that lines are in it"
         more = more if field == "score" else ""
         hint = f"its columns are {in_words(header)}; columns=Columns({field}=NAME) says which one is the {field}{more}."
-        raise DataFileError(look.path, f"there is no column {lacking!r}", look.where, hint)
+        answers = [(field, "NAME"), *([("rank", "NAME"), ("rank", repr(ORDER))] if field == "score" else [])]
+        return Decision(f"there is no column {lacking!r}", hint, answers)
     twice = next((one for one in candidates if header.count(one) > 1), None)
     if twice is not None:
         hint = "give every column a name of its own."
@@ -440,37 +506,39 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
     return name if columns.is_given(field) else candidates[0]
 
 
-def _check_unread(look: Look, asked: Opening, reading: Reading) -> None:
-    """Raise if a column that is not read could be the value, and nothing that the user said decides.
-
-    Raises:
-        DataFileError: Naming the column, both readings and the options that decide.
-    """
+def _of_unread(asked: Opening, reading: Reading) -> list[Decision]:
+    """Return the decision about columns that are not read and could be the value, if nothing that was said decides."""
     columns = asked.columns
     if reading.role == "target":
         if columns.without_gain or reading.value is not None:
-            return
+            return []
         several = [one for one in reading.unread if one.may_be_gain and one.name not in asked.others]
-        if several:
-            raise may_be_gain(look.path, several, look.where)
-        return
+        return [may_be_gain(several)] if several else []
     if columns.is_given("score") or columns.is_given("rank") or reading.value in ("score", None):
-        return
+        return []
     found = next((one for one in reading.unread if one.may_be_score), None)
-    if found is not None:
-        problem = f"column {found} may be the score, or {reading.value!r} the {reading.value_is}"
-        hint = (
-            f"columns=Columns(score={found.name!r}) or columns=Columns({reading.value_is}={reading.value!r}) decides."
-        )
-        raise DataFileError(look.path, problem, look.where, hint)
+    if found is None:
+        return []
+    problem = f"column {found} may be the score, or {reading.value!r} the {reading.value_is}"
+    answers = [("score", repr(found.name)), (reading.value_is, repr(reading.value))]
+    said = " or ".join(f"columns=Columns({field}={name})" for field, name in answers)
+    return [Decision(problem, f"{said} decides.", answers)]
 
 
-def may_be_gain(path: FilePath, found: Sequence[Held], where: str) -> DataFileError:
-    """Return the error about columns that may say which lines of the targets are relevant."""
+def may_be_gain(found: Sequence[Held]) -> Decision:
+    """Return the decision about columns that may say which lines of the targets are relevant."""
     problem = f"column {' or '.join(map(str, found[:3]))} may be the gain of each line, or nothing that counts"
-    numbers = [f"columns=Columns(gain={one.name!r})" for one in found[:3] if one.kind != "letters"]
-    reads = f"{' or '.join(numbers)} reads it" if numbers else "numbers for its letters make it the gain"
-    return DataFileError(path, problem, where, f"{reads}; columns=Columns(gain='none') takes each line as relevant.")
+    answers = [("gain", repr(one.name)) for one in found[:3] if one.kind != "letters"]
+    numbers = " or ".join(f"columns=Columns(gain={name})" for _, name in answers)
+    reads = f"{numbers} reads it" if numbers else "numbers for its letters make it the gain"
+    hint = f"{reads}; columns=Columns(gain='none') takes each line as relevant."
+    return Decision(problem, hint, [*answers, ("gain", repr(NO_GAIN))])
+
+
+def varied(path: FilePath, name: str, numbers: Sequence[Any]) -> DataFileError:
+    """Return the error about a column that holds one number in the first rows, and others later."""
+    problem, hint, _ = may_be_gain([held(name, numbers)])
+    return DataFileError(path, problem, hint=hint)
 
 
 def constants(reading: Reading, columns: Columns) -> list[str]:
@@ -516,10 +584,12 @@ def _has_words(cells: Sequence[Any]) -> bool:
     return bool(words) and words <= set(FLAGS)
 
 
-def in_words(names: Sequence[str]) -> str:
+def in_words(names: Sequence[str], few: int = MANY_COLUMNS) -> str:
     """Return the column names as text for an error; of many columns, which may be labels, only the first three."""
-    if len(names) <= MANY_COLUMNS:
+    if len(names) <= few:
         return ", ".join(names)
+    if few < MANY_COLUMNS:
+        return f"{', '.join(names[:few])} …"
     said = f"{', '.join(names[:3])} and {len(names) - 3:,} more"
     return f"{said} (where each column is a label, write their numbers as an array, numpy.save)"
 
@@ -618,6 +688,7 @@ class Opening(NamedTuple):
         beside: Names of the columns of the other file; empty if it has none.
         delimiter: Separator of fields, as the user named it.
         others: Names of columns to which the user gave another meaning, such as groups of rows.
+        counts_alone: Whether labels are only counted or named, so that a file needs no query.
     """
 
     path: FilePath
@@ -627,6 +698,7 @@ class Opening(NamedTuple):
     beside: Sequence[str] = ()
     delimiter: str | None = None
     others: Sequence[str] = ()
+    counts_alone: bool = False
 
 
 # -- first lines -----------------------------------------------------------------------------------------------------

@@ -46,14 +46,13 @@ from tailmetrics.io.reading import (
     check_lists,
     choose,
     constants,
-    held,
     holds_lists,
     in_words,
     is_usual,
-    may_be_gain,
     parts_of_query,
     plain,
     sql_joined,
+    varied,
 )
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
 from tailmetrics.io.text import LONGEST, look_at_objects, parse_json, record_entry, sql_of_flags
@@ -599,7 +598,7 @@ def _long(asked: Opening, table: Table) -> Opened:
         raise DataFileError(path, f"holds lists in {in_words(lists)}", hint=LISTS_HINT) from error
     stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
-    for name in (*chosen.query, chosen.item):
+    for name in (*chosen.keys, chosen.item):
         kind = kinds.get(name, pa.null())
         if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
             problem = f"its column {name!r} is {schema.field(name).type}"
@@ -632,7 +631,7 @@ def _long(asked: Opening, table: Table) -> Opened:
                     row = first + int(pc.index(pc.is_null(batch.column(name)), True).as_py())
                     hint = "every row needs a query, an item and a number; leave out rows that were not scored."
                     raise DataFileError(path, f"has no value in column {name!r}", f"row {row}", hint)
-            query = _joined(*(named_cells(batch, name) for name in chosen.query))
+            query = _joined(*(named_cells(batch, name) for name in chosen.keys))
             with reading(path, "a table"):
                 value = None if chosen.value is None else _numbers(batch.column(chosen.value), chosen.flags)
             value = -value if chosen.is_rank and value is not None else value
@@ -646,7 +645,7 @@ def _long(asked: Opening, table: Table) -> Opened:
         )
     *query, item = (
         f"nullif({quoted(name)}::VARCHAR, '')" if name in kinds else literal(partition[name])
-        for name in (*chosen.query, chosen.item)
+        for name in (*chosen.keys, chosen.item)
     )
     value = chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE"
     return SqlLines(
@@ -672,7 +671,7 @@ def _check_constants(table: Table, names: Sequence[str]) -> None:
         for _, batch in table.batches([name], 0, table.num_rows, LONG_ROWS):
             found |= set(pc.unique(batch.column(name)).to_pylist()[:FEW])
         if len(found - {None}) > 1:
-            raise may_be_gain(table.path, [held(name, list(found))], "")
+            raise varied(table.path, name, list(found))
 
 
 def _joined(*parts: Any) -> Any:

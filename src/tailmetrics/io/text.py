@@ -34,8 +34,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tailmetrics._arguments import LONGEST_VALUE, cut
 from tailmetrics.io.database import literal, named, quoted, trimmed
-from tailmetrics.io.errors import LONGEST_VALUE, DataFileError, cut, note, reading
+from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
 from tailmetrics.io.lines import Entry, SqlLines, Triples, triples
 from tailmetrics.io.reading import (
@@ -277,7 +278,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
-    *query, item = (table.header.index(name) for name in (*chosen.query, chosen.item))
+    *query, item = (table.header.index(name) for name in (*chosen.keys, chosen.item))
     value = None if chosen.value is None else table.header.index(chosen.value)
     sign = -1.0 if chosen.is_rank else 1.0
 
@@ -336,7 +337,7 @@ def read_lists(asked: Opening) -> SqlLines:
             table.look, asked._replace(columns=table.columns), bool(table.skipped), table.all_fields
         )
         found = replace(found, delimiter=table.delimiter)
-    places = [table.header.index(name) for name in found.query]
+    places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
     seen: set[str] = set()
 
@@ -533,7 +534,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
     return SqlLines(
         source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{said}}}, compression='none', "
         f"maximum_object_size={LONGEST})",
-        query=sql_joined([_id(name, more) for name in fields.query]),
+        query=sql_joined([_id(name, more) for name in fields.keys]),
         item=_id(fields.item),
         value=value,
         ranks=fields.is_rank,
@@ -624,7 +625,7 @@ def record_entry(path: FilePath, fields: Reading, record: Mapping[str, Any], whe
         raise DataFileError(path, f"{name!r} is {said}, not {needed}", where, RECORD_HINT)
 
     *query, item = (
-        str(held(name, (str, Integral), "a string or a whole number")) for name in (*fields.query, fields.item)
+        str(held(name, (str, Integral), "a string or a whole number")) for name in (*fields.keys, fields.item)
     )
     if fields.value is None:
         return joined(query), item, None

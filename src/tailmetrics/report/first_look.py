@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from tailmetrics._arguments import cut
 from tailmetrics.report.document import Section
-from tailmetrics.report.formatting import brief, cut, number, short_name, signed, without_zero
+from tailmetrics.report.formatting import brief, number, short_name, signed, without_zero
 
 Report: TypeAlias = Any
 """A report or a comparison. Their modules import this one, so that it does not import their classes."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.formatting import cut, in_cell, in_latex, in_markdown, printable
+from tailmetrics._arguments import cut
+from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
