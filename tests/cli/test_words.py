@@ -268,7 +268,7 @@ def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch
 OWN_FORMAT = """
 from tailmetrics import PrecisionAtK
 from tailmetrics.io import Format, register_format
-from tailmetrics.io.arrays import NumpySource
+from tailmetrics.io.rows import NumpySource
 
 def open_raw(asked):
     return NumpySource(asked)

@@ -29,9 +29,7 @@ from tailmetrics.io import (
     read_label_names,
     read_target,
 )
-from tailmetrics.io.database import WATCHER, Database
-from tailmetrics.io.edges import read_edges
-from tailmetrics.io.errors import reading
+from tailmetrics.io.database import WATCHER, Database, KeyedFile
 from tailmetrics.io.files import (
     FilePath,
     Part,
@@ -41,15 +39,15 @@ from tailmetrics.io.files import (
     find,
     is_address,
     path_of,
+    reading,
     size_of,
     stream,
     suffix_of,
 )
 from tailmetrics.io.formats import Format, format_of_parts
-from tailmetrics.io.labels import counted_names, load_names
-from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.loading import deciding, first_rows, names_beside
-from tailmetrics.io.reading import Head, Role, in_words
+from tailmetrics.io.labels import counted_names, load_names, read_edges
+from tailmetrics.io.loading import Given, deciding, first_rows
+from tailmetrics.io.reading import Head, Opening, in_words
 from tailmetrics.io.text import every_line
 from tailmetrics.tree import LabelTree, Level
 
@@ -116,18 +114,13 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    files = _with_roles(preds, options)
-    beside = names_beside([(path, form, given) for path, _, form, given in files])
+    train: Given | None = None
     if options.train_target is not None:
-        files.append((options.train_target, "target", options.format, options.columns))
-    return [
-        f"{path}, {row}"
-        for place, (path, role, form, given) in enumerate(files)
-        for row in first_rows(path, role, form, given, beside, options.delimiter, counts_alone=place > 1)
-    ]
+        train = (options.train_target, "target", options.format, options.columns)
+    return first_rows(_with_roles(preds, options), train, options.delimiter)
 
 
-def _with_roles(preds: str, options: DataOptions) -> list[tuple[str, Role, str | None, Columns]]:
+def _with_roles(preds: str, options: DataOptions) -> list[Given]:
     """Return predictions and targets, each with its role, its format and the names of its columns."""
     return [
         (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
@@ -247,7 +240,7 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
 def _has_columns(path: str, options: DataOptions) -> bool:
     """Whether predictions have a column for each label."""
     parts, columns = find(path).parts, options.preds_columns or options.columns
-    form = format_of_parts("read", parts, options.preds_format or options.format, columns)
+    form = format_of_parts("read", parts, options.preds_format or options.format, Opening(parts[0].path, None, columns))
     return not form.has_queries and form.open(parts[0].path, "preds", columns).num_labels is not None
 
 
@@ -492,7 +485,7 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
         return [line or None for line in _lines(path, axes=2)]  # groups of tokens: shape (B, T)
     columns = Columns() if own else options.columns
-    first = next(iter(Head(path_of(path)).lines), "") if own else ""
+    first = next(iter(Head(Opening(path_of(path))).lines), "") if own else ""
     if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # the name in the other files
         columns = Columns(query=options.columns.query)
     if queries is not None:
@@ -500,7 +493,9 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     parts = find(path).parts
     suffix = suffix_of(path_of(path)).removeprefix(".")
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    form = format_of_parts(option, parts, own_format or (None if own else options.format), columns)
+    form = format_of_parts(
+        option, parts, own_format or (None if own else options.format), Opening(parts[0].path, None, columns)
+    )
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:

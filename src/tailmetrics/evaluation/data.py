@@ -406,7 +406,8 @@ def _columns_are_renamed(of: str = "") -> Iterator[None]:
         yield
     except DataFileError as error:
         query = r"Columns\(query=[^,()]*\)"
-        hint = re.sub(rf"columns=\({query}, {query}\)", "the name 'query' in both", error.hint)
+        hint = re.sub(r"(?:[.;] [^.;]*)string_ids=[^.]*\.", ".", error.hint)  # names are names here
+        hint = re.sub(rf"columns=\({query}, {query}\)", "the name 'query' in both", hint)
         hint = re.sub(r"columns=\((Columns.*?), (Columns.*?)\)(?= )", r"in preds \1, in target \2", hint)
         hint = re.sub(r"(?:columns=)?Columns\(([^()]*)\)", lambda said: _ANSWER.sub(_as_name, said[1]), hint)
         raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error

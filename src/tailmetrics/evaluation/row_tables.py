@@ -30,8 +30,7 @@ from tailmetrics.evaluation.row_values import (
     read_columns,
 )
 from tailmetrics.io import DataFileError
-from tailmetrics.io.errors import reading
-from tailmetrics.io.files import check_file
+from tailmetrics.io.files import check_file, reading
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 

@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
-from tailmetrics.io.database import Database, Names
-from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, Part, PathLike, check_file, find
-from tailmetrics.io.lines import KeyedFile, Opened, triples
+from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
+from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
 from tailmetrics.io.reading import TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
@@ -383,11 +381,12 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
     given = find(path)
 
     def opened(part: Part) -> Opened:
-        head, fields = Head(part.path, columns), ("query", "item")
+        asked, fields = Opening(part.path, None, columns), ("query", "item")
+        head = Head(asked)
         first = next(iter(head.lines), "")
         names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "CSV"))]
         if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
-            return read_table(Opening(part.path, None, columns))
+            return read_table(asked)
         return triples((f"line {number}", *words, None) for number, words in _words(part.path))
 
     KeyedFile(given.name, [(part.path, partial(opened, part)) for part in given.parts]).load(database, "filtered")

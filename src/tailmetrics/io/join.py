@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tailmetrics.io.database import Database
-from tailmetrics.io.errors import DataFileError, note
-from tailmetrics.io.files import FilePath
+from tailmetrics.io.database import Database, KeyedFile, Values
+from tailmetrics.io.files import DataFileError, FilePath, note
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
-from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source
 
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."

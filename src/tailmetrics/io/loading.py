@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import eq
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.io.database import MEMORY, arrow_names, bytes_of
+from tailmetrics.io.database import MEMORY, KeyedFile, SqlLines, Triples, arrow_names, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
-from tailmetrics.io.errors import DataFileError, note, said_once
-from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
-from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, names_of
+from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike, find, is_path, note, said_once
+from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
-from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
-from tailmetrics.io.published import is_scores
 from tailmetrics.io.reading import LISTENER, Columns, Head, Opening, Role, UndecidedError, collected, own_columns
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside
 
+Given: TypeAlias = tuple[Any, Role | None, str | None, Columns | None]
+"""A file, a table or a dict as the user passed it, its role, its format and the names of its columns."""
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
 """Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
@@ -109,7 +108,7 @@ def read(
     _check_share("read", rank, world_size, batch_rows)
     asked = [*zip((preds, target), ROLES, forms, named, strict=True)]
     with collected() as readings, deciding(asked, delimiter, others):
-        inputs = _inputs(asked, delimiter, others)
+        inputs = _inputs("read", asked, delimiter, others)
         inputs[0] = inputs[0].of_part(part)
         if inputs[0].form.name == inputs[1].form.name == "letor":
             inputs[0] = inputs[0].opened_with(beside=[one.path for one in inputs[1].found.parts])
@@ -199,12 +198,11 @@ def read_target(
         DataFileError: If the file is missing, empty or damaged; also during iteration.
         ValueError: If ``min_gain`` is not a number above 0.
     """
-    columns = columns or Columns()
     _check_share("read_target", rank, world_size, batch_rows)
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     with collected() as readings:
-        given = _Input.of("read_target", path, format, "target", columns, delimiter)
+        (given,) = _inputs("read_target", [(path, "target", format, columns)], delimiter)
         given = given.counted() if counts_alone else given
         source: Source
         if given.form.has_queries:
@@ -254,13 +252,10 @@ def read_label_names(
     """
     forms = [format] * len(paths) if format is None or isinstance(format, str) else format
     named = [columns] * len(paths) if columns is None or isinstance(columns, Columns) else columns
-    inputs = [
-        _Input.of("read_label_names", path, form, None, given or Columns(), delimiter)
-        for path, form, given in zip(paths, forms, named, strict=True)
-    ]
+    roles = [None] * len(paths)
+    inputs = _inputs("read_label_names", [*zip(paths, roles, forms, named, strict=True)], delimiter)
     # scores beside targets in LETOR name no label that the targets do not name
-    inputs = [one.of_part(part, needed=False) for one in inputs if not one.is_scores_alone]
-    inputs = [one.counted() for one in _beside_all(inputs)]
+    inputs = [one.of_part(part, needed=False).counted() for one in inputs if not one.is_scores_alone]
     rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
@@ -297,51 +292,37 @@ def names_in_memory(
         last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
-    inputs: list[_Input] = []
-    for argument, value in tables.items():
-        path = Path(argument)
-        form = in_memory(caller, argument, value, path, Columns())
-        role: Role = "preds" if argument == "preds" else "target"
-        inputs.append(_Input(Found(path, (Part(path, {}),)), form, Opening(path, role, Columns())))
-    with catch_warnings(), deciding([(tables[role], role, None, None) for role in ROLES]):
+    asked: dict[str, Given] = {
+        name: (value, "preds" if name == "preds" else "target", None, None) for name, value in tables.items()
+    }
+    with catch_warnings(), deciding([asked[role] for role in ROLES]):
         simplefilter("ignore")  # read says it again
-        for given in _beside_all(inputs):
+        for given in _inputs(caller, [*asked.values()], names=[*asked]):
             source = given.keyed_file() if given.form.has_queries else given.rows()
             if isinstance(source, Source):
                 source.read_as_names()
             gathered.add(source)
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
-    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
+    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False) or ()
 
 
 SHOWN_ENTRIES = 5
 """Entries of a row that are shown, so that a row fits on a line."""
 
 
-def first_rows(
-    value: PathLike | Sequence[PathLike],
-    role: Role,
-    format: str | None,
-    columns: Columns | None,
-    beside: Sequence[str] = (),
-    delimiter: str | None = None,
-    counts_alone: bool = False,
-) -> list[str]:
-    """Return the first two rows of a file as they are understood, in words; the reading is said.
+def first_rows(files: Sequence[Given], train: Given | None, delimiter: str | None) -> list[str]:
+    """Return the first two rows of each file as they are understood, in words; the readings are said.
 
-    ``beside`` holds the names of columns of the other file; for the other arguments see :func:`read_target`.
+    Args:
+        files: Predictions and targets.
+        train: Training targets; None without them.
+        delimiter: As for :func:`read`.
     """
-    given = _Input.of("read", value, format, role, columns or Columns(), delimiter).beside(beside)
-    given = given.counted() if counts_alone else given
-    opened = given._open(given.found.parts[0])
-    if isinstance(opened, Source):
-        if opened.key is None:
-            return opened.first_rows(SHOWN_ENTRIES)
-        blocks: Iterable[Triples] = opened.entries()
-    else:
-        blocks = opened.exact() if isinstance(opened, SqlLines) else opened
-    return _in_words(next(iter(blocks), None))
+    with deciding(files, delimiter):
+        inputs = _inputs("read", files, delimiter)
+        inputs += [] if train is None else [_inputs("read", [train], delimiter)[0].counted()]
+        return [f"{one.found.name}, {row}" for one in inputs for row in one.first_rows()]
 
 
 def _in_words(block: Triples | None) -> list[str]:
@@ -359,29 +340,19 @@ def _in_words(block: Triples | None) -> list[str]:
     return [f"{query!r}: {', '.join(some[:SHOWN_ENTRIES])}{more[query]}" for query, some in rows.items()]
 
 
-def names_beside(files: Sequence[tuple[Any, str | None, Columns | None]]) -> Sequence[str]:
-    """Return the names of columns that all files have, given with their formats and the names of their columns."""
-    inputs = [_Input.of("read", value, form, None, given or Columns()) for value, form, given in files]
-    return _beside_all(inputs)[0].asked.beside
-
-
 @contextmanager
-def deciding(
-    files: Sequence[tuple[Any, Role, str | None, Columns | None]],
-    delimiter: str | None = None,
-    others: Sequence[str] = (),
-) -> Iterator[None]:
+def deciding(files: Sequence[Given], delimiter: str | None = None, others: Sequence[str] = ()) -> Iterator[None]:
     """Name in one error what is open in any of the files, where the block finds what is open in one.
 
     Args:
-        files: Predictions and targets, each with its role, its format and the names of its columns.
+        files: Predictions and targets.
         delimiter: As for :func:`read`.
         others: As for :func:`read`.
     """
     try:
         yield
     except UndecidedError as error:
-        inputs = _inputs(files, delimiter, others)
+        inputs = _inputs("read", files, delimiter, others)
         found = [refused for one in inputs if (refused := one.undecided()) is not None]
         if len(found) < 2:
             raise (found or [error])[0] from error
@@ -390,10 +361,27 @@ def deciding(
 
 
 def _inputs(
-    files: Sequence[tuple[Any, Role, str | None, Columns | None]], delimiter: str | None, others: Sequence[str]
+    caller: str,
+    files: Sequence[Given],
+    delimiter: str | None = None,
+    others: Sequence[str] = (),
+    names: Sequence[str] = (),
 ) -> list[_Input]:
-    inputs = [_Input.of("read", value, form, role, given or Columns(), delimiter) for value, role, form, given in files]
-    return [one._replace(asked=one.asked._replace(others=others)) for one in _beside_all(inputs)]
+    """Return inputs that know which names of columns all files with names have; a given name is for files that have it.
+
+    A name that only other files have is left out, and the format is told again without it. Tables in memory may have
+    ``names`` in errors.
+    """
+    inputs = []
+    for (value, role, form, columns), name in zip(files, names or [""] * len(files), strict=True):
+        path = Path(name or f"{role or 'labels'} ({type(value).__name__})")
+        asked = Opening(path, role, columns or Columns(), delimiter=delimiter, others=others)
+        inputs.append(_Input.of(caller, value, form, asked))
+    own = [one.names for one in inputs]
+    with_names = [set(found) for found in own if found]
+    shared = sorted(set.intersection(*with_names)) if len(with_names) > 1 else []
+    every = set().union(*with_names)
+    return [one.for_own(mine, every)._with(beside=shared) for one, mine in zip(inputs, own, strict=True)]
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
@@ -405,59 +393,61 @@ class _Input(NamedTuple):
     """Predictions or targets as passed by the user, with their format.
 
     Attributes:
+        caller: The function that the user called.
+        value: The path, the table or the dict.
+        named: The format, as the user named it.
         found: The files; for a table in memory, its name in errors.
         form: The format.
         asked: The arguments with which each of the files is opened.
-        again: A function that makes this input again for other names of columns.
     """
 
+    caller: str
+    value: Any
+    named: str | None
     found: Found
     form: Format
     asked: Opening
-    again: Callable[[Columns], _Input] | None = None
 
     @classmethod
-    def of(
-        cls,
-        caller: str,
-        value: Any,
-        named: str | None,
-        role: Role | None,
-        columns: Columns,
-        delimiter: str | None = None,
-    ) -> _Input:
+    def of(cls, caller: str, value: Any, named: str | None, asked: Opening) -> _Input:
         if is_path(value):
             found = find(value)
-            form = format_of_parts(caller, found.parts, named, columns, role, delimiter)
+            asked = asked._replace(path=found.parts[0].path)
+            form = format_of_parts(caller, found.parts, named, asked)
         else:
-            name = Path(f"{role or 'labels'} ({type(value).__name__})")
-            form = in_memory(caller, role or "labels", value, name, columns)
-            found = Found(name, (Part(name, {}),))
-        asked = Opening(found.parts[0].path, role, columns, delimiter=delimiter)
-        return cls(found, form, asked, lambda given: cls.of(caller, value, named, role, given, delimiter))
+            found = Found(asked.path, (Part(asked.path, {}),))
+            form = in_memory(caller, asked.role or "labels", value, asked.path, asked.columns)
+        return cls(caller, value, named, found, form, asked)
 
     @property
     def names(self) -> Sequence[str]:
         """Names of the columns of the first file, and of its folders."""
-        part, asked = self.found.parts[0], self.asked
-        return [*names_of(self.form, part.path, asked.columns, asked.delimiter), *part.partition]
+        return [*names_of(self.form, self.asked), *self.found.parts[0].partition]
 
-    def with_columns(self, columns: Columns) -> _Input:
-        """Return this input with other names of columns, which may tell another format."""
+    def for_own(self, own: Sequence[str], other: Collection[str]) -> _Input:
+        """Return this input without the given names that only other files have, which may tell another format."""
+        columns = own_columns(self.asked.columns, own, other)
         if columns == self.asked.columns:
             return self
-        assert self.again is not None
-        return self.again(columns)
+        return _Input.of(self.caller, self.value, self.named, self.asked._replace(columns=columns))
 
     def counted(self) -> _Input:
         """Return this input without the names that its file lacks; its lines need no query."""
-        columns = self.asked.columns
-        given = self.with_columns(own_columns(columns, self.names, columns.parts))
-        return given._replace(asked=given.asked._replace(counts_alone=True, beside=self.asked.beside))
+        return self.for_own(self.names, self.asked.columns.parts)._with(counts_alone=True)
 
-    def beside(self, names: Sequence[str]) -> _Input:
-        """Return this input with the names of the columns of the other files."""
-        return self._replace(asked=self.asked._replace(beside=names))
+    def _with(self, **facts: Any) -> _Input:
+        return self._replace(asked=self.asked._replace(**facts))
+
+    def first_rows(self) -> list[str]:
+        """Return the first two rows as they are understood, in words."""
+        opened = self._open(self.found.parts[0])
+        if isinstance(opened, Source):
+            if opened.key is None:
+                return opened.first_rows(SHOWN_ENTRIES)
+            blocks: Iterable[Triples] = opened.entries()
+        else:
+            blocks = opened.exact() if isinstance(opened, SqlLines) else opened
+        return _in_words(next(iter(blocks), None))
 
     def opened_with(self, **facts: Any) -> _Input:
         """Return a copy whose files are opened with further arguments of the opener of their format."""
@@ -480,7 +470,7 @@ class _Input(NamedTuple):
     @property
     def is_scores_alone(self) -> bool:
         """Whether the files are scores for the lines of targets in LETOR."""
-        return self.form.name == "letor" and is_scores(Head(self.found.parts[0].path))
+        return self.form.name == "letor" and is_scores(Head(self.asked))
 
     def rows(self) -> Source:
         """Open the files in a format of rows (``has_queries`` is false)."""
@@ -514,21 +504,6 @@ class _Input(NamedTuple):
 
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
-
-
-def _beside_all(inputs: Sequence[_Input]) -> list[_Input]:
-    """Return inputs that know which names of columns all files with names have; a given name is for files that have it.
-
-    A name that only other files have is left out, and the format is told again without it.
-    """
-    names = [one.names for one in inputs]
-    with_names = [set(found) for found in names if found]
-    shared = sorted(set.intersection(*with_names)) if len(with_names) > 1 else []
-    every = set().union(*with_names)
-    return [
-        one.with_columns(own_columns(one.asked.columns, own, every)).beside(shared)
-        for one, own in zip(inputs, names, strict=True)
-    ]
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:

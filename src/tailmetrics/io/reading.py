@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tailmetrics.io.errors import DataFileError, DataFileNote, is_new, shown
-from tailmetrics.io.files import HEAD_BYTES, FilePath, head, suffix_of
+from tailmetrics.io.files import HEAD_BYTES, DataFileError, DataFileNote, FilePath, head, is_new, note, shown, suffix_of
 from tailmetrics.ranking._warnings import warn_outside
 
 Role: TypeAlias = Literal["preds", "target"]
@@ -80,6 +79,10 @@ class Columns:
         """Whether no gains are read, whatever columns the targets have."""
         return self.gain == NO_GAIN
 
+    def names_lists(self, header: Sequence[str]) -> bool:
+        """Whether the user named a column of lists that is among these."""
+        return any(self.is_given(one) and getattr(self, one) in header for one in ("ids", "labels"))
+
     @property
     def by_place(self) -> bool:
         """Whether columns are given by number, from 0, as for a file without a header line."""
@@ -136,6 +139,30 @@ def plain(name: str) -> str:
 def is_usual(name: str, field: str) -> bool:
     """Whether the name of a column is one of the usual names of a field."""
     return plain(name) in USUAL[field].split()
+
+
+class Opening(NamedTuple):
+    """The arguments with which a format opens a file.
+
+    Attributes:
+        path: The file.
+        role: Whether it holds predictions or targets; None to read only the names of its labels.
+        columns: Names of columns.
+        partition: Name and value of the columns that folders in the path give as ``key=value``.
+        beside: Names of the columns of the other file; empty if it has none.
+        delimiter: Separator of fields, as the user named it.
+        others: Names of columns to which the user gave another meaning, such as groups of rows.
+        counts_alone: Whether labels are only counted or named, so that a file needs no query.
+    """
+
+    path: FilePath
+    role: Role | None = None
+    columns: Columns = Columns()
+    partition: Mapping[str, str] = MappingProxyType({})
+    beside: Sequence[str] = ()
+    delimiter: str | None = None
+    others: Sequence[str] = ()
+    counts_alone: bool = False
 
 
 # -- what a column holds --------------------------------------------------------------------------------------------
@@ -222,12 +249,16 @@ class Look:
         names: Names of its columns.
         rows: The cells of the first rows.
         where: The place of the names in the text of an error.
+        types: The types of all columns, in words, where columns of lists are not among the names.
+        lists: Column of lists -> what its entries are: ``text``, ``whole``, ``number`` or another; of structs by field.
     """
 
     path: FilePath
     names: Sequence[str]
     rows: Sequence[Sequence[Any]] = ()
     where: str = ""
+    types: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, Any] = field(default_factory=dict)
 
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column."""
@@ -283,6 +314,10 @@ class Reading:
     def is_rank(self) -> bool:
         """Whether the value is a rank, so that a lower value is better."""
         return self.value_is == "rank"
+
+    def place(self, name: str) -> tuple[str, str | None]:
+        """Return the column, and the field of its objects or None, that hold the items or their values."""
+        return (self.within, name) if self.within else (name, None)
 
     def by_place(self, header: Sequence[str]) -> Reading:
         """Return a copy in which columns without names are numbers, from 0."""
@@ -420,9 +455,9 @@ def choose(look: Look, asked: Opening) -> Reading:
     wanted = [field for field in ("query", "item", value_is) if field in _DEFAULTS]
     wanted = [field for field in wanted if not (field == "rank" and columns.rank == ORDER and ORDER not in look.names)]
     found: dict[str, str | Decision | None] = {}
-    for field in wanted:  # a column that already holds one field is not guessed to hold another field
+    for kind in wanted:  # a column that already holds one field is not guessed to hold another field
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
-        found[field] = _find(look, field, asked, [str(one) for one in others])
+        found[kind] = _find(look, kind, asked, [str(one) for one in others])
     if asked.counts_alone and isinstance(found["query"], Decision):
         found["query"] = None
     decisions = [one for one in found.values() if isinstance(one, Decision)]
@@ -632,7 +667,7 @@ def holds_lists(whole: Sequence[str], lists: Sequence[str], columns: Columns) ->
         lists: Names of the columns whose cells are lists.
         columns: The names given by the user.
     """
-    if not lists or any(columns.is_given(one) and getattr(columns, one) in lists for one in ("ids", "labels")):
+    if not lists or columns.names_lists(lists):
         return bool(lists)
     if columns.is_given("item"):
         return columns.item in lists
@@ -664,6 +699,147 @@ def check_lists(look: Look, name: str) -> None:
     raise DataFileError(look.path, problem, look.where, hint)
 
 
+LIST_HINT = (
+    "columns=Columns(ids=NAME), and so on for scores, labels and gains, names columns of lists; "
+    "columns=Columns(query=NAME), and so on for item and score, those of a line for each item."
+)
+
+
+def choose_lists(look: Look, asked: Opening) -> Reading:
+    """Return the reading of a table in which each row holds a list of labels, perhaps beside one of their values.
+
+    Without a role, lists are predictions if a column has a usual name of these, otherwise targets.
+
+    Raises:
+        DataFileError: If the columns cannot be told, or if lists of predictions may be targets.
+    """
+    columns = asked.columns
+    listed = any(plain(name) in LISTED["preds"].split() for name in look.types) and columns.labels not in look.types
+    role = asked.role or ("preds" if columns.ids in look.types or listed else "target")
+    label, value, value_is = ("ids", "scores", "score") if role == "preds" else ("labels", "gains", "gain")
+    item, number = _columns_of_lists(look, columns, role, label, value)
+    within = ""
+    if isinstance(look.lists.get(item), Mapping):
+        within, (item, number) = item, _fields_of_structs(look, item, value_is, columns)
+    else:
+        _check_list(look, item, ("whole", "text"), "whole numbers or strings")
+        if number is not None:
+            _check_list(look, number, ("whole", "number"), "numbers")
+    if role == "target" and columns.without_gain:
+        number = None
+    found = _find(look, "query", asked, ())
+    if isinstance(found, Decision) and columns.is_given("query"):
+        raise _lacks(look, next(one for one in parts_of_query(columns.query, look.names) if one not in look.names))
+    query = parts_of_query(found, look.names) if isinstance(found, str) else ()
+    read = {within or item, *query, None if within else number}
+    return Reading(
+        role=role,
+        query=query,
+        item=item,
+        within=within,
+        value=number,
+        value_is="" if number is None else "rank" if within and is_usual(number, "rank") else value_is,
+        listed=True,
+        unread=tuple(
+            look.held(name) if name in look.names else Held(name, "lists", "lists")
+            for name in look.types
+            if name not in read
+        ),
+        guessed=(within or item) not in (label, getattr(columns, label)) or bool(query and found != columns.query),
+    )
+
+
+def _columns_of_lists(look: Look, columns: Columns, role: Role, label: str, value: str) -> tuple[str, str | None]:
+    """Return the columns of labels and of their values, None without values: by given names, or by usual ones."""
+    item, number = getattr(columns, label), getattr(columns, value)
+    if not columns.is_given(label) and columns.is_given("item") and columns.item in look.lists:
+        item = columns.item
+    elif not columns.is_given(label) and item not in look.types:
+        structs = [name for name, kind in look.lists.items() if isinstance(kind, Mapping)]
+        labels = [name for name, kind in look.lists.items() if kind in ("text", "whole")]
+        usual = [name for name in labels if plain(name) in LISTED[role].split()]
+        taken = next((some for some in (structs, usual, labels) if len(some) == 1), [item])
+        item = taken[0]
+        if role == "preds" and item in labels and not usual and not structs:
+            check_lists(look, item)
+        numbers = [name for name, kind in look.lists.items() if kind == "number"]
+        if not columns.is_given(value) and number not in look.types and len(numbers) == 1 and item in labels:
+            number = numbers[0]
+    if number in look.types:
+        return item, number
+    if columns.is_given(value) and not isinstance(look.lists.get(item), Mapping):
+        raise _lacks(look, number)
+    return item, None
+
+
+def _fields_of_structs(look: Look, name: str, value_is: str, columns: Columns) -> tuple[str, str | None]:
+    """Return two fields of a column of structs: the label, and its score, rank or gain (None without such a field)."""
+    fields = dict(look.lists[name])
+    ids = [one for one in fields if one == columns.item or is_usual(one, "item") or plain(one) in IDS]
+    ids = [columns.item] if columns.item in ids else ids
+    given = getattr(columns, value_is)
+    values = [one for one in fields if one not in ids and (one == given or is_usual(one, value_is))]
+    values = [given] if given in values else values
+    if not values and value_is == "score":
+        values = [one for one in fields if is_usual(one, "rank") and one not in ids]
+    wrong = len(ids) != 1 or len(values) > 1 or (columns.is_given(value_is) and not values)
+    if wrong or fields[ids[0]] not in ("text", "whole"):
+        kind = look.types[name].partition("<")[2]
+        hint = f"columns=Columns(item=NAME, {value_is}=NAME) says which field is the label, and which its {value_is}."
+        raise DataFileError(look.path, f"column {name!r} is a list of {kind.partition(': ')[2][:-1]}", hint=hint)
+    return ids[0], next((one for one in values if fields[one] in ("whole", "number")), None)
+
+
+def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> None:
+    if name not in look.types:
+        raise _lacks(look, name)
+    if look.lists.get(name) not in kinds:
+        problem = f"column {name!r} is {look.types[name]}"
+        raise DataFileError(look.path, problem, hint=f"it needs one list of {needed} per row.")
+
+
+def _lacks(look: Look, name: str) -> DataFileError:
+    problem = f"has no column {name!r}; its columns are {in_words(list(look.types))}"
+    return DataFileError(look.path, problem, hint=LIST_HINT)
+
+
+NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
+"""Usual names of the column of labels beside their counts, in addition to the usual names of items."""
+
+
+def choose_counts(look: Look, columns: Columns, has_names: bool) -> tuple[str, str]:
+    """Return the names of the columns of labels and of counts.
+
+    Names given by the user come first, then usual names; of two columns, the one of whole numbers is the count. The
+    name of the label column is "" in a file that holds counts alone.
+
+    Raises:
+        DataFileError: If more than one choice is possible.
+    """
+    header = list(look.names)
+    known = header if has_names else []
+    label, count = (getattr(columns, one) if columns.is_given(one) else "" for one in ("item", "gain"))
+    usual = [name for name in known if is_usual(name, "item") or plain(name) in NAMED]
+    usual = ["label"] if "label" in known else usual
+    label = label if label in header else usual[0] if len(usual) == 1 else ""
+    count = count if count in header else "count" if "count" in known else ""
+    if len(header) == 1 and not label:
+        count = header[0]
+    elif len(header) == 2 and not count:
+        cells = {name: look.cells(name) for name in header if name != label}
+        whole = [name for name, held in cells.items() if all(re.fullmatch("[0-9]+", one) for one in held)]
+        count = whole[0] if len(whole) == 1 else ""
+        if count:
+            note(look.path, f"column {count!r} is the count; columns=Columns(item=NAME, gain=NAME) chooses others.")
+    if len(header) == 2 and count:
+        label = label or next((name for name in header if name != count), "")
+    if not count or (len(header) > 1 and not label) or len(set(header)) < len(header):
+        hint = "columns=Columns(item=NAME, gain=NAME) says which column holds the labels, and which their counts."
+        problem = f"nothing tells labels from counts in its columns {', '.join(header)}"
+        raise DataFileError(look.path, problem, look.where, hint)
+    return label, count
+
+
 def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) -> Columns:
     """Return the given names without those that only the other file has: they were meant for it alone."""
     if not own:
@@ -675,30 +851,6 @@ def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) ->
         and all(part not in own and part in other for part in parts_of_query(getattr(columns, field), own))
     }
     return replace(columns, **lacking) if lacking else columns
-
-
-class Opening(NamedTuple):
-    """The arguments with which a format opens a file.
-
-    Attributes:
-        path: The file.
-        role: Whether it holds predictions or targets; None to read only the names of its labels.
-        columns: Names of columns.
-        partition: Name and value of the columns that folders in the path give as ``key=value``.
-        beside: Names of the columns of the other file; empty if it has none.
-        delimiter: Separator of fields, as the user named it.
-        others: Names of columns to which the user gave another meaning, such as groups of rows.
-        counts_alone: Whether labels are only counted or named, so that a file needs no query.
-    """
-
-    path: FilePath
-    role: Role | None
-    columns: Columns
-    partition: Mapping[str, str] = MappingProxyType({})
-    beside: Sequence[str] = ()
-    delimiter: str | None = None
-    others: Sequence[str] = ()
-    counts_alone: bool = False
 
 
 # -- first lines -----------------------------------------------------------------------------------------------------
@@ -728,14 +880,10 @@ class Head:
         given: The delimiter given by the user.
     """
 
-    def __init__(
-        self, path: FilePath, columns: Columns | None = None, role: Role | None = None, delimiter: str | None = None
-    ) -> None:
-        self.data = head(path)
-        self.path = path
-        self.columns = columns or Columns()
-        self.role = role
-        self.given = None if delimiter is None else delimiter.replace("\\t", "\t")
+    def __init__(self, asked: Opening) -> None:
+        self.path, self.role, self.columns = asked.path, asked.role, asked.columns
+        self.data = head(asked.path)
+        self.given = None if asked.delimiter is None else asked.delimiter.replace("\\t", "\t")
 
     @cached_property
     def _whole(self) -> list[str]:
@@ -989,46 +1137,44 @@ def is_tsv(head: Head) -> bool:
 
 
 def is_lists(head: Head) -> bool:
-    """Whether lines hold a query and the list of its labels, as in Kaggle submissions.
+    """Whether lines hold a query and the list of its labels, as in Kaggle submissions."""
+    return any(_are_lists(head, one) for one in ([head.given] if head.given else (",", "\t", ";")))
+
+
+def _are_lists(head: Head, delimiter: str) -> bool:
+    """Whether fields with this delimiter are a query and the list of its labels.
 
     The user may have named the column; otherwise lines have two fields, and the second holds several words in one line
     at least. Words of titles mostly have no digit, and a column of items holds one of them per line.
     """
-    for delimiter in [head.given] if head.given else (",", "\t", ";"):
-        header, *rows = head.fields(delimiter) or [[]]
-        if any(head.columns.is_given(one) and getattr(head.columns, one) in header[1:] for one in ("ids", "labels")):
-            return True
-        rows = [row for row in rows if row]  # wrong quotes are an error when the file is read
-        if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
-            continue
-        columns, has_names = head.columns, names_lists(header)
-        if columns.by_place:
-            has_names = head.knows(header)
-            columns = columns.by_names(header) if has_names else columns
-        if not has_names:
-            header, rows = [str(place) for place in range(len(header))], [header, *rows]
-        if any(columns.is_given(one) and getattr(columns, one) in header for one in ("ids", "labels")):
-            return True
-        look = Look(head.path, header, rows)
-        if columns.is_given("item") and columns.item in header:
-            return _is_named_list(look, columns, head.role)
-        if len(header) > 2 or not rows:
-            continue
-        listed = 1
-        query = header.index(columns.query) if columns.query in header else 0
-        if listed == query or is_usual(header[listed], "query"):
-            continue
-        single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
-        known = not has_names or columns.item in header
-        known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
-        words = [labels_in(cell, None, r"[\s;|,]+") for cell in look.cells(header[listed])]
-        several = max(map(len, words), default=0) > 1
-        if len(set(look.cells(header[query]))) == len(rows):
-            ids = several and all(re.search(r"\d", word) for some in words for word in some)
-            return ids or not known
-        if several and not known:  # lists, although a query comes twice
-            return True
-    return False
+    header, *rows = head.fields(delimiter) or [[]]
+    rows = [row for row in rows if row]  # wrong quotes are an error when the file is read
+    if head.columns.names_lists(header[1:]):
+        return True
+    if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
+        return False
+    columns, has_names = head.columns, names_lists(header)
+    if columns.by_place:
+        has_names = head.knows(header)
+        columns = columns.by_names(header) if has_names else columns
+    if not has_names:
+        header, rows = [str(place) for place in range(len(header))], [header, *rows]
+    look = Look(head.path, header, rows)
+    if columns.names_lists(header):
+        return True
+    if columns.is_given("item") and columns.item in header:
+        return _is_named_list(look, columns, head.role)
+    query = columns.query if columns.query in header else header[0]
+    if len(header) > 2 or not rows or query == header[1] or is_usual(header[1], "query"):
+        return False
+    single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
+    known = not has_names or columns.item in header
+    known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
+    words = [labels_in(cell, None, r"[\s;|,]+") for cell in look.cells(header[1])]
+    several = max(map(len, words), default=0) > 1
+    if len(set(look.cells(query))) < len(rows):  # lists, although a query comes twice
+        return several and not known
+    return not known or (several and all(re.search(r"\d", word) for some in words for word in some))
 
 
 def _is_named_list(look: Look, columns: Columns, role: Role | None) -> bool:

@@ -35,10 +35,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailmetrics._arguments import LONGEST_VALUE, cut
-from tailmetrics.io.database import literal, named, quoted, trimmed
-from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
-from tailmetrics.io.lines import Entry, SqlLines, Triples, triples
+from tailmetrics.io.database import Entry, SqlLines, Triples, literal, named, quoted, trimmed, triples
+from tailmetrics.io.files import (
+    EMPTY_HINT,
+    DataFileError,
+    FilePath,
+    Plain,
+    check_file,
+    head,
+    note,
+    reading,
+    size_of,
+    stream,
+)
 from tailmetrics.io.reading import (
     BETWEEN_LABELS,
     EARLIEST,
@@ -205,7 +214,7 @@ class Table:
     def of(cls, asked: Opening, form: str) -> Table:
         """Return the table of a file, from its first lines."""
         path, role, columns = asked.path, asked.role, asked.columns
-        head = Head(path, columns, role, asked.delimiter)
+        head = Head(asked)
         line, first = next(numbered_lines(path), (0, ""))
         delimiter = head.delimiter(first, form)
         rows = head.fields(delimiter)
@@ -359,7 +368,7 @@ def read_lists(asked: Opening) -> SqlLines:
         return table.entries("lists", parse)
 
     value = "value" if asked.role == "preds" else None
-    return SqlLines(source="", query="", item="", value=value, exact=exact, reading=table.shown(found, asked.columns))
+    return SqlLines(value=value, exact=exact, reading=table.shown(found, asked.columns))
 
 
 def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
@@ -430,7 +439,7 @@ MSMARCO = Layout("a ranked list of MS MARCO", ("query", "passage", "rank"), 1, 2
 def read_trec(asked: Opening) -> SqlLines:
     """Read a TREC run as (query, document, score), or qrels as (query, document, grade)."""
     path = check_file(asked.path)
-    head = Head(path)
+    head = Head(asked)
     run = is_run(head) if asked.role is None else asked.role == "preds"
     if asked.role == "preds":
         queries, ranks, scores = ([words[place] for words in head.words if len(words) > 5] for place in (0, 3, 4))
@@ -443,7 +452,7 @@ def read_trec(asked: Opening) -> SqlLines:
 def read_msmarco(asked: Opening) -> SqlLines:
     """Read an MS MARCO ranked list as (query, passage, minus rank); MS MARCO targets are read as TREC qrels."""
     path = check_file(asked.path)
-    if asked.role == "target" or (asked.role is None and is_qrels(Head(path))):
+    if asked.role == "target" or (asked.role is None and is_qrels(Head(asked))):
         return read_trec(asked)
     if asked.role is not None:
         note(path, "column 2 is the rank; columns=Columns(query='0', item='1', score='2') reads scores.")
@@ -454,7 +463,7 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
     """Return the SQL for files whose fields are separated by one space or one tab; ``_words`` reads other files."""
     with reading(path, layout.form):
         plain = Plain(path)
-        separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
+        separator, other = ("\t", " ") if "\t" in next(iter(Head(Opening(path)).lines), "") else (" ", "\t")
         has_others = any(_holds(path, b"#", other.encode()))
     kinds = {f"c{place}": "VARCHAR" for place in range(len(layout.names))}
     value, item = f"c{layout.value_field}", f"c{layout.item}"
@@ -548,7 +557,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
 def first_objects(path: FilePath) -> list[dict[str, Any]]:
     """Return the objects of the first lines of a JSON Lines file; wrong lines raise later, when all are read."""
     found = []
-    for line, text in enumerate(Head(path).lines, 1):
+    for line, text in enumerate(Head(Opening(path)).lines, 1):
         with suppress(DataFileError):
             found.append(_object(path, line, text))
     return found
@@ -558,7 +567,7 @@ def objects_of(path: FilePath, form: str) -> Sequence[Mapping[str, Any]]:
     """Return the first objects of a file of JSON Lines, or of the array in a JSON file; none of other JSON."""
     if form == "jsonl":
         return first_objects(path)
-    text = Head(path).data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").lstrip()
+    text = Head(Opening(path)).data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").lstrip()
     found: list[Mapping[str, Any]] = []
     decoder, place = json.JSONDecoder(), 1
     while text.startswith("[") and len(found) < FIRST_OBJECTS:
