@@ -437,34 +437,17 @@ class KeyedFile:
     def _take_blocks(
         self, database: Database, table: str, path: FilePath, blocks: Iterable[Triples], valued: bool
     ) -> int:
-        """Write blocks of lines into a table, and return the number of lines; an error of a block stays unchanged."""
+        """Write blocks of lines into a table, and return the number of lines."""
         import pyarrow as pa
 
-        fields = [("query", pa.large_string()), ("item", pa.large_string())]
-        schema = pa.schema(fields + [("value", pa.float64())] * valued)
-        raised: list[BaseException] = []
-
-        def batches() -> Iterator[Any]:
-            try:
-                for block in blocks:
-                    if valued != (block.value is not None):
-                        raise _missing_gains(path)
-                    self._check_named(path, block)
-                    columns = [block.query, block.item, *([] if block.value is None else [block.value])]
-                    arrays = [pa.array(one).cast(kind.type) for one, kind in zip(columns, schema, strict=True)]
-                    yield pa.record_batch(arrays, schema)
-            except BaseException as error:
-                raised.append(error)
-                raise
-
-        reader = pa.RecordBatchReader.from_batches(schema, batches())
-        try:
-            insert = f"INSERT INTO {table} SELECT * FROM given"
-            return database.run(insert, f"reading {path.name}", in_order=True, given=reader)
-        except BaseException:
-            if raised:
-                raise raised[0] from None
-            raise
+        count, insert = 0, f"INSERT INTO {table} SELECT * FROM given"
+        for block in blocks:
+            if valued != (block.value is not None):
+                raise _missing_gains(path)
+            self._check_named(path, block)
+            columns = {"query": block.query, "item": block.item, **({"value": block.value} if valued else {})}
+            count += database.run(insert, f"reading {path.name}", in_order=True, given=pa.table(columns))
+        return count
 
     def _check_named(self, path: FilePath, block: Triples) -> None:
         for word, column in (("query", block.query), *([] if self.may_lack_items else [("item", block.item)])):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,7 @@ from tailmetrics._arguments import LARGEST_GAIN
 from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
 from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
 from tailmetrics.io.reading import TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
-from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
+from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
@@ -255,15 +254,8 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
     """Return rows with these values as a sparse CSR tensor [N, L]."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            _tensor(rows.offsets.astype(np.int64, copy=False)),
-            _tensor(rows.ids.astype(np.int64, copy=False)),
-            _tensor(values),
-            size=(len(rows), num_labels),
-            check_invariants=False,
-        )
+    offsets, ids = (_tensor(one.astype(np.int64, copy=False)) for one in (rows.offsets, rows.ids))
+    return csr_of(offsets, ids, _tensor(values), (len(rows), num_labels))
 
 
 def _tensor(array: Array, lent: Array | None = None) -> Tensor:
@@ -479,7 +471,7 @@ def check_rows(
                 raise source.error(first + row, f"holds the label {label} twice", hint)
     if found is not None:
         at, problem, hint = found
-        row = rows.row_of(at) if isinstance(rows, Ragged) else at // rows.shape[1]
+        row = row_of(at, rows.offsets) if isinstance(rows, Ragged) else at // rows.shape[1]
         raise source.error(first + row, problem, hint)
 
 

@@ -319,14 +319,6 @@ class Reading:
         """Return the column, and the field of its objects or None, that hold the items or their values."""
         return (self.within, name) if self.within else (name, None)
 
-    def by_place(self, header: Sequence[str]) -> Reading:
-        """Return a copy in which columns without names are numbers, from 0."""
-        places = {name: str(place) for place, name in enumerate(header)}
-        query, item = tuple(places[name] for name in self.query), places[self.item]
-        value = None if self.value is None else places[self.value]
-        unread = tuple(held._replace(name=places[held.name]) for held in self.unread)
-        return replace(self, query=query, item=item, value=value, unread=unread, has_names=False, guessed=True)
-
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns whose values make lines a row: the query; the item where labels are only counted."""
@@ -948,20 +940,17 @@ class Head:
             hint = f"if names, columns=Columns(query={fields[0]!r}); if not, columns=Columns(query='0', item='1')."
             raise DataFileError(self.path, problem, where, hint)
 
-    def guessed(self, delimiter: str, value: str) -> list[str]:
-        """Return names for the columns of a table without a header: query, item, then the value and a time if present.
+    def check_unnamed(self, delimiter: str) -> None:
+        """Raise unless lines have the form of ratings (:meth:`is_unnamed`), whose columns are told by their places.
 
         Raises:
-            DataFileError: If the lines do not have the form of ratings (:meth:`is_unnamed`).
+            DataFileError: Saying how places are given.
         """
-        if self.is_unnamed(delimiter):
-            return ["query", "item", value, "time"][: len(self.fields(delimiter)[0])]
-        hint = (
-            matrix_hint(self)
-            + "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; format='lists' "
-        )
-        hint += "takes all fields behind the first one as the list of its labels."
-        raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
+        if not self.is_unnamed(delimiter):
+            hint = "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; "
+            hint += "format='lists' takes all fields behind the first one as the list of its labels."
+            hint = matrix_hint(self) + hint
+            raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
 
     def is_unnamed(self, delimiter: str) -> bool:
         """Whether each line holds a query, an item, and perhaps a number and then a time, as in files of ratings."""

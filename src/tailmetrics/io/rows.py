@@ -72,10 +72,6 @@ class Ragged:
         padded = self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
         return padded.copy() if np.may_share_memory(padded, self.ids) else padded  # Arrow or a file may own ids
 
-    def row_of(self, entry: int) -> int:
-        """Return the row of an entry."""
-        return int(np.searchsorted(self.offsets, entry, side="right")) - 1
-
     def __getitem__(self, rows: slice) -> Ragged:
         """Return the rows of a slice, without copying their entries."""
         start, stop, _ = rows.indices(len(self))
@@ -111,6 +107,18 @@ def starts(lengths: Array) -> Ints:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def row_of(entry: int, offsets: Ints) -> int:
+    """Return the row of an entry, from the offsets of the rows."""
+    return int(np.searchsorted(offsets, entry, side="right")) - 1
+
+
+def csr_of(offsets: Tensor, ids: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a sparse CSR tensor, unchecked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(offsets, ids, values, size=size, check_invariants=False)
 
 
 def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
@@ -295,7 +303,7 @@ class Source(ABC):
         ids: Ints = np.array(known, dtype=np.int64)[encoded.indices.to_numpy()]
         if ids.size and ids.min() < 0:
             entry = int(ids.argmin())
-            row = first + bisect_right(starts(lengths).tolist(), entry) - 1
+            row = first + row_of(entry, starts(lengths))
             raise self.error(row, f"holds the unknown label {names[entry].as_py()!r}", UNKNOWN_HINT)
         return ids
 
@@ -668,7 +676,5 @@ class NpzSource(ArraySource):
             if (np.diff(matrix.indptr) < 0).any():
                 raise DataFileError(self.path, f"indptr does not describe {matrix.shape[0]} rows", hint=hint)
             offsets, ids, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-                self._matrix = torch.sparse_csr_tensor(offsets, ids, values, size=matrix.shape, check_invariants=False)
+            self._matrix = csr_of(offsets, ids, values, matrix.shape)
         return self._matrix

@@ -66,7 +66,7 @@ from tailmetrics.io.reading import (
     sql_joined,
     varied,
 )
-from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
+from tailmetrics.io.rows import Array, Ints, Ragged, Source, row_of, starts
 from tailmetrics.io.text import LONGEST, look_at_objects, parse_json, record_entry, sql_of_flags
 
 BUFFER_BYTES = 2**20
@@ -362,7 +362,7 @@ class ListSource(Source):
         if inner is not None:
             flat = pc.struct_field(flat, inner)
         if flat.null_count:
-            row = _row_of(int(pc.index(pc.is_null(flat), True).as_py()), lengths)
+            row = row_of(int(pc.index(pc.is_null(flat), True).as_py()), starts(lengths))
             raise self.error(first + row, "holds a null inside a list", "leave the entry out of both lists.")
         return flat, lengths
 
@@ -431,10 +431,6 @@ def _is_string(kind: Any) -> bool:
 
 def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _row_of(entry: int, lengths: Array) -> int:
-    return int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
 
 
 # -- long tables ------------------------------------------------------------------------------------------------------
@@ -520,7 +516,13 @@ def _long(asked: Opening, table: Table) -> Opened:
             with reading(path, "a table"):
                 value = None if chosen.value is None else _numbers(batch.column(chosen.value), chosen.flags)
             value = -value if chosen.is_rank and value is not None else value
-            yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.is_rank)
+            yield Triples(
+                query,
+                named_cells(batch, chosen.item),
+                value,
+                _rows_from(first),
+                chosen.is_rank,
+            )
             first += len(batch)
 
     if not isinstance(table, ParquetTable) or not isinstance(table.file, Path):

@@ -194,8 +194,7 @@ class Table:
     Attributes:
         path: The file.
         delimiter: Separator of fields.
-        header: Names of the columns. If the file does not name them: numbers from 0 if the user gave numbers, otherwise
-            the guessed fields, such as ``query``.
+        header: Names of the columns; numbers from 0 if the file does not name them.
         skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
         columns: The column names given by the user, in terms of ``header``.
         look: The first rows.
@@ -231,8 +230,12 @@ class Table:
             head.check_names(delimiter, fields, f"line {line}")
             header, rows, columns = names, rows[1:], columns.by_names(names)
         else:
-            header, line = head.guessed(delimiter, "gain" if role == "target" else "score"), 0
-            columns = Columns(gain=NO_GAIN) if columns.without_gain else Columns()
+            head.check_unnamed(delimiter)
+            header, line = [str(place) for place in range(len(fields))], 0
+            kind = "gain" if role == "target" else "score"
+            value = {kind: "2"} if len(fields) > 2 else {}
+            value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
+            columns = Columns(query="0", item="1", **value)
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
         return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
 
@@ -241,11 +244,10 @@ class Table:
         """The line of the names, for errors."""
         return f"line {self.skipped or 1}"
 
-    def shown(self, found: Reading, given: Columns) -> Reading:
-        """Return a reading in terms of the user: columns without names are numbers."""
-        if self.skipped:
-            return found
-        return replace(found.by_place(self.header), guessed=not given.by_place or found.guessed)
+    def told(self, found: Reading, given: Columns) -> Reading:
+        """Return a reading with its delimiter; columns without names are numbers."""
+        found = replace(found, delimiter=self.delimiter, has_names=bool(self.skipped))
+        return found if self.skipped else replace(found, guessed=not given.by_place or found.guessed)
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each record.
@@ -282,17 +284,16 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         if asked.role is not None and asked.columns.is_given(listed):
             hint = f"its columns are {in_words(table.header)}; format='lists' reads a column of lists."
             raise DataFileError(path, f"has no column of lists {getattr(asked.columns, listed)!r}", table.where, hint)
-        chosen = choose(table.look, asked._replace(columns=table.columns))
-        chosen = replace(chosen, delimiter=table.delimiter)
+        chosen = table.told(choose(table.look, asked._replace(columns=table.columns)), asked.columns)
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
     *query, item = (table.header.index(name) for name in (*chosen.keys, chosen.item))
     value = None if chosen.value is None else table.header.index(chosen.value)
-    sign = -1.0 if chosen.is_rank else 1.0
+    sign, number = -1.0 if chosen.is_rank else 1.0, str(chosen.value) if chosen.has_names else chosen.value_is
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
-        held = None if value is None else sign * parse_value(path, str(chosen.value), fields[value], line, chosen.flags)
+        held = None if value is None else sign * parse_value(path, number, fields[value], line, chosen.flags)
         yield joined([fields[place] for place in query]), fields[item], held
 
     name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
@@ -317,7 +318,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         ranks=None if may_be_ranks else chosen.is_rank,
         exact=lambda: table.entries(form, parse),
         kept=plain,
-        reading=table.shown(chosen, asked.columns),
+        reading=chosen,
         constants={one: f"c{table.header.index(one)}" for one in constants(chosen, table.columns)},
     )
 
@@ -342,10 +343,8 @@ def read_lists(asked: Opening) -> SqlLines:
     path = check_file(asked.path)
     with reading(path, "lists"):
         table = Table.of(asked, "lists")
-        found = understand_lists(
-            table.look, asked._replace(columns=table.columns), bool(table.skipped), table.all_fields
-        )
-        found = replace(found, delimiter=table.delimiter)
+        own = asked._replace(columns=table.columns)
+        found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
     places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
     seen: set[str] = set()
@@ -368,7 +367,7 @@ def read_lists(asked: Opening) -> SqlLines:
         return table.entries("lists", parse)
 
     value = "value" if asked.role == "preds" else None
-    return SqlLines(value=value, exact=exact, reading=table.shown(found, asked.columns))
+    return SqlLines(value=value, exact=exact, reading=found)
 
 
 def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
