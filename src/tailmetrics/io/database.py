@@ -474,19 +474,17 @@ class Values(NamedTuple):
 
 def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
     """Return an opened file as ``SqlLines``; blocks are wrapped, with no statement. None if there are no blocks."""
-    if isinstance(opened, SqlLines):
-        read = opened.exact
-        if not without_values:
-            return opened
-        return replace(opened, value=None, exact=lambda: (replace(block, value=None) for block in read()))
-    blocks = iter(opened)
-    if without_values:
-        blocks = (replace(block, value=None) for block in blocks)
-    first = next(blocks, None)
-    if first is None:
-        return None
-    value = None if first.value is None else "value"
-    return SqlLines(value=value, ranks=first.ranks, exact=lambda: chain([first], blocks))
+    if not isinstance(opened, SqlLines):
+        blocks = iter(opened)
+        first = next(blocks, None)
+        if first is None:
+            return None
+        value = None if first.value is None else "value"
+        opened = SqlLines(value=value, ranks=first.ranks, exact=lambda: chain([first], blocks))
+    read = opened.exact
+    if not without_values:
+        return opened
+    return replace(opened, value=None, exact=lambda: (replace(block, value=None) for block in read()))
 
 
 def _check_constants(database: Database, path: FilePath, lines: SqlLines) -> None:

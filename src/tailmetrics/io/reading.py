@@ -1025,11 +1025,7 @@ is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARR
 
 
 FOREIGN = (
-    (
-        b"SQLite format 3",
-        "a database of SQLite",
-        "write its table with pandas: read_sql(…).to_parquet('table.parquet')",
-    ),
+    (b"SQLite format 3", "a database of SQLite", "write its table with pandas: read_sql(…).to_parquet('y.parquet')"),
     (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
     (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
@@ -1217,33 +1213,29 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     if column is None and has_names and not names_lists(header):
         problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
         raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
-    if all_fields:
-        column = header[1]
-    elif column is None and len(header) != 2:
+    if column is None and len(header) != 2 and not all_fields:
         hint = "columns=Columns(query=NAME, item=NAME) names the column of the query and that of the lists."
         raise DataFileError(look.path, f"has {len(header)} columns, not 2", look.where, hint)
-    listed = int(columns.query != header[1]) if column is None else header.index(column)
-    query: tuple[str, ...] = (header[1 - listed],) if len(header) == 2 else ()
+    if all_fields or column is None:
+        column = header[int(all_fields or columns.query != header[1])]
+    query = tuple(name for name in header if name != column)
     if all_fields:
         query = (header[0],)
     elif len(header) > 2:
-        query = choose(look, asked._replace(role=None, columns=replace(columns, item=header[listed]))).query
-    cells = [cell for cell in look.cells(header[listed]) if isinstance(cell, str)]
+        query = choose(look, asked._replace(role=None, columns=replace(columns, item=column))).query
+    cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
-    read = {*query, header[listed]}
-    unread = () if all_fields else tuple(look.held(name) for name in header if name not in read)
-    named = any(columns.is_given(one) for one in ("ids", "labels", "item"))
-    holds = "all fields behind the query are its list" if all_fields else ""
+    read = {*query, *(header if all_fields else [column])}
     return Reading(
         role=asked.role,
         query=query,
-        item=header[listed],
+        item=column,
         listed=True,
         value_is="order" if asked.role == "preds" else "",
-        unread=unread,
+        unread=tuple(look.held(name) for name in header if name not in read),
         between=None if all_fields else between,
-        guessed=not named,
-        holds=holds,
+        guessed=not any(columns.is_given(one) for one in wanted),
+        holds="all fields behind the query are its list" if all_fields else "",
     )
 
 

@@ -279,8 +279,7 @@ class ListSource(Source):
     def _names(self, name: str | None, batch: Any, first: int) -> Any:
         columns = [batch.column(part) for part in parts_of_query(str(name), self._table.schema.names)]
         for column in columns if name == self.key else ():
-            if column.null_count:
-                row = int(pc.index(pc.is_null(column), True).as_py())
+            if (row := _first_null(column)) is not None:
                 raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
         return _joined(*(pc.cast(column, pa.string()) for column in columns))
 
@@ -361,9 +360,12 @@ class ListSource(Source):
         lengths = np.from_dlpack(lengths).astype(np.int64)
         if inner is not None:
             flat = pc.struct_field(flat, inner)
-        if flat.null_count:
-            row = row_of(int(pc.index(pc.is_null(flat), True).as_py()), starts(lengths))
-            raise self.error(first + row, "holds a null inside a list", "leave the entry out of both lists.")
+        if (entry := _first_null(flat)) is not None:
+            raise self.error(
+                first + row_of(entry, starts(lengths)),
+                "holds a null inside a list",
+                "leave the entry out of both lists.",
+            )
         return flat, lengths
 
 
@@ -501,29 +503,16 @@ def _long(asked: Opening, table: Table) -> Opened:
         return pc.cast(batch.column(name), pa.string()) if name in kinds else pa.repeat(partition[name], len(batch))
 
     def exact() -> Iterator[Triples]:
-        first = 0
-        with reading(table.path, table.form):
-            yield from blocks(first)
-
-    def blocks(first: int) -> Iterator[Triples]:
-        for _, batch in table.batches(stored, 0, table.num_rows, LONG_ROWS):
-            for name in stored:
-                if batch.column(name).null_count:
-                    row = first + int(pc.index(pc.is_null(batch.column(name)), True).as_py())
-                    hint = "every row needs a query, an item and a number; leave out rows that were not scored."
-                    raise DataFileError(path, f"has no value in column {name!r}", f"row {row}", hint)
-            query = _joined(*(named_cells(batch, name) for name in chosen.keys))
-            with reading(path, "a table"):
+        with reading(path, table.form):
+            for first, batch in table.batches(stored, 0, table.num_rows, LONG_ROWS):
+                for name in stored:
+                    if (row := _first_null(batch.column(name))) is not None:
+                        hint = "every row needs a query, an item and a number; leave out rows that were not scored."
+                        raise DataFileError(path, f"has no value in column {name!r}", f"row {first + row}", hint)
+                query = _joined(*(named_cells(batch, name) for name in chosen.keys))
                 value = None if chosen.value is None else _numbers(batch.column(chosen.value), chosen.flags)
-            value = -value if chosen.is_rank and value is not None else value
-            yield Triples(
-                query,
-                named_cells(batch, chosen.item),
-                value,
-                _rows_from(first),
-                chosen.is_rank,
-            )
-            first += len(batch)
+                value = -value if chosen.is_rank and value is not None else value
+                yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.is_rank)
 
     if not isinstance(table, ParquetTable) or not isinstance(table.file, Path):
         value = None if chosen.value is None else "value"
@@ -557,6 +546,10 @@ def _check_constants(table: Table, names: Sequence[str]) -> None:
             found |= set(pc.unique(batch.column(name)).to_pylist()[:FEW])
         if len(found - {None}) > 1:
             raise varied(table.path, name, list(found))
+
+
+def _first_null(array: Any) -> int | None:
+    return int(pc.index(pc.is_null(array), True).as_py()) if array.null_count else None
 
 
 def _joined(*parts: Any) -> Any:
