@@ -326,19 +326,10 @@ def in_memory(caller: str, argument: str, value: Any, path: FilePath, columns: C
 
     if isinstance(value, Mapping) and META in value:
         _, value = part_of(path, value, None, lambda part: "pass {}[{!r}][{!r}].".format(argument, *part.split("/", 1)))
-    reader, of_lists = reader_in_memory(caller, argument, value, path, columns)
+    reader, has_queries, names = reader_in_memory(caller, argument, value, path, columns)
     ties: Ties = "last name" if is_run_in_memory(value) else "lower id"
     holds = "{query: {item: number}}, or {query: [items]}"
-    names = _names_in_memory(value)
-    return Format(IN_MEMORY, holds, (), reader, None, not of_lists, ties, names)
-
-
-def _names_in_memory(value: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a table, or of the fields of objects; none of a dict by query."""
-    if isinstance(value, Mapping):
-        return ()
-    names = [name for one in value for name in one] if isinstance(value, list) else []
-    return tuple(dict.fromkeys(map(str, names or getattr(value, "column_names", None) or value.columns)))
+    return Format(IN_MEMORY, holds, (), reader, None, has_queries, ties, names)
 
 
 def is_long(head: Head) -> bool:

@@ -114,7 +114,7 @@ def read(
             inputs[0] = inputs[0].opened_with(beside=[one.path for one in inputs[1].found.parts])
         opened = [None if one.form.has_queries else one.rows() for one in inputs]
         first, last = opened
-        ignored, preds_rows, target_rows = None, first, last
+        ignored, database, preds_rows, target_rows = None, None, first, last
         if first is not None and first.num_labels is not None and inputs[1].form.name == "lists":
             found = inputs[1].found.name
             if string_ids:
@@ -124,8 +124,6 @@ def read(
             _, target_rows, _, known = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
             _check_rows(first, found, known["num_rows"])
             note(first.path, f"names no query, so that row i belongs to list i of {found}.")
-            if filter is not None:
-                ignored = read_filter(filter, first.num_rows, first.num_labels)
         elif _needs_join(inputs, opened):
             files = [
                 one.keyed_file()
@@ -138,14 +136,14 @@ def read(
             rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins(inputs, num_labels))
             skip = missing == "skip"
             preds_rows, target_rows, database, known = join(files[0], files[1], rule, skip, rank, world_size, memory)
-            if filter is not None:
-                ignored = read_keyed_filter(filter, database, named[1] or Columns())
         else:
             sources = [source for source in opened if source is not None]
             names = number_strings(sources, label_names, bool(string_ids), memory)
             known = _dataset_arguments(sources, num_labels, names, rank, world_size)
-            if filter is not None:
-                ignored = read_filter(filter, known["num_rows"], known["num_labels"])
+        if filter is not None and database is not None:
+            ignored = read_keyed_filter(filter, database, named[1] or Columns())
+        elif filter is not None:
+            ignored = read_filter(filter, known["num_rows"], known["num_labels"])
         assert preds_rows is not None
         assert target_rows is not None
         known |= _bounds(batch_rows, [preds_rows, target_rows], memory)
@@ -259,15 +257,8 @@ def read_label_names(
     rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
-    gathered, numbered = NameGathering(memory), list[Source]()
-    for one in inputs:
-        source = None if one.form.has_queries else one.rows()
-        if source is not None and string_ids:
-            source.read_as_names()
-        if source is None or source.string_ids:
-            gathered.add(one.keyed_file() if source is None else source)
-        else:
-            numbered.append(source)
+    gathered = NameGathering(memory)
+    numbered = _gather(gathered, inputs, bool(string_ids))
     paths_of_numbers = [source.path for source in numbered]
     # compared by path, because the user may pass one path twice
     with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]
@@ -278,6 +269,20 @@ def read_label_names(
         raise DataFileError(with_names[0], problem, hint=numbers_hint(numbered[0]))
     gathered.add_more(arrow_names(more), Path("label counts"))
     return gathered.ordered(rule, bool(string_ids))
+
+
+def _gather(gathered: NameGathering, inputs: Sequence[_Input], as_names: bool) -> list[Source]:
+    """Gather the names of labels of all files, and return the files whose labels are numbers."""
+    numbered = []
+    for one in inputs:
+        source = None if one.form.has_queries else one.rows()
+        if source is not None and as_names:
+            source.read_as_names()
+        if source is None or source.string_ids:
+            gathered.add(one.keyed_file() if source is None else source)
+        else:
+            numbered.append(source)
+    return numbered
 
 
 def names_in_memory(
@@ -297,11 +302,7 @@ def names_in_memory(
     }
     with catch_warnings(), deciding([asked[role] for role in ROLES]):
         simplefilter("ignore")  # read says it again
-        for given in _inputs(caller, [*asked.values()], names=[*asked]):
-            source = given.keyed_file() if given.form.has_queries else given.rows()
-            if isinstance(source, Source):
-                source.read_as_names()
-            gathered.add(source)
+        _gather(gathered, _inputs(caller, [*asked.values()], names=[*asked]), as_names=True)
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
     return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False) or ()

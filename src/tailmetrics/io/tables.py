@@ -369,14 +369,12 @@ class ListSource(Source):
         return flat, lengths
 
 
-def open_lists(asked: Opening, table: Any = None) -> ListSource:
-    """Open a file of lists, or an Arrow table with lists, by the columns of its role.
+def open_lists(asked: Opening, table: Table | None = None) -> ListSource:
+    """Open a file or table with lists, by the columns of its role.
 
     Without a role, the file is opened as predictions if it has columns of predictions, otherwise as targets.
     """
-    if table is None:
-        table = open_table(asked.path)
-    table = table if isinstance(table, Table) else TableInMemory(asked.path, table)
+    table = table or open_table(asked.path)
     look = look_at(table, names=_names_of_whole(table))
     types = {field.name: field.type for field in table.schema}
     lists = {name: _entries(kind.value_type) for name, kind in types.items() if _is_list(kind)}
@@ -449,11 +447,6 @@ LISTS_HINT = (
 )
 
 
-def read_long(asked: Opening) -> Opened:
-    """Read a long table; folders ``key=value`` in its path give further columns."""
-    return _long(asked, open_table(asked.path))
-
-
 def look_at(
     table: Table, where: str = "its columns", partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None
 ) -> Look:
@@ -469,8 +462,12 @@ def look_at(
     return Look(table.path, [*names, *given], rows, where)
 
 
-def _long(asked: Opening, table: Table) -> Opened:
-    """Return the lines of a table: an SQL statement for a local Parquet file, otherwise blocks from record batches."""
+def read_long(asked: Opening, table: Table | None = None) -> Opened:
+    """Return the lines of a file or table: SQL for a local Parquet file, otherwise blocks from record batches.
+
+    Folders ``key=value`` in the path give further columns.
+    """
+    table = table or open_table(asked.path)
     path, partition, schema = asked.path, asked.partition, table.schema
     lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
     try:
@@ -591,39 +588,36 @@ IN_DICT = Reading(query=("query",), item="item", value="value", value_is="score"
 
 def reader_in_memory(
     caller: str, argument: str, value: Any, path: FilePath, columns: Columns
-) -> tuple[Callable[[Opening], Opened | ListSource], bool]:
+) -> tuple[Callable[[Opening], Opened | ListSource], bool, tuple[str, ...]]:
     """Return the function that reads a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
 
     Returns:
-        The function, and whether the value is a table that holds a list of items in each row.
+        The function, whether the value holds lines that name their query, and the names of its columns.
 
     Raises:
         TypeError: If the value is neither a table nor a dict.
     """
     if isinstance(value, Mapping):
-        return partial(from_dict, value), False
+        return partial(from_dict, value), True, ()
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
         with reading(path, "objects"):
             value = pa.Table.from_pylist(value)
     if not (hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")):
         raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
     with reading(path, "a table"):
-        table = pa.table(value) if hasattr(value, "__arrow_c_stream__") else pa.Table.from_pandas(value)
+        is_arrow = hasattr(value, "__arrow_c_stream__")
+        table = TableInMemory(path, pa.table(value) if is_arrow else pa.Table.from_pandas(value))
+    names = table.schema.names
     lists = [field.name for field in table.schema if _is_list(field.type)]
-    whole = [name for name in table.schema.names if name not in lists]
-    if holds_lists(whole, lists, columns):
-        return partial(open_lists, table=table), True
-    return partial(_from_table, table), False
+    if holds_lists([name for name in names if name not in lists], lists, columns):
+        return partial(open_lists, table=table), False, tuple(names)
+    return partial(read_long, table=table), True, tuple(names)
 
 
 def is_run_in_memory(value: Any) -> bool:
     """Whether a value is a dict of dicts whose items are strings, the form of pytrec_eval, ranx and BEIR."""
     inner = (one for one in value.values() if isinstance(one, Mapping)) if isinstance(value, Mapping) else ()
     return isinstance(next(chain.from_iterable(inner), None), str)
-
-
-def _from_table(table: Any, asked: Opening) -> Opened:
-    return _long(asked, TableInMemory(asked.path, table))
 
 
 def read_json(asked: Opening) -> Opened:
@@ -659,7 +653,7 @@ def from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
         with reading(asked.path, "a dict"):
             objects = pa.table({"query": list(map(str, run)), "items": list(run.values())})
         columns = replace(asked.columns, query="query")
-        yield from open_lists(asked._replace(columns=columns), objects).entries()
+        yield from open_lists(asked._replace(columns=columns), TableInMemory(asked.path, objects)).entries()
         return
     by_name = is_run_in_memory(run)
     single = asked.role == "preds" and by_name
