@@ -15,9 +15,9 @@ from torch import Tensor
 from tailmetrics._arguments import LARGEST_GAIN
 from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
 from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
-from tailmetrics.io.reading import TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
+from tailmetrics.io.reading import BLANK, TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
-from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
+from tailmetrics.io.text import BLANKS, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 

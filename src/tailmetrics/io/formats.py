@@ -19,6 +19,7 @@ from tailmetrics.io.database import Opened, SqlLines, Triples, triples
 from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, check_file, note, reading, stream, suffix_of
 from tailmetrics.io.reading import (
     ARROW,
+    BLANK,
     IN_MEMORY,
     PARQUET,
     STREAM,
@@ -49,7 +50,6 @@ from tailmetrics.io.reading import (
 )
 from tailmetrics.io.rows import NpzSource, NumpySource, Source, TorchSource
 from tailmetrics.io.text import (
-    BLANK,
     RUN,
     Table,
     XmcSource,

@@ -855,8 +855,7 @@ QUOTED = (",", ";", "|")
 """Delimiters of formats in which a field can be quoted."""
 BETWEEN_LABELS = (";", "|", ",")
 """Separators of the labels in a cell, apart from blanks; codes, ids and words hold none of them."""
-LONGEST_RECORD = 2 * 10**6
-"""Characters of a record at most, the limit of DuckDB's reader of CSV."""
+BLANK = " \t\v\f\r"
 EARLIEST = 10**8
 """Whole numbers from here on are times, such as seconds since 1970 in files of ratings; lower numbers are grades."""
 
@@ -978,41 +977,29 @@ def records(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[
     A field in quotes may hold ends of lines. A record whose lines have all as many fields as it has itself may as well
     be several records with quotes inside: its quotes are wrong.
     """
-    lines = iter(lines)
-    for number, text in lines:
-        if not text.strip(" \t\v\f\r"):
-            continue
-        parts, size = [text], len(text)
-        fields = split(text, delimiter)
-        while not fields and size < LONGEST_RECORD and _is_open("\n".join(parts), delimiter):
-            following = list(_until_quote(lines))
-            if not following:
-                break
-            parts += following
-            size += sum(map(len, following))
-            fields = split("\n".join(parts), delimiter)
-        if len(parts) > 1 and all(part.count(delimiter) == len(fields) - 1 for part in parts):
+    if delimiter not in QUOTED:
+        yield from ((number, split(text, delimiter)) for number, text in lines if text.strip(BLANK))
+        return
+    taken: list[tuple[int, str]] = []
+
+    def texts() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line[1] + "\n"
+
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True)
+    fields: list[str] | None = []
+    while fields is not None:
+        taken.clear()
+        try:
+            fields = next(reader, None)
+        except csv.Error:
             fields = []
-        yield number, fields
-
-
-def _until_quote(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
-    """Yield lines up to the first one whose quotes can close a field that is open, or up to the longest record."""
-    size = 0
-    for _, text in lines:
-        yield text
-        size += len(text)
-        if text.count('"') % 2 or size > LONGEST_RECORD:
-            return
-
-
-def _is_open(text: str, delimiter: str) -> bool:
-    """Whether the last field begins with a quote that does not close in this text."""
-    try:
-        list(csv.reader([text], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        return "unexpected end of data" in str(error)
-    return False
+        if fields is None or (len(taken) == 1 and not taken[0][1].strip(BLANK)):
+            continue
+        if len(taken) > 1 and all(text.count(delimiter) == len(fields) - 1 for _, text in taken):
+            fields = []
+        yield taken[0][0], [field.strip(" \t\r") for field in fields]
 
 
 def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:

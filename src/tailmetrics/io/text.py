@@ -50,6 +50,7 @@ from tailmetrics.io.files import (
 )
 from tailmetrics.io.reading import (
     BETWEEN_LABELS,
+    BLANK,
     EARLIEST,
     FLAGS,
     NO_GAIN,
@@ -86,7 +87,6 @@ LONGEST_ROW = 2**27
 """Bytes of a row of XMC at most; a row with a million labels and scores takes a tenth of it."""
 BLOCK_BYTES = 2**20
 """Bytes read at a time: enough to make Python's cost per block small, and far less than ``memory``."""
-BLANK = " \t\v\f\r"
 BLANKS = re.compile(f"[{BLANK}]+")
 WHOLE = "[+-]?[0-9]{1,18}"
 """A whole number of at most 18 digits: each fits into 64 bits, whose largest number has 19 digits."""
