@@ -28,7 +28,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from io import TextIOWrapper
+from itertools import count, islice
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -87,6 +88,8 @@ LONGEST_ROW = 2**27
 """Bytes of a row of XMC at most; a row with a million labels and scores takes a tenth of it."""
 BLOCK_BYTES = 2**20
 """Bytes read at a time: enough to make Python's cost per block small, and far less than ``memory``."""
+NOT_UTF_8 = re.compile("[\udc80-\udcff]")
+"""What Python puts in the place of bytes that are no UTF-8."""
 BLANKS = re.compile(f"[{BLANK}]+")
 WHOLE = "[+-]?[0-9]{1,18}"
 """A whole number of at most 18 digits: each fits into 64 bits, whose largest number has 19 digits."""
@@ -108,25 +111,18 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
     Raises:
         DataFileError: If a line is not UTF-8, or has more than ``longest`` bytes.
     """
-    number, rest = 0, b""
-    with stream(path) as file:
-        while True:
-            block = bytes(file.read(BLOCK_BYTES))
-            complete = (rest + block).splitlines(keepends=True)
-            rest = complete.pop() if block and complete else b""  # the line may go on, or end in a CR before its LF
-            for line in complete:
-                number += 1
-                try:
-                    text = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    hint = "text files are read as UTF-8: convert the file, or name its format."
-                    raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint) from error
-                yield number, text
-            if len(rest) > longest:
+    with stream(path) as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape") as text:
+        for number in count(1):
+            line = text.readline(longest + 1)
+            if len(line) > longest and line[-1] != "\n":
                 problem = f"is longer than {longest:,} bytes"
-                raise DataFileError(path, problem, f"line {number + 1}", "is it a text file, with ends of lines?")
-            if not block:
+                raise DataFileError(path, problem, f"line {number}", "is it a text file, with ends of lines?")
+            if not line.isascii() and NOT_UTF_8.search(line):
+                hint = "text files are read as UTF-8: convert the file, or name its format."
+                raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint)
+            if not line:
                 return
+            yield number, line.removesuffix("\n")
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
