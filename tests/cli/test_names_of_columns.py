@@ -155,8 +155,9 @@ def test_one_refusal_names_all_that_is_open(given, tailmetrics):
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
     assert (
-        "hint: --preds-columns.item NAME --preds-columns.score NAME or --preds-columns.rank NAME or "
-        "--preds-columns.rank order --columns.item NAME --columns.gain hot or --columns.gain none says it." in err
+        "hint: --preds-columns.item NAME or --preds-columns.ids NAME --preds-columns.score NAME or --preds-columns.rank "
+        "NAME or --preds-columns.rank order --columns.item NAME or --columns.labels NAME --columns.gain hot or "
+        "--columns.gain none says it." in err
     )
     said = ["--preds-columns.item", "aid", "--preds-columns.rank", "order", "--columns.item", "aid"]
     status, out, _ = tailmetrics("evaluate", *words, *said, "--columns.gain", "hot")

@@ -138,11 +138,34 @@ def test_a_named_column_of_lists(tmp_path, cells):
     """With or without digits, with or without equal rows, and with a row of no label, a list is a list."""
     path = tmp_path / "y.csv"
     path.write_text("note_id,text,codes\n" + "".join(f"n{row},well,{cell}\n" for row, cell in enumerate(cells)))
-    for named in (Columns(item="codes"), Columns(labels="codes")):
-        found = read_target(path, columns=named)
-        names = found.label_names
-        rows = [{names[one] for one in row if one >= 0} for part in found for row in part.target.tolist()]
-        assert rows == [set(cell.replace(";", " ").split()) for cell in cells]
+    found = read_target(path, columns=Columns(labels="codes"))
+    names = found.label_names
+    rows = [{names[one] for one in row if one >= 0} for part in found for row in part.target.tolist()]
+    assert rows == [set(cell.replace(";", " ").split()) for cell in cells]
+
+
+@pytest.mark.parametrize("names", ["id,label", "user_id,item_id", "kunde,ort"])
+@pytest.mark.parametrize("blank", [" ", ";", ","])
+def test_names_that_hold_blanks(tmp_path, names, blank):
+    """Names in the predictions decide, and what the user says: ``item`` is one label in a line, ``labels`` a list."""
+    query, item = names.split(",")
+    preds, target = tmp_path / "p.json", tmp_path / "y.csv"
+    preds.write_text(json.dumps({"a": {f"fast{blank}food": 2, "law": 1}, "b": {"law": 2, "tech": 1}}))
+    target.write_text(f'{names}\na,"fast{blank}food"\nb,tech\n')
+    for columns in (Columns(query=query), Columns(query=query, item=item)):
+        assert recall(preds, target, columns=(None, columns)) == 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert recall(preds, target, columns=(None, Columns(query=query, labels=item))) == 0
+    preds.write_text(json.dumps({"a": {"fast": 2, "food": 1}, "b": {"law": 2, "tech": 1}}))
+    assert query == "user_id" or recall(preds, target, k=2, columns=(None, Columns(query=query))) == 1
+    preds.write_text(json.dumps({"a": {f"fast{blank}food": 2, "fast": 1}, "b": {"law": 2, "tech": 1}}))
+    target.write_text(f'{names}\na,"fast{blank}food"\nb,"fast{blank}tech"\n')
+    if query != "user_id":
+        hint = refused(
+            preds, target, words="may hold lists, or one label in each", columns=(None, Columns(query=query))
+        )
+        assert f"columns=Columns(labels={item!r}) reads lists; columns=Columns(item={item!r}) reads one" in hint
 
 
 LISTED = {"qid": ["q1", "q2"], "answers": [["a", "b"], ["c"]]}

@@ -47,7 +47,7 @@ def test_labels_are_separated_by_what_stands_between_them(tmp_path, named, heade
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
-@pytest.mark.parametrize("columns", [None, Columns(query="0", item="1")])
+@pytest.mark.parametrize("columns", [None, Columns(query="0", labels="1")])
 @pytest.mark.parametrize(
     "lines",
     [
@@ -72,12 +72,11 @@ def test_lists_without_names_of_columns(tmp_path, lines, columns):
 CAML = 'SUBJECT_ID,HADM_ID,TEXT,LABELS,length\n7,101,"chest pain, 3 days",401.9;38.93,4\n7,102,well,V30.00,1\n'
 
 
-@pytest.mark.parametrize("field", ["item", "labels"])
-def test_a_column_of_lists_among_others(tmp_path, field):
-    """The notes of CAML: the column that --columns.item or --columns.labels names is split as one of two columns is."""
+def test_a_column_of_lists_among_others(tmp_path):
+    """The notes of CAML: the column that --columns.labels names is split as one of two columns is."""
     path = tmp_path / "y.csv"
     path.write_text(CAML)
-    found = read_target(path, columns=Columns(query="HADM_ID", **{field: "LABELS"}))
+    found = read_target(path, columns=Columns(query="HADM_ID", labels="LABELS"))
     said = "column 'HADM_ID' is the query, column 'LABELS' is the list of its labels, separated by ';'"
     assert said in found.readings[0].sentence
     assert list(found.row_names) == ["101", "102"]

@@ -186,13 +186,14 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
 
 
 def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
-    """Note that an item such as A;B is read as one label, if A is an item, too."""
-    first = "trim(regexp_extract(name, '^([^;|]+)[;|].', 1))"
+    """Note that an item such as A;B or "A B" is read as one label, if A is an item, too."""
+    first = "trim(regexp_extract(name, '^([^;|, ]+)[;|, ].', 1))"
     several = f"SELECT name, file FROM held JOIN met ON item = {first} WHERE {first} <> '' ORDER BY 1, 2 LIMIT 1"
     found = database.row(several)
     if found is not None:
         name, file = found
-        note(paths[file], f"the item {name!r} is one label; where it means several, write one of them on each line.")
+        hint = "where it means several, columns=Columns(labels=NAME) reads lists."
+        note(paths[file], f"the item {name!r} is one label; {hint}")
 
 
 def _ordered(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -20,7 +20,16 @@ from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike,
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
-from tailmetrics.io.reading import LISTENER, Columns, Head, Opening, Role, UndecidedError, collected, own_columns
+from tailmetrics.io.reading import (
+    LISTENER,
+    Columns,
+    Head,
+    Opening,
+    Role,
+    UndecidedError,
+    collected,
+    own_columns,
+)
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside
 
@@ -108,7 +117,7 @@ def read(
     _check_share("read", rank, world_size, batch_rows)
     asked = [*zip((preds, target), ROLES, forms, named, strict=True)]
     with collected() as readings, deciding(asked, delimiter, others):
-        inputs = _inputs("read", asked, delimiter, others)
+        inputs = _inputs("read", asked, delimiter, others, labels=label_names)
         inputs[0] = inputs[0].of_part(part)
         if inputs[0].form.name == inputs[1].form.name == "letor":
             inputs[0] = inputs[0].opened_with(beside=[one.path for one in inputs[1].found.parts])
@@ -200,7 +209,7 @@ def read_target(
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     with collected() as readings:
-        (given,) = _inputs("read_target", [(path, "target", format, columns)], delimiter)
+        (given,) = _inputs("read_target", [(path, "target", format, columns)], delimiter, labels=label_names)
         given = given.counted() if counts_alone else given
         source: Source
         if given.form.has_queries:
@@ -367,11 +376,12 @@ def _inputs(
     delimiter: str | None = None,
     others: Sequence[str] = (),
     names: Sequence[str] = (),
+    labels: Sequence[str] | None = None,
 ) -> list[_Input]:
     """Return inputs that know which names of columns all files with names have; a given name is for files that have it.
 
-    A name that only other files have is left out, and the format is told again without it. Tables in memory may have
-    ``names`` in errors.
+    A name that only other files have is left out, and the format is told again without it, and with the labels of the
+    other files, or ``labels``, the names of all. Tables in memory may have ``names`` in errors.
     """
     inputs = []
     for (value, role, form, columns), name in zip(files, names or [""] * len(files), strict=True):
@@ -382,7 +392,8 @@ def _inputs(
     with_names = [set(found) for found in own if found]
     shared = sorted(set.intersection(*with_names)) if len(with_names) > 1 else []
     every = set().union(*with_names)
-    return [one.for_own(mine, every)._with(beside=shared) for one, mine in zip(inputs, own, strict=True)]
+    inputs = [one.for_own(mine, every)._with(beside=shared) for one, mine in zip(inputs, own, strict=True)]
+    return [one.told_by([other for other in inputs if other is not one], labels) for one in inputs]
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
@@ -431,6 +442,34 @@ class _Input(NamedTuple):
         if columns == self.asked.columns:
             return self
         return _Input.of(self.caller, self.value, self.named, self.asked._replace(columns=columns))
+
+    def told_by(self, others: Sequence[_Input], labels: Sequence[str] | None) -> _Input:
+        """Return this input with the labels of the others, which tell lists from names that hold blanks."""
+
+        def known() -> set[str] | None:
+            found = [set(labels or ()), *(one.some_labels() for one in others if not one.may_be_lists)]
+            return None if None in found else set().union(*filter(None, found))
+
+        return self._with(labels=known)
+
+    @property
+    def may_be_lists(self) -> bool:
+        """Whether lists were guessed, which may as well be one label in each line."""
+        given = self.named is not None or self.asked.columns.names_lists(self.names)
+        return self.form.name == "lists" and self.asked.role != "preds" and not given
+
+    def some_labels(self) -> set[str] | None:
+        """Return the labels of the first rows that have names; None where the columns are not told."""
+        with _quietly():
+            try:
+                opened = self._open(self.found.parts[0])
+                if isinstance(opened, Source):
+                    blocks = islice(opened.distinct_names() if opened.string_ids else (), 1)
+                    return {name for block in blocks for name in block.to_pylist()}
+                block = next(iter(opened.exact() if isinstance(opened, SqlLines) else opened), None)
+                return set() if block is None else set(block.item.to_pylist())
+            except (ValueError, OSError):
+                return None
 
     def counted(self) -> _Input:
         """Return this input without the names that its file lacks; its lines need no query."""
@@ -490,21 +529,29 @@ class _Input(NamedTuple):
 
     def undecided(self) -> UndecidedError | None:
         """Return the error about the columns of the first file; None if they are told, or another error comes first."""
-        token = LISTENER.set(lambda _: None)  # nothing is read yet
-        try:
-            with catch_warnings():
-                simplefilter("ignore")
+        with _quietly():
+            try:
                 self._open(self.found.parts[0])
-        except UndecidedError as error:
-            return error
-        except (ValueError, OSError):
-            return None
-        finally:
-            LISTENER.reset(token)
+            except UndecidedError as error:
+                return error
+            except (ValueError, OSError):
+                return None
         return None
 
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Say nothing of the files that are opened within the block: they are not read yet."""
+    token = LISTENER.set(lambda _: None)
+    try:
+        with catch_warnings(), said_once(set()), collected():
+            simplefilter("ignore")
+            yield
+    finally:
+        LISTENER.reset(token)
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:

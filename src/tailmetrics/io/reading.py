@@ -53,7 +53,7 @@ class Columns:
         labels: Targets: lists of label ids.
         gains: Targets: lists of the gains of these labels.
         query: The query, user or row of a line or of a list; several columns are one query: ``"head,relation"``.
-        item: The item, document or label of a line.
+        item: The item, document or label of a line: one label, whatever it holds. A list is named by ids or labels.
         score: Predictions: the score of a line.
         gain: Targets: the gain or grade of a line; with ``none`` it is not read, and each line is relevant.
         rank: Predictions without a score: the rank, 1 for the best; with ``order`` the lines of a query stand in the
@@ -153,6 +153,7 @@ class Opening(NamedTuple):
         delimiter: Separator of fields, as the user named it.
         others: Names of columns to which the user gave another meaning, such as groups of rows.
         counts_alone: Whether labels are only counted or named, so that a file needs no query.
+        labels: A function that returns the labels of the other files' first rows, None if they cannot be read yet.
     """
 
     path: FilePath
@@ -163,6 +164,7 @@ class Opening(NamedTuple):
     delimiter: str | None = None
     others: Sequence[str] = ()
     counts_alone: bool = False
+    labels: Callable[[], Collection[str] | None] | None = None
 
 
 # -- what a column holds --------------------------------------------------------------------------------------------
@@ -523,8 +525,11 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
     if lacking is not None:
         more = ", columns=Columns(rank=NAME) which one is the rank, columns=Columns(rank='order') that lines are in it"
         more = more if field == "score" else ""
+        lists = "ids" if asked.role == "preds" else "labels"
+        more = f", columns=Columns({lists}=NAME) which one holds lists" if field == "item" and asked.role else more
         hint = f"its columns are {in_words(header)}; columns=Columns({field}=NAME) says which one is the {field}{more}."
         answers = [(field, "NAME"), *([("rank", "NAME"), ("rank", repr(ORDER))] if field == "score" else [])]
+        answers += [(lists, "NAME")] if field == "item" and asked.role else []
         return Decision(f"there is no column {lacking!r}", hint, answers)
     twice = next((one for one in candidates if header.count(one) > 1), None)
     if twice is not None:
@@ -853,6 +858,7 @@ JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)
 """The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
 QUOTED = (",", ";", "|")
 """Delimiters of formats in which a field can be quoted."""
+BETWEEN = r"[\s;|,]+"
 BETWEEN_LABELS = (";", "|", ",")
 """Separators of the labels in a cell, apart from blanks; codes, ids and words hold none of them."""
 BLANK = " \t\v\f\r"
@@ -1131,61 +1137,57 @@ def _are_lists(head: Head, delimiter: str) -> bool:
         columns = columns.by_names(header) if has_names else columns
     if not has_names:
         header, rows = [str(place) for place in range(len(header))], [header, *rows]
-    look = Look(head.path, header, rows)
     if columns.names_lists(header):
         return True
     if columns.is_given("item") and columns.item in header:
-        return _is_named_list(look, columns, head.role)
+        others = [name for name in header if name != columns.item]
+        return head.role != "preds" and not columns.is_given("query") and len(others) == 1 and has_names
+    look = Look(head.path, header, rows)
     query = columns.query if columns.query in header else header[0]
     if len(header) > 2 or not rows or query == header[1] or is_usual(header[1], "query"):
         return False
     single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
     known = not has_names or columns.item in header
     known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
-    words = [labels_in(cell, None, r"[\s;|,]+") for cell in look.cells(header[1])]
+    words = [labels_in(cell, None, BETWEEN) for cell in look.cells(header[1])]
     several = max(map(len, words), default=0) > 1
     if len(set(look.cells(query))) < len(rows):  # lists, although a query comes twice
         return several and not known
     return not known or (several and all(re.search(r"\d", word) for some in words for word in some))
 
 
-def _is_named_list(look: Look, columns: Columns, role: Role | None) -> bool:
-    """Whether the column that the user named as the item holds lists.
+def _are_several(look: Look, column: str, asked: Opening) -> bool:
+    """Whether the cells of a column are lists, and not one label each, such as a name with a blank.
 
-    A column of scores, ranks or gains says that each line is one label; so does a query that comes in several lines,
-    unless a cell holds several labels.
+    Names that the user gave decide, then the labels of the other files; else codes are lists, and words that come in
+    several cells, as labels do.
 
     Raises:
-        DataFileError: If words with blanks between them may be one label.
+        DataFileError: If nothing decides.
     """
-    others = [name for name in look.names if name != columns.item]
-    numbers = ("score", "rank", "gain")
-    if any(columns.is_given(one) and getattr(columns, one) in others for one in numbers):
-        return False
-    if any(is_usual(name, one) for name in others for one in numbers):
-        return False
-    cells = look.cells(columns.item)
-    if any(one in cell for cell in cells for one in BETWEEN_LABELS):
+    columns, cells = asked.columns, look.cells(column)
+    if asked.role == "preds" or columns.names_lists(look.names):
         return True
-    named = others if len(others) == 1 else [name for name in parts_of_query(columns.query, others) if name in others]
-    named = named or [name for name in others if is_usual(name, "query")]
-    keys = list(zip(*map(look.cells, named), strict=True)) if named else list(range(len(cells)))
-    if len(set(keys)) < len(keys):
+    if columns.is_given("item") and columns.item == column:
         return False
-    several = [cell.split() for cell in cells if len(cell.split()) > 1]
-    if several and not any(re.search(r"\d", cell) for cell in cells) and not _share_words(several, cells):
-        problem = f"column {columns.item!r} may hold lists, or one label with blanks, such as {' '.join(several[0])!r}"
-        field = "ids" if role == "preds" else "labels"
-        hint = f"columns=Columns({field}={columns.item!r}) reads lists; format='csv' reads one label in each line."
-        raise DataFileError(look.path, problem, look.where, hint)
-    return bool(several) or not any(look.held(name).may_be_gain for name in others if name not in named)
-
-
-def _share_words(several: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
-    """Whether half of the words of cells with several words come in another cell too, as labels do; titles differ."""
-    rows = Counter(word for cell in cells for word in set(cell.split()))
-    words = {word for cell in several for word in cell}
-    return 2 * sum(rows[word] > 1 for word in words) >= len(words)
+    split = {cell: labels_in(cell, None, BETWEEN) for cell in cells}
+    several = {cell: words for cell, words in split.items() if len(words) > 1}
+    labels = asked.labels() if several and asked.labels is not None else None
+    if labels is None:
+        return True
+    are_whole = any(cell in labels for cell in several)
+    are_split = any(word in labels for cell, words in several.items() if cell not in labels for word in words)
+    if are_whole != are_split:
+        return are_split
+    rows = Counter(word for cell in cells for word in set(split[cell]))
+    found = {word for words in several.values() for word in words}
+    if not are_whole and (
+        any(re.search(r"[\d;|,]", cell) for cell in several) or 2 * sum(rows[word] > 1 for word in found) >= len(found)
+    ):
+        return True
+    problem = f"column {column!r} may hold lists, or one label in each line, such as {next(iter(several))!r}"
+    hint = f"columns=Columns(labels={column!r}) reads lists; columns=Columns(item={column!r}) reads one label."
+    raise DataFileError(look.path, problem, look.where, hint)
 
 
 def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bool) -> Reading:
@@ -1201,7 +1203,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
         raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
     if column is None and len(header) != 2 and not all_fields:
-        hint = "columns=Columns(query=NAME, item=NAME) names the column of the query and that of the lists."
+        hint = f"columns=Columns(query=NAME, {wanted[0]}=NAME) names the column of the query and that of the lists."
         raise DataFileError(look.path, f"has {len(header)} columns, not 2", look.where, hint)
     if all_fields or column is None:
         column = header[int(all_fields or columns.query != header[1])]
@@ -1213,14 +1215,15 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
     read = {*query, *(header if all_fields else [column])}
+    listed = all_fields or _are_several(look, column, asked)
     return Reading(
         role=asked.role,
         query=query,
         item=column,
-        listed=True,
-        value_is="order" if asked.role == "preds" else "",
+        listed=listed,
+        value_is="order" if asked.role == "preds" else "" if listed else "gain",
         unread=tuple(look.held(name) for name in header if name not in read),
-        between=None if all_fields else between,
+        between=between if listed and not all_fields else None,
         guessed=not any(columns.is_given(one) for one in wanted),
         holds="all fields behind the query are its list" if all_fields else "",
     )

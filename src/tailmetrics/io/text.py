@@ -231,7 +231,10 @@ class Table:
             kind = "gain" if role == "target" else "score"
             value = {kind: "2"} if len(fields) > 2 else {}
             value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
-            columns = Columns(query="0", item="1", **value)
+            columns = Columns(
+                query="0",
+                **({"labels" if role == "target" else "ids": "1"} if form == "lists" else {"item": "1", **value}),
+            )
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
         return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
 
@@ -347,12 +350,14 @@ def read_lists(asked: Opening) -> SqlLines:
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
         name = joined([fields[place] for place in places])
-        if name in seen:
+        if name in seen and found.listed:
             hint = "a query needs one line with its whole list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
         if table.all_fields:
             labels = [field for field in fields[1:] if field]
+        elif not found.listed:
+            labels = [one for one in [fields[listed]] if one]
         else:
             labels = _labels_of(path, line, fields[listed], found.between)
         for place, word in enumerate(labels or [None]):
