@@ -373,3 +373,54 @@ def test_a_name_is_for_the_files_that_have_it(tmp_path):
     with pytest.warns(DataFileNote, match="column 'user_id' is the query"):
         assert recall(preds, target, columns=Columns(query="who")) == 0.5
     refused(preds, target, words="there is no column 'whom'", columns=Columns(query="whom"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["distance", "_dist", "val_loss"])
+def test_a_distance_is_no_score(tmp_path, form, name):
+    """Its order is asked for; as a rank the lowest is best."""
+    run = {"user_id": ["u", "u", "u"], "item_id": ["a", "b", "c"], name: [0.5, 0.25, 0.75]}
+    preds, target = (
+        written(tmp_path, form, "p", run),
+        written(tmp_path, form, "y", {"user_id": ["u"], "item_id": ["b"]}),
+    )
+    hint = refused(preds, target, words=f"column {name!r} (numbers from 0.25 to 0.75) may be a distance, the lowest")
+    assert hint == f"columns=Columns(rank={name!r}) or columns=Columns(score={name!r}) decides."
+    assert recall(preds, target, columns=(Columns(rank=name), None)) == 1
+    assert recall(preds, target, columns=(Columns(score=name), None)) == 0
+
+
+@pytest.mark.parametrize("cells", [[0, 0, 1, 1], ["a", "a", "b", "b"], [10, 10, 11, 11]])
+def test_two_seeds_in_one_file(tmp_path, cells):
+    """A repeated pair names the column that tells the copies apart, whatever it holds, and both ways out."""
+    run = {"user_id": ["u"] * 4, "item_id": ["a", "b"] * 2, "score": [4.0, 2.0, 1.0, 3.0], "seed": cells}
+    preds, target = (
+        written(tmp_path, "csv", "p", run),
+        written(tmp_path, "csv", "y", {"user_id": ["u"], "item_id": ["b"]}),
+    )
+    hint = refused(preds, target, words="holds the label 'a' twice")
+    assert hint.startswith("if 'seed' tells its lines apart, columns=Columns(query='user_id,seed')")
+    assert hint.endswith("give a file for each of its values.")
+
+
+def test_made_up_names_are_asked_for_at_once(tmp_path):
+    """No column is offered as the query because it is first; one refusal names all that is open in both files."""
+    preds = written(tmp_path, "csv", "p", {"bar": [2.5, 1.5], "foo": ["a", "b"], "baz": ["u", "u"]})
+    target = written(tmp_path, "csv", "y", {"foo": ["b"], "baz": ["u"]})
+    with pytest.raises(DataFileError, match="there is no column 'query', 'item', 'score'; its columns") as caught:
+        recall(preds, target)
+    assert "'foo' and 'baz' may be names of columns" in str(caught.value)
+    assert "Columns(query=NAME or query='0', item=NAME or item='1'))" in caught.value.hint
+    assert recall(preds, target, columns=Columns(query="baz", item="foo", score="bar")) == 0
+
+
+def test_triples_without_names(tmp_path):
+    """Of three words in a line two are the query; places say so, and names for the predictions."""
+    facts = {"head": ["h"] * 3, "relation": ["is", "is", "in"], "tail": ["a", "b", "a"], "score": [2.0, 1.0, 1.0]}
+    preds, target = written(tmp_path, "tsv", "p", facts), tmp_path / "y.tsv"
+    target.write_text("h\tis\tb\nh\tin\ta\n")
+    with pytest.raises(DataFileError, match="may be names of columns, or data") as caught:
+        read_target(target)
+    assert caught.value.hint.endswith("if not, columns=Columns(query='0,1', item='2').")
+    named = Columns(query="head,relation", item="tail"), Columns(query="0,1", item="2")
+    assert recall(preds, target, columns=named) == 0.5

@@ -478,11 +478,12 @@ def check_rows(
 def _third_key(source: Source) -> str:
     """Return the hint that a column which is not read may be part of the query; empty without such a column."""
     reading = source.reading
-    names = [one.name for one in reading.unread if one.kind in ("text", "letters", "whole")] if reading else []
+    names = [one.name for one in reading.unread if not one.may_be_score and one.kind != "lists"] if reading else []
     if reading is None or not reading.query or not names:
         return ""
     key = ",".join((*reading.query, names[0]))
-    return f"if {names[0]!r} tells its lines apart, columns=Columns(query={key!r}) makes it a part of the query."
+    hint = f"if {names[0]!r} tells its lines apart, columns=Columns(query={key!r}) makes it a part of the query where "
+    return f"{hint}both files have it; else, as of seeds and folds, give a file for each of its values."
 
 
 def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:

@@ -56,8 +56,8 @@ class Columns:
         item: The item, document or label of a line: one label, whatever it holds. A list is named by ids or labels.
         score: Predictions: the score of a line.
         gain: Targets: the gain or grade of a line; with ``none`` it is not read, and each line is relevant.
-        rank: Predictions without a score: the rank, 1 for the best; with ``order`` the lines of a query stand in the
-            order of their ranks.
+        rank: Predictions without a score: the rank, 1 for the best, or a distance, the lowest for the best; with
+            ``order`` the lines of a query stand in the order of their ranks.
     """
 
     ids: str = _Default("ids")
@@ -125,6 +125,8 @@ LISTED = {
 """Role -> usual names of a column of lists, in the same spelling."""
 MANY_COLUMNS = 30
 """Errors list up to this many columns (one or two lines of a terminal), and of more columns only three."""
+DISTANCE = re.compile("dist|loss$|error$|cost$|perplexity")
+"""Names of numbers whose lowest may be the best, in the same spelling."""
 IDS = {"id", "label", "labelid", "index"}
 """Names of the label field in a struct, in addition to the usual names of an item."""
 TYPED = re.compile(r":(token|float)(_seq)?$")
@@ -282,7 +284,8 @@ class Reading:
         query: Columns of the query; empty if row i of one file belongs to row i of the other.
         item: Column of the item, or of the lists; empty for an array.
         value: Column of the score, rank or gain; None without such a column.
-        value_is: What the value is: ``score``, ``rank`` or ``gain``; ``order`` if the order of lines is that of ranks.
+        value_is: What the value is: ``score``, ``rank``, ``distance`` or ``gain``; ``order`` if lines are in the order
+            of their ranks.
         listed: Whether each row holds a list.
         within: Column of the lists whose objects have the item and the value; empty without objects.
         unread: The columns that are not read.
@@ -314,7 +317,12 @@ class Reading:
 
     @property
     def is_rank(self) -> bool:
-        """Whether the value is a rank, so that a lower value is better."""
+        """Whether a lower value is better: a rank, or a distance."""
+        return self.value_is in ("rank", "distance")
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the values are whole numbers from 1, each once in a query."""
         return self.value_is == "rank"
 
     def place(self, name: str) -> tuple[str, str | None]:
@@ -366,7 +374,8 @@ class Reading:
         elif not self.holds:  # else all fields behind the query
             named[listed if self.listed else "item"] = self.item
         if self.value is not None:
-            named[self.value_is + "s" * (self.listed and not self.within)] = self.value
+            value_is = "rank" if self.is_rank else self.value_is
+            named[value_is + "s" * (self.listed and not self.within)] = self.value
         elif self.value_is and not self.listed:
             named |= {"order": {"rank": ORDER}, "gain": {"gain": NO_GAIN}}[self.value_is]
         return named
@@ -385,11 +394,15 @@ class Reading:
         return ", ".join([*said, *([f"columns=Columns({named})"] if named else [])])
 
 
+LACKING = "there is no column "
+"""How the problem of a column that is not found begins."""
+
+
 class Decision(NamedTuple):
     """What only the user can say about the columns of a file.
 
     Attributes:
-        problem: What is open.
+        problem: What is open; empty if another decision of the file says it.
         hint: What the user can do, where nothing else is open.
         answers: Possible answers: fields of :class:`Columns`, and their values as they are written.
     """
@@ -414,8 +427,11 @@ class UndecidedError(DataFileError):
     ) -> None:
         problem, hint = decisions[0].problem, decisions[0].hint
         self.look, self.asked, self.decisions = look, asked, decisions
-        self.problems = "; ".join(one.problem for one in decisions)
-        if len(decisions) > 1 or other is not None:
+        lacking = [one.problem.removeprefix(LACKING) for one in decisions if one.problem.startswith(LACKING)]
+        problems = [one.problem for one in decisions if one.problem and not one.problem.startswith(LACKING)]
+        problems[:0] = [LACKING + ", ".join(lacking)] if lacking else []
+        self.problems = "; ".join(problems)
+        if len(lacking) + len(problems) > 1 + bool(lacking) or other is not None:
             problem = f"{self.problems}; its columns are {in_words(look.names, few=6)}"
             hint = f"columns={self.answer} says it."
         if other is not None:
@@ -463,6 +479,9 @@ def choose(look: Look, asked: Opening) -> Reading:
     if value_is == "score" and is_usual(names.get("score", ""), "rank"):
         value_is = "rank"
         names["rank"] = names.pop("score")
+    rank = names.get("rank") if value_is == "rank" else None
+    if rank is not None and look.held(rank).may_be_score and not is_usual(rank, "rank"):
+        value_is, names["distance"] = "distance", rank
     query = parts_of_query(names["query"], look.names) if "query" in names else ()
     value, item = names.get(value_is), names.get("item", "")
     read = {*query, item, value}
@@ -472,7 +491,9 @@ def choose(look: Look, asked: Opening) -> Reading:
         item=item,
         value=value,
         value_is="order" if value_is == "rank" and value is None else value_is,
-        guessed=any(not columns.is_given(field) and name != field for field, name in names.items()),
+        guessed=any(
+            not columns.is_given(field) and name != field for field, name in names.items() if field != "distance"
+        ),
         unread=tuple(look.held(name) for name in look.names if name not in read),
         flags=value is not None and value_is == "gain" and _has_words(look.cells(value)),
     )
@@ -525,12 +546,20 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
     if lacking is not None:
         more = ", columns=Columns(rank=NAME) which one is the rank, columns=Columns(rank='order') that lines are in it"
         more = more if field == "score" else ""
+        far = [one for one in header if DISTANCE.search(plain(one)) and one not in others and field == "score"]
+        if far:
+            problem = (
+                f"column {look.held(far[0])} may be a distance, the lowest is best, or a score, the highest is best"
+            )
+            answers = [("rank", repr(far[0])), ("score", repr(far[0]))]
+            hint = " or ".join(f"columns=Columns({one}={name})" for one, name in answers)
+            return Decision(problem, f"{hint} decides.", answers)
         lists = "ids" if asked.role == "preds" else "labels"
         more = f", columns=Columns({lists}=NAME) which one holds lists" if field == "item" and asked.role else more
         hint = f"its columns are {in_words(header)}; columns=Columns({field}=NAME) says which one is the {field}{more}."
         answers = [(field, "NAME"), *([("rank", "NAME"), ("rank", repr(ORDER))] if field == "score" else [])]
         answers += [(lists, "NAME")] if field == "item" and asked.role else []
-        return Decision(f"there is no column {lacking!r}", hint, answers)
+        return Decision(f"{LACKING}{lacking!r}", hint, answers)
     twice = next((one for one in candidates if header.count(one) > 1), None)
     if twice is not None:
         hint = "give every column a name of its own."
@@ -935,15 +964,19 @@ class Head:
         """Whether the first line names the columns: it holds a known name, or it holds no number and no list."""
         return self.knows(fields) or not any(is_number(name) or re.search("[;|]", name) for name in fields)
 
-    def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
+    def check_names(self, delimiter: str, fields: Sequence[str], where: str, asked: Opening) -> None:
         """Raise if the first line may be names or data: it has no known name, and below it no column is all numbers."""
-        if self.knows(fields):
-            return
         rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
-        if not rows or not any(all(map(is_number, column)) for column in zip(*rows, strict=True)):
-            problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
-            hint = f"if names, columns=Columns(query={fields[0]!r}); if not, columns=Columns(query='0', item='1')."
-            raise DataFileError(self.path, problem, where, hint)
+        if self.knows(fields) or (rows and any(all(map(is_number, column)) for column in zip(*rows, strict=True))):
+            return
+        *query, item = map(str, range(len(fields)))
+        key = ",".join(query if len(fields) == 3 else ["0"])
+        problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
+        hint = f"if names, columns=Columns(query=NAME, item=NAME); if not, columns=Columns(query={key!r}, "
+        hint += f"item={item if len(fields) == 3 else '1'!r})."
+        answers = [[(field, "NAME"), (field, repr(place))] for field, place in (("query", key), ("item", item))]
+        decisions = [Decision(problem, hint, answers[0]), Decision("", hint, answers[1])]
+        raise UndecidedError(Look(self.path, fields, rows, where), asked, decisions)
 
     def check_unnamed(self, delimiter: str) -> None:
         """Raise unless lines have the form of ratings (:meth:`is_unnamed`), whose columns are told by their places.

@@ -509,11 +509,11 @@ def read_long(asked: Opening, table: Table | None = None) -> Opened:
                 query = _joined(*(named_cells(batch, name) for name in chosen.keys))
                 value = None if chosen.value is None else _numbers(batch.column(chosen.value), chosen.flags)
                 value = -value if chosen.is_rank and value is not None else value
-                yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.is_rank)
+                yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.ranks)
 
     if not isinstance(table, ParquetTable) or not isinstance(table.file, Path):
         value = None if chosen.value is None else "value"
-        return SqlLines(value=value, ranks=chosen.is_rank, exact=exact, reading=chosen, kept=table)
+        return SqlLines(value=value, ranks=chosen.ranks, exact=exact, reading=chosen, kept=table)
     *query, item = (
         f"nullif({quoted(name)}::VARCHAR, '')" if name in kinds else literal(partition[name])
         for name in (*chosen.keys, chosen.item)
@@ -524,7 +524,7 @@ def read_long(asked: Opening, table: Table | None = None) -> Opened:
         query=sql_joined(query),
         item=item,
         value=sql_of_flags(quoted(str(chosen.value))) if chosen.flags else value,
-        ranks=chosen.is_rank,
+        ranks=chosen.ranks,
         exact=exact,
         kept=table,
         reading=chosen,
@@ -630,7 +630,7 @@ def read_json(asked: Opening) -> Opened:
         fields = choose(look_at_objects(path, content, "its objects"), asked)
         lines = _from_objects(path, fields, content)
         value = None if fields.value is None else "value"
-        return SqlLines(value=value, ranks=fields.is_rank, exact=lambda: lines, reading=fields)
+        return SqlLines(value=value, ranks=fields.ranks, exact=lambda: lines, reading=fields)
     if not isinstance(content, dict):
         raise DataFileError(path, f"holds a {type(content).__name__}, but no dict and no list of objects", hint=hint)
     return from_dict(content, asked)
@@ -639,7 +639,7 @@ def read_json(asked: Opening) -> Opened:
 def _from_objects(path: FilePath, fields: Reading, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
     places = ((f"object {number}", one) for number, one in enumerate(objects, 1))
     with reading(path, "JSON"):
-        yield from triples(((where, *record_entry(path, fields, one, where)) for where, one in places), fields.is_rank)
+        yield from triples(((where, *record_entry(path, fields, one, where)) for where, one in places), fields.ranks)
 
 
 def from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:

@@ -223,7 +223,7 @@ class Table:
         elif form == "lists" and len(fields) > 2 and not head.has_names(fields):
             header, line, all_fields = [str(place) for place in range(len(fields))], 0, True
         elif head.has_names(fields):
-            head.check_names(delimiter, fields, f"line {line}")
+            head.check_names(delimiter, fields, f"line {line}", asked)
             header, rows, columns = names, rows[1:], columns.by_names(names)
         else:
             head.check_unnamed(delimiter)
@@ -314,7 +314,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         query=f"CASE WHEN {is_one_line} THEN {sql_joined([name(f'c{place}') for place in query])} END",
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
-        ranks=None if may_be_ranks else chosen.is_rank,
+        ranks=None if may_be_ranks else chosen.ranks,
         exact=lambda: table.entries(form, parse),
         kept=plain,
         reading=chosen,
@@ -546,7 +546,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
         query=sql_joined([_id(name, more) for name in fields.keys]),
         item=_id(fields.item),
         value=value,
-        ranks=fields.is_rank,
+        ranks=fields.ranks,
         exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
         reading=fields,
