@@ -424,3 +424,76 @@ def test_triples_without_names(tmp_path):
     assert caught.value.hint.endswith("if not, columns=Columns(query='0,1', item='2').")
     named = Columns(query="head,relation", item="tail"), Columns(query="0,1", item="2")
     assert recall(preds, target, columns=named) == 0.5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_over_columns(tmp_path, form):
+    """Columns of one stem and consecutive numbers are one list in CSV, in their order; one of them alone is refused."""
+    places = {"top1": ["a", "b"], "top10": ["j", "j"], **{f"top{one}": [f"x{one}"] * 2 for one in range(2, 10)}}
+    preds = written(tmp_path, form, "p", {"user_id": ["u", "v"], **places})
+    target = written(tmp_path, form, "y", {"user_id": ["u", "v"], "item_id": ["x3", "j"]})
+    named = Columns(item="top1", rank="order")
+    hint = refused(preds, target, words="'top1' to 'top10' may be a list over columns", columns=(named, None))
+    assert "columns=Columns(query=NAME, ids='top1') reads all of them" in hint
+    if form in ("csv", "tsv"):
+        for columns in (None, (Columns(query="user_id", ids="top1"), None)):
+            assert [recall(preds, target, k=k, columns=columns) for k in (2, 3, 9, 10)] == [0, 0.5, 0.5, 1]
+    else:
+        refused(preds, target, words="may be a list over columns")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cells", [[0.5, 0.25], [1, 0], [True, False]])
+def test_a_column_for_each_label(tmp_path, form, cells):
+    """One sentence says what the table looks like and what to do, beside an array too; what it says is right."""
+    labels = ["law", "fast food", "tech", "film"]
+    table = {"note_id": ["u", "v"], **{name: cells[:: 1 if place % 2 else -1] for place, name in enumerate(labels)}}
+    wide, array = written(tmp_path, form, "p", table), tmp_path / "array.npy"
+    np.save(array, pd.DataFrame(table)[labels].to_numpy())
+    for files in ((wide, {"u": ["law"], "v": ["tech"]}), *(((wide, array),) if form != "frame" else ())):
+        hint = refused(*files, words="looks like a table with a column for each label")
+        assert hint.startswith("numpy.save('array.npy', table[labels].to_numpy()) writes their numbers")
+    if cells[0] == 0.5:
+        target = written(
+            tmp_path, "csv", "y", {"query": ["u", "v"], "labels": ["film", "law"]}
+        )  # the best: fast food, law
+        assert recall(array, target, label_names=labels) == 0.5
+
+
+def test_names_of_rows_in_the_same_order(tmp_path):
+    """Lists that both name their query keep its names, whatever their order."""
+    codes = {"query": ["a", "b"], "labels": [["x"], ["y"]]}
+    target = written(tmp_path, "jsonl", "y", codes)
+    for order in (1, -1):
+        preds = written(tmp_path, "jsonl", "p", {"query": ["a", "b"][::order], "ids": [["x"], ["z"]][::order]})
+        assert list(read(preds, target).row_names) == ["a", "b"]
+        assert recall(preds, target) == 0.5
+
+
+def test_another_name_for_the_query(tmp_path):
+    """Names of rows in another order, and under another name: joined by them, or refused, never row by row."""
+    target = written(tmp_path, "jsonl", "y", {"id": ["a", "b", "c"], "labels": [["x"], ["y"], ["z"]]})
+    preds = written(tmp_path, "jsonl", "p", {"note": ["b", "a", "c"], "ids": [["y"], ["x"], ["z"]]})
+    hint = refused(preds, target, words="column 'note' may be the query: 3 of its values are in 'id' of")
+    assert hint.startswith("columns=(Columns(query='note'), Columns(query='id')) joins by it.")
+    assert recall(preds, target, columns=(Columns(query="note"), Columns(query="id"))) == 1
+    same = written(tmp_path, "jsonl", "p", {"note": ["a", "b", "c"], "ids": [["x"], ["y"], ["z"]]})
+    assert recall(same, target) == 1
+
+
+def test_predictions_without_a_known_label(tmp_path, capsys):
+    """They are refused, whether or not a third file shares labels with the targets."""
+    lists = {"p": ("ids", [[" a1"], [" b2"]]), "y": ("labels", [["A1"], ["B2"]]), "t": ("labels", [["A1"], ["B2"]])}
+    files = {name: written(tmp_path, "jsonl", name, {column: cells}) for name, (column, cells) in lists.items()}
+    words = [
+        "evaluate",
+        "--preds",
+        str(files["p"]),
+        "--target",
+        str(files["y"]),
+        "--metrics+=RecallAtK",
+        "--metrics.k=1",
+    ]
+    for more in ([], ["--train-target", str(files["t"])]):
+        assert main([*words, *more]) == 2
+        assert "has no label in common with" in capsys.readouterr().err

@@ -29,6 +29,7 @@ from tailmetrics.io.reading import (
     Reading,
     Role,
     check_known,
+    check_matrix,
     holds_lists,
     is_arrow,
     is_csv,
@@ -45,7 +46,6 @@ from tailmetrics.io.reading import (
     is_tsv,
     is_usual,
     is_xmc,
-    matrix_hint,
     say,
 )
 from tailmetrics.io.rows import NpzSource, NumpySource, Source, TorchSource
@@ -280,7 +280,8 @@ def format_of(caller: str, named: str | None, asked: Opening) -> Format:
             return _as_rows(form, asked)
     if suffix in FORMATS:
         return _as_rows(FORMATS[suffix], asked)
-    hint = f"{matrix_hint(head)}format= names it, one of {', '.join(FORMATS)}. One label per row: numpy.save."
+    check_matrix(asked.path, (), [re.split(r"[,;\s]+", f" {line.strip()}") for line in head.lines])
+    hint = f"format= names it, one of {', '.join(FORMATS)}. One label per row: numpy.save."
     raise DataFileError(asked.path, "neither its name nor its first lines tell its format", hint=hint)
 
 

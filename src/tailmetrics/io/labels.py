@@ -63,7 +63,8 @@ def check_agreement(
         f"(SELECT name, file, count(*) OVER (PARTITION BY name) AS files FROM {met}) GROUP BY file ORDER BY file"
     )
     files, names = found["file"].tolist(), found["name"].tolist()
-    lonely = next((place for place, file in enumerate(files) if file > 0 and not found["shared"][place]), None)
+    alone = [place for place in range(len(files)) if not found["shared"][place]]
+    lonely = min(alone, key=lambda place: (files[place] == 0, place), default=None)
     if lonely is None or len(files) < 2:
         return
     other = int(lonely == 0)

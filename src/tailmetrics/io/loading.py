@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, product
 from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.io.database import MEMORY, KeyedFile, SqlLines, Triples, arrow_names, bytes_of
+from tailmetrics.io.database import MEMORY, KeyedFile, Names, SqlLines, Triples, arrow_names, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike, find, is_path, note, said_once
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
@@ -24,6 +24,7 @@ from tailmetrics.io.reading import (
     LISTENER,
     Columns,
     Head,
+    MatrixError,
     Opening,
     Role,
     UndecidedError,
@@ -149,6 +150,8 @@ def read(
             sources = [source for source in opened if source is not None]
             names = number_strings(sources, label_names, bool(string_ids), memory)
             known = _dataset_arguments(sources, num_labels, names, rank, world_size)
+            if all(source.key is not None for source in sources):
+                known["row_names"] = Names(_column(sources[1], str(sources[1].key)))
         if filter is not None and database is not None:
             ignored = read_keyed_filter(filter, database, named[1] or Columns())
         elif filter is not None:
@@ -538,6 +541,16 @@ class _Input(NamedTuple):
                 return None
         return None
 
+    def check_matrix(self) -> None:
+        """Raise if the first file has a column for each label."""
+        try:
+            with _quietly():
+                self._open(self.found.parts[0])
+        except MatrixError:
+            raise
+        except (ValueError, OSError):
+            pass
+
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
 
@@ -573,6 +586,8 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         if first.num_rows != last.num_rows or not _same_values(first, last):
             return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
+        for one in inputs:
+            one.check_matrix()
         keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
@@ -590,6 +605,8 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
     if preds.form.has_queries or target.form.has_queries:
         return True
     _check_shared(*filter(None, opened))
+    if not keyed_rows:
+        _check_pairs(*filter(None, opened))
     if len(keyed_rows) == 1:
         (named,) = keyed_rows
         other = next(source for source in opened if source is not None and source is not named)
@@ -615,6 +632,20 @@ def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
             problem = f"column {name!r} may be the query: {known:,} of its values are in {named.key!r} of {named.path}"
             hint = f"columns=({shown}) joins by it. If row i belongs to row i, leave the column out of the file."
             raise DataFileError(source.path, problem, hint=hint)
+
+
+def _check_pairs(preds: Source, target: Source) -> None:
+    """Raise if two columns that are not read name each row, mostly by the same names, and in another order."""
+    import pyarrow.compute as pc
+
+    own, others = ([name for name in one.files[0].unread if _is_distinct(one, name)] for one in (preds, target))
+    for name, other in product(own, others):
+        known = pc.sum(pc.is_in(_column(preds, name), value_set=_column(target, other))).as_py()
+        if known * 2 > preds.num_rows and not _same_values(preds, target, name, other):
+            problem = f"column {name!r} may be the query: {known:,} of its values are in {other!r} of {target.path}"
+            hint = f"columns=(Columns(query={name!r}), Columns(query={other!r})) joins by it. "
+            hint += "If row i belongs to row i, leave the column out of the file."
+            raise DataFileError(preds.path, problem, hint=hint)
 
 
 def _check_shared(preds: Source, target: Source) -> None:
@@ -650,13 +681,15 @@ def _is_distinct(source: Source, name: str) -> bool:
     return bool(pc.count_distinct(_column(source, name), mode="only_valid").as_py() == source.num_rows)
 
 
-def _same_values(first: Source, last: Source, name: str | None = None) -> bool:
+def _same_values(first: Source, last: Source, name: str | None = None, other: str | None = None) -> bool:
     """Whether a column, or the key, holds the same values in the same order, up to the end of the shorter file."""
-    here, there = (
-        chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(name or file.key))
-        for source in (first, last)
-    )
-    return all(map(eq, here, there))
+
+    def values(source: Source, column: str | None) -> Iterator[Any]:
+        return chain.from_iterable(
+            block.to_pylist() for file in source.files for block in file.values(column or file.key)
+        )
+
+    return all(map(eq, values(first, name), values(last, other or name)))
 
 
 def _dataset_arguments(

@@ -371,7 +371,7 @@ class Reading:
         listed = "labels" if self.role == "target" else "ids"
         if self.within:
             named |= {listed: self.within, "item": self.item}
-        elif not self.holds:  # else all fields behind the query
+        elif self.has_names or not self.holds:  # else all fields behind the query
             named[listed if self.listed else "item"] = self.item
         if self.value is not None:
             value_is = "rank" if self.is_rank else self.value_is
@@ -499,6 +499,20 @@ def choose(look: Look, asked: Opening) -> Reading:
     )
     if role is not None:
         decisions += _of_unread(asked, reading)
+    if isinstance(found["item"], Decision):
+        check_matrix(look.path, look.names, look.rows, look.where)
+    spread = [
+        some for name in ([item] if item else look.names) if name in (some := siblings(name, look.names))[:1] or item
+    ]
+    spread = [some for some in spread if some and not any(look.held(name).may_be_score for name in some)]
+    if spread and role is not None:
+        field = "ids" if role == "preds" else "labels"
+        problem = (
+            f"columns {' and '.join(f'{some[0]!r} to {some[-1]!r}' for some in spread)} may be a list over columns"
+        )
+        hint = " or ".join(f"columns=Columns(query=NAME, {field}={some[0]!r})" for some in spread)
+        hint += " reads all of them from CSV or TSV, the best first; write a column of lists elsewhere."
+        raise DataFileError(look.path, problem, look.where, hint)
     if decisions:
         raise UndecidedError(look, asked, decisions)
     _compare_with_ranks(look, reading)
@@ -825,6 +839,7 @@ def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> Non
 
 
 def _lacks(look: Look, name: str) -> DataFileError:
+    check_matrix(look.path, look.names, look.rows)
     problem = f"has no column {name!r}; its columns are {in_words(list(look.types))}"
     return DataFileError(look.path, problem, hint=LIST_HINT)
 
@@ -987,7 +1002,7 @@ class Head:
         if not self.is_unnamed(delimiter):
             hint = "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; "
             hint += "format='lists' takes all fields behind the first one as the list of its labels."
-            hint = matrix_hint(self) + hint
+            check_matrix(self.path, (), self.fields(delimiter)[1:], "line 1")
             raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
 
     def is_unnamed(self, delimiter: str) -> bool:
@@ -1073,12 +1088,34 @@ def check_known(head: Head) -> None:
             raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
 
 
-def matrix_hint(head: Head) -> str:
-    """Return the hint for text that holds a matrix of numbers, as numpy.savetxt writes it; empty for other text."""
-    rows = [re.split(r"[,;\s]+", line.strip()) for line in head.lines]
-    if not rows or len({len(row) for row in rows}) > 1 or not all(is_number(word) for row in rows for word in row):
-        return ""
-    return "if it is a matrix of numbers, numpy.save('scores.npy', numpy.loadtxt(path)) writes it as an array. "
+class MatrixError(DataFileError):
+    """A table with a column for each label."""
+
+
+def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[Any]], where: str = "") -> None:
+    """Raise if rows are numbers behind the first column, four or more, and no name is usual for an item or a value.
+
+    Raises:
+        MatrixError: Saying how the numbers, and the names of the labels, are given.
+    """
+    cells = [[str(cell).strip().lower() for cell in row[1:]] for row in rows]
+    if not cells or not 4 <= len(cells[0]) == min(map(len, cells)) == max(map(len, cells)):
+        return
+    if not all(is_number(cell) or cell in FLAGS for row in cells for cell in row):
+        return
+    if not any(is_usual(name, one) for name in names for one in ("item", "score", "rank")):
+        hint = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers (of text without names "
+        hint += "numpy.loadtxt(path), with delimiter=',' for CSV); label_names=FILE names the labels."
+        raise MatrixError(path, "looks like a table with a column for each label", where, hint)
+
+
+def siblings(name: str, header: Sequence[str]) -> list[str]:
+    """Return the columns whose names differ from a name by their number alone, in its order: a list over columns."""
+    stem = name.rstrip("0123456789")
+    found = {int(one[len(stem) :]): one for one in header if re.fullmatch(re.escape(stem) + "[0-9]{1,4}", one)}
+    numbers = sorted(found)
+    is_one = len(numbers) > 2 and stem and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    return [found[one] for one in numbers] if is_one and name in header else []
 
 
 def is_run(head: Head) -> bool:
@@ -1172,6 +1209,9 @@ def _are_lists(head: Head, delimiter: str) -> bool:
         header, rows = [str(place) for place in range(len(header))], [header, *rows]
     if columns.names_lists(header):
         return True
+    spread = siblings(header[-1], header)
+    if len(spread) == len(header) - 1 and Look(head.path, header, rows).held(header[-1]).kind in ("text", "whole"):
+        return not columns.is_given("item")
     if columns.is_given("item") and columns.item in header:
         others = [name for name in header if name != columns.item]
         return head.role != "preds" and not columns.is_given("query") and len(others) == 1 and has_names
@@ -1235,20 +1275,22 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     if column is None and has_names and not names_lists(header):
         problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
         raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
+    column = next((one[0] for one in (siblings(header[-1], header),) if len(one) == len(header) - 1), column)
     if column is None and len(header) != 2 and not all_fields:
         hint = f"columns=Columns(query=NAME, {wanted[0]}=NAME) names the column of the query and that of the lists."
         raise DataFileError(look.path, f"has {len(header)} columns, not 2", look.where, hint)
     if all_fields or column is None:
         column = header[int(all_fields or columns.query != header[1])]
-    query = tuple(name for name in header if name != column)
+    spread = header[1:] if all_fields else siblings(column, header)
+    query = tuple(name for name in header if name not in (column, *spread))
     if all_fields:
         query = (header[0],)
-    elif len(header) > 2:
+    elif len(query) > 1:
         query = choose(look, asked._replace(role=None, columns=replace(columns, item=column))).query
     cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
-    read = {*query, *(header if all_fields else [column])}
-    listed = all_fields or _are_several(look, column, asked)
+    read = {*query, column, *spread}
+    listed = bool(spread) or _are_several(look, column, asked)
     return Reading(
         role=asked.role,
         query=query,
@@ -1256,9 +1298,13 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         listed=listed,
         value_is="order" if asked.role == "preds" else "" if listed else "gain",
         unread=tuple(look.held(name) for name in header if name not in read),
-        between=between if listed and not all_fields else None,
+        between=between if listed and not spread else None,
         guessed=not any(columns.is_given(one) for one in wanted),
-        holds="all fields behind the query are its list" if all_fields else "",
+        holds="all fields behind the query are its list"
+        if all_fields
+        else f"columns {spread[0]!r} to {spread[-1]!r} are its list"
+        if spread
+        else "",
     )
 
 

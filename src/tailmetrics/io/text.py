@@ -74,6 +74,7 @@ from tailmetrics.io.reading import (
     joined,
     labels_in,
     records,
+    siblings,
     split,
     sql_joined,
     understand_lists,
@@ -346,6 +347,7 @@ def read_lists(asked: Opening) -> SqlLines:
         found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
     places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
+    spread = [table.header.index(name) for name in siblings(found.item, table.header)]
     seen: set[str] = set()
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
@@ -354,8 +356,8 @@ def read_lists(asked: Opening) -> SqlLines:
             hint = "a query needs one line with its whole list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
-        if table.all_fields:
-            labels = [field for field in fields[1:] if field]
+        if table.all_fields or spread:
+            labels = [field for field in (fields[1:] if table.all_fields else map(fields.__getitem__, spread)) if field]
         elif not found.listed:
             labels = [one for one in [fields[listed]] if one]
         else:
