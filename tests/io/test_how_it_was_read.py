@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tailmetrics import RecallAtK, evaluate
@@ -497,3 +498,85 @@ def test_predictions_without_a_known_label(tmp_path, capsys):
     for more in ([], ["--train-target", str(files["t"])]):
         assert main([*words, *more]) == 2
         assert "has no label in common with" in capsys.readouterr().err
+
+
+def test_lists_of_names_with_blanks(tmp_path):
+    """A comma alone separates names that the predictions hold whole; without them two separators are refused."""
+    target, preds = tmp_path / "y.csv", tmp_path / "p.json"
+    target.write_text('query,tags\na,"sci fi, drama"\nb,"film noir, war"\n')
+    with pytest.raises(DataFileError, match="may be separated by ',' and blanks"):
+        list(read_target(target, columns=Columns(labels="tags")))
+    preds.write_text(json.dumps({"a": {"sci fi": 2, "war": 1}, "b": {"drama": 2, "war": 1}}))
+    assert recall(preds, target, k=2) == 0.5
+
+
+def test_a_bar_between_known_names(tmp_path):
+    """A first line of usual names tells the bar as the delimiter."""
+    (tmp_path / "p.csv").write_text("user_id|item_id|score\nu|a, b|2\nu|c|1\n")
+    target = written(tmp_path, "csv", "y", {"user_id": ["u"], "item_id": ["a, b"]})
+    assert recall(tmp_path / "p.csv", target) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_words_of_the_field(tmp_path, form):
+    """A note and its codes, a file and its label: known where the table holds nothing else, or both files have them."""
+    for query, item in (("note", "code"), ("filename", "label"), ("id", "category")):
+        run = {query: ["n1", "n1"], item: ["a b", "c"], "score": [2.0, 1.0]}
+        target = written(tmp_path, form, "y", {query: ["n1"], item: ["a b"]})
+        assert recall(written(tmp_path, form, "p", run), target) == 1
+
+
+def test_the_name_of_the_other_file_in_another_spelling(tmp_path):
+    """The text of a query is not the query where the other file has its number."""
+    run = {"query_id": ["1"], "query": ["what is it"], "results": [[{"corpus_id": "a", "score": 1.0}]]}
+    preds = written(tmp_path, "jsonl", "p", run)
+    assert recall(preds, written(tmp_path, "tsv", "y", {"query-id": ["1"], "corpus-id": ["a"], "score": [1]})) == 1
+
+
+def test_class_indices_in_parquet(tmp_path):
+    """One whole number in each row is the class beside scores, as in CSV; lists of numbers are scores to be stacked."""
+    np.save(tmp_path / "p.npy", np.array([[0.5, 0.25], [0.1, 0.2]]))
+    frame = pd.DataFrame({"text": ["t", "u"], "label": [0, 0]})
+    frame.to_parquet(tmp_path / "y.parquet")
+    assert recall(tmp_path / "p.npy", tmp_path / "y.parquet") == 0.5
+    frame.assign(logits=[[0.5, 0.25], [0.1, 0.2]]).to_parquet(tmp_path / "p.parquet")
+    for columns in (None, Columns(scores="logits"), Columns(ids="logits")):
+        hint = refused(tmp_path / "p.parquet", tmp_path / "y.parquet", words="", columns=(columns, None))
+        assert "numpy.save('preds.npy', numpy.stack(table['logits']))" in hint
+
+
+def test_equal_scores_that_a_rank_orders(tmp_path):
+    """The option that reads the rank is named, and gives its order."""
+    run = {"user_id": ["u", "u"], "item_id": ["b", "a"], "score": [1.0, 1.0], "rank": [1, 2]}
+    preds, target = (
+        written(tmp_path, "csv", "p", run),
+        written(tmp_path, "csv", "y", {"user_id": ["u"], "item_id": ["b"]}),
+    )
+    with pytest.warns(UserWarning, match=r"columns=Columns\(rank='rank'\) reads it"):
+        assert recall(preds, target) == 0
+    assert recall(preds, target, columns=(Columns(rank="rank"), None)) == 1
+
+
+def test_what_stands_in_the_place_of_a_format(tmp_path, capsys):
+    """svmlight, LZ4, fastText, a decimal comma and a format for one file alone say what they are, ready to be pasted."""
+    np.save(tmp_path / "p.npy", np.eye(2))
+    (tmp_path / "y.svm").write_text("1,0 2:0.5\n0 1:0.25\n")
+    assert "as svmlight and LIBSVM have them" in refused(tmp_path / "p.npy", tmp_path / "y.svm", words="has no header")
+    with pa.CompressedOutputStream(str(tmp_path / "y.lz4"), "lz4") as opened:
+        opened.write(b"\x04\x22\x4d\x18abc")
+    assert "save it as JSON" in refused(tmp_path / "p.npy", tmp_path / "y.lz4", words="is compressed twice as LZ4")
+    (tmp_path / "y.txt").write_text("__label__a __label__b some words\n")
+    refused(tmp_path / "p.npy", tmp_path / "y.txt", words="is text of fastText")
+    (tmp_path / "y.txt").write_text("2 2\n0:1\n1:1\n")
+    words = ["evaluate", "--preds", str(tmp_path / "p.npy"), "--target", str(tmp_path / "y.txt"), "--format", "xmc"]
+    assert main([*words, "--metrics+=MRR"]) == 2
+    assert "add --preds-format npy for predictions alone" in capsys.readouterr().err
+    assert main([*words, "--metrics+=MRR", "--preds-format", "npy"]) == 0
+    (tmp_path / "p.csv").write_text("query;item;my score\nu;a;1,5\n")
+    (tmp_path / "y.csv").write_text("query,item\nu,a\n")
+    hint = refused(tmp_path / "p.csv", tmp_path / "y.csv", words="", columns=(Columns(score="my score"), None))
+    assert hint.endswith("with a decimal point.")
+    (tmp_path / "p.csv").write_text("query,item,my distance\nu,a,1.5\nu,b,2.5\n")
+    capsys.readouterr()
+    assert main(["evaluate", "--preds", str(tmp_path / "p.csv"), "--target", str(tmp_path / "y.csv"), "--metrics+=MRR"])
+    assert "hint: --columns.rank 'my distance' or --columns.score 'my distance' decides." in capsys.readouterr().err

@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from argparse import ArgumentError
+from ast import literal_eval
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -160,7 +161,6 @@ _UNKNOWN_OPTION = re.compile(r"(?<=unrecognized arguments: ).*|(?<=does not acce
 _CHOICES = re.compile(r"\bchoose (?:one of|from) (.*?)[.;](?: |$)")
 _ANSWER = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\w+)")
 _GIVEN_WORD = re.compile(r"^--[\w-]+ '?([^\s':]+)'?")
-QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
 
@@ -188,13 +188,18 @@ def in_options(text: str) -> str:
     def option(match: re.Match[str]) -> str:
         if match[2]:
             which = "--preds-columns" if match[1] else "--columns"
-            said = _ANSWER.sub(lambda one: f"{which}.{one[1]} {one[2].strip(QUOTES)}", match[2])
+            said = _ANSWER.sub(lambda one: f"{which}.{one[1]} {quote(_bare(one[2]))}", match[2])
             return said.replace(", --", " --")
-        name, value = match[3].replace("_", "-"), (match[4] or "").strip(QUOTES)
-        return f"--{name} {value.lower() if value in ('True', 'False') else value}".rstrip()
+        name, value = match[3].replace("_", "-"), _bare(match[4] or "")
+        return f"--{name} {value.lower() if value in ('True', 'False') else quote(value) if value else ''}".rstrip()
 
     text = _GIVEN.sub(option, _PAIR.sub(r"preds_columns=\1 columns=\2", _CALLER.sub("", text)))
     return _NAMED.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+
+
+def _bare(value: str) -> str:
+    """Return a value as it is written in Python without its quotes."""
+    return str(literal_eval(value)) if value[:1] in ("'", '"') else value
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, chec
 from tailmetrics.io.reading import (
     ARROW,
     BLANK,
+    FAMILIAR,
     IN_MEMORY,
     PARQUET,
     STREAM,
@@ -46,6 +47,7 @@ from tailmetrics.io.reading import (
     is_tsv,
     is_usual,
     is_xmc,
+    plain,
     say,
 )
 from tailmetrics.io.rows import NpzSource, NumpySource, Source, TorchSource
@@ -179,6 +181,9 @@ COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
 JSON = ("jsonl", "ndjson", "json")
 TREC = ("run", "trec", "qrel", "qrels", "txt", "tsv")
 
+BINARY = {"npz": is_npz, "npy": is_npy, "pt": is_pt, "parquet": is_parquet}
+"""Formats that the first bytes tell for sure."""
+
 Ties: TypeAlias = Literal["lower id", "last name"]
 Opener: TypeAlias = Callable[[Opening], "Source | SqlLines | Iterable[Triples]"]
 
@@ -265,7 +270,12 @@ def format_of(caller: str, named: str | None, asked: Opening) -> Format:
         DataFileError: If neither the suffix nor the first bytes tell the format.
     """
     if named is not None:
-        return _as_rows(FORMATS[check_choice(caller, "format", named, list(FORMATS))], asked)
+        own = check_choice(caller, "format", named, list(FORMATS))
+        held = next((name for name, fits in BINARY.items() if fits(Head(asked))), None)
+        if held is not None and {"txt", "csv", "tsv", "json"}.intersection(FORMATS[own].suffixes):
+            hint = f"format is for both files: leave it out, or add preds_format={held!r} for predictions alone."
+            raise DataFileError(asked.path, f"is {held}, not {own}", hint=hint)
+        return _as_rows(FORMATS[own], asked)
     check_file(asked.path)
     suffix = suffix_of(asked.path)
     possible = [form for form in FORMATS.values() if suffix in form.suffixes]
@@ -347,7 +357,8 @@ def is_long(head: Head) -> bool:
     if any("list" in str(field.type) for field in schema):
         return False
     names = schema.names
-    return any(
+    named = [one.name for one in schema if plain(one.name) in FAMILIAR["item"].split() and "string" in str(one.type)]
+    return bool(named) or any(
         getattr(head.columns, field) in names or any(is_usual(name, field) for name in names)
         for field in ("query", "item")
     )

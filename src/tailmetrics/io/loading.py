@@ -30,6 +30,7 @@ from tailmetrics.io.reading import (
     UndecidedError,
     collected,
     own_columns,
+    plain,
 )
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside
@@ -393,7 +394,8 @@ def _inputs(
         inputs.append(_Input.of(caller, value, form, asked))
     own = [one.names for one in inputs]
     with_names = [set(found) for found in own if found]
-    shared = sorted(set.intersection(*with_names)) if len(with_names) > 1 else []
+    spelled = [set(map(plain, found)) for found in with_names]
+    shared = sorted(set.intersection(*spelled)) if len(spelled) > 1 else []
     every = set().union(*with_names)
     inputs = [one.for_own(mine, every)._with(beside=shared) for one, mine in zip(inputs, own, strict=True)]
     return [one.told_by([other for other in inputs if other is not one], labels) for one in inputs]
@@ -636,10 +638,10 @@ def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
 
 def _check_pairs(preds: Source, target: Source) -> None:
     """Raise if two columns that are not read name each row, mostly by the same names, and in another order."""
-    import pyarrow.compute as pc
-
     own, others = ([name for name in one.files[0].unread if _is_distinct(one, name)] for one in (preds, target))
     for name, other in product(own, others):
+        import pyarrow.compute as pc
+
         known = pc.sum(pc.is_in(_column(preds, name), value_set=_column(target, other))).as_py()
         if known * 2 > preds.num_rows and not _same_values(preds, target, name, other):
             problem = f"column {name!r} may be the query: {known:,} of its values are in {other!r} of {target.path}"

@@ -117,6 +117,11 @@ USUAL = {
     "rank": "rank ranks ranking position pos rnk itemrank rankposition",
 }
 """Field -> its usual column names, in lower case and without dashes, blanks and underscores."""
+FAMILIAR = {
+    "query": "note id filename file image",
+    "item": "code label class category tag genre topic",
+}
+"""The same for columns of text of both files, or of tables that hold no other column."""
 LISTED = {
     "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
     "target": "items itemids target targets relevant articles articleid groundtruth groundtruths truth positives codes "
@@ -140,7 +145,7 @@ def plain(name: str) -> str:
 
 def is_usual(name: str, field: str) -> bool:
     """Whether the name of a column is one of the usual names of a field."""
-    return plain(name) in USUAL[field].split()
+    return plain(name) in USUAL.get(field, "").split()
 
 
 class Opening(NamedTuple):
@@ -151,7 +156,7 @@ class Opening(NamedTuple):
         role: Whether it holds predictions or targets; None to read only the names of its labels.
         columns: Names of columns.
         partition: Name and value of the columns that folders in the path give as ``key=value``.
-        beside: Names of the columns of the other file; empty if it has none.
+        beside: Names of columns that both files have, as :func:`plain` spells them.
         delimiter: Separator of fields, as the user named it.
         others: Names of columns to which the user gave another meaning, such as groups of rows.
         counts_alone: Whether labels are only counted or named, so that a file needs no query.
@@ -232,7 +237,7 @@ def _kind_of_numbers(numbers: set[float], are_floats: bool) -> tuple[str, str]:
     said = f"{low:g} and {high:g}" if len(numbers) == 2 else f"from {low:g} to {high:g}"
     if low >= EARLIEST:
         return "times", "large numbers"
-    if len(numbers) == 1 and high > 0 and whole:
+    if len(numbers) == 1 and high > 0:
         return "constant", f"{low:g} in each row"
     if whole and low > -3 and high <= LARGEST_GRADE and len(numbers) <= FEW:  # TREC's grade of spam is -2
         return ("flags" if numbers <= {0, 1} else "grades"), (said if len(numbers) < 3 else f"whole numbers {said}")
@@ -543,11 +548,17 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
     if field == "gain" and columns.without_gain and NO_GAIN not in header:
         return None
     usual = [one for one in dict.fromkeys(header) if is_usual(one, field) and one not in others]
+    if field in FAMILIAR and not usual and name not in header:
+        values = sum(is_usual(one, _value_is(look, columns, asked.role)) for one in header if one not in others)
+        kinds = ("text", "whole") if field == "query" else ("text",)
+        known = [one for one in header if plain(one) in FAMILIAR[field].split() and one not in others]
+        usual = [one for one in known if plain(one) in asked.beside or len(header) == 2 + values]
+        usual = [one for one in usual if look.held(one).kind in kinds]
     candidates = [one for one in [name] if one in header] or usual
     if columns.is_given(field):
         candidates = list(parts_of_query(name, header)) if field == "query" else [name]
     elif field in ("query", "item"):
-        both = [one for one in dict.fromkeys([*candidates, *usual]) if one in asked.beside]
+        both = [one for one in dict.fromkeys([*candidates, *usual]) if plain(one) in asked.beside]
         candidates = both if len(both) == 1 else candidates
     if len(candidates) > 1 and not columns.is_given(field):
         listed = " and ".join(map(shown, candidates))
@@ -628,9 +639,13 @@ def _compare_with_ranks(look: Look, reading: Reading) -> None:
     if reading.role != "preds" or reading.value_is != "score":
         return
     keys = list(zip(*(look.cells(name) for name in reading.query), strict=True))
+    scores = look.cells(str(reading.value))
     for name in (one.name for one in reading.unread if is_usual(one.name, "rank")):
-        if contradicts(keys, look.cells(str(reading.value)), look.cells(name)):
+        if contradicts(keys, scores, look.cells(name)):
             warn_of_ranks(look.path, str(reading.value), name)
+        elif len({*zip(keys, scores, strict=True)}) < len(keys) == len({*zip(keys, look.cells(name), strict=True)}):
+            said = f"{look.path}: equal values of {str(reading.value)!r} in a query have an order in {name!r}"
+            warn_outside(f"{said}, which is not read; columns=Columns(rank={name!r}) reads it.")
 
 
 def contradicts(queries: Sequence[Any], scores: Sequence[Any], ranks: Sequence[Any]) -> bool:
@@ -835,11 +850,20 @@ def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> Non
         raise _lacks(look, name)
     if look.lists.get(name) not in kinds:
         problem = f"column {name!r} is {look.types[name]}"
-        raise DataFileError(look.path, problem, hint=f"it needs one list of {needed} per row.")
+        raise DataFileError(look.path, problem, hint=_stacked(look) or f"it needs one list of {needed} per row.")
+
+
+def _stacked(look: Look) -> str:
+    """Return the hint for a table whose only lists are numbers; empty for another."""
+    numbers = [name for name, kind in look.lists.items() if kind == "number"]
+    said = f"if {numbers[0]!r} holds a score for each label, " if len(numbers) == 1 == len(look.lists) else ""
+    return said and f"{said}numpy.save('preds.npy', numpy.stack(table[{numbers[0]!r}])) writes the array that is read."
 
 
 def _lacks(look: Look, name: str) -> DataFileError:
     check_matrix(look.path, look.names, look.rows)
+    if stacked := _stacked(look):
+        return DataFileError(look.path, f"has no column {name!r}", hint=stacked)
     problem = f"has no column {name!r}; its columns are {in_words(list(look.types))}"
     return DataFileError(look.path, problem, hint=LIST_HINT)
 
@@ -958,7 +982,7 @@ class Head:
         if form == "TSV":
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
-        possible += ["|"] if suffix_of(self.path) == "psv" else []
+        possible += ["|"] if suffix_of(self.path) == "psv" or self.knows(first.split("|")) else []
         counts = {one: len(split(first, one) or first.split(one)) for one in possible}
         alike = [one for one in possible if form == "lists" and {*map(len, self.fields(one))} == {counts[one]} != {1}]
         alike = [one for one in alike if self.comes_first(one)] or alike
@@ -972,7 +996,7 @@ class Head:
     def knows(self, fields: Sequence[str]) -> bool:
         """Whether any of the fields is a column name that the user gave, or a usual column name."""
         given = {value for value in vars(self.columns).values() if not value.isdecimal()}
-        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values(), *FAMILIAR.values())))
         return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
 
     def has_names(self, fields: Sequence[str]) -> bool:
@@ -1070,6 +1094,8 @@ FOREIGN = (
     (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
     (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
+    (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
+    (b"__label__", "text of fastText", "write a line 'id,a b c' for each list of labels, without '__label__'"),
     (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
 )
 """First bytes of what people bring and no format reads, its name, and what to do."""
@@ -1099,13 +1125,13 @@ def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[A
         MatrixError: Saying how the numbers, and the names of the labels, are given.
     """
     cells = [[str(cell).strip().lower() for cell in row[1:]] for row in rows]
-    if not cells or not 4 <= len(cells[0]) == min(map(len, cells)) == max(map(len, cells)):
+    if len(cells) < 2 or not 4 <= len(cells[0]) == min(map(len, cells)) == max(map(len, cells)):
         return
     if not all(is_number(cell) or cell in FLAGS for row in cells for cell in row):
         return
     if not any(is_usual(name, one) for name in names for one in ("item", "score", "rank")):
         hint = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers (of text without names "
-        hint += "numpy.loadtxt(path), with delimiter=',' for CSV); label_names=FILE names the labels."
+        hint += "those that numpy.loadtxt reads); label_names=FILE names the labels."
         raise MatrixError(path, "looks like a table with a column for each label", where, hint)
 
 

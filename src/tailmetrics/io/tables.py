@@ -51,6 +51,7 @@ from tailmetrics.io.reading import (
     ARROW,
     FEW,
     FLAGS,
+    NAMED,
     PARQUET,
     STREAM,
     Columns,
@@ -63,6 +64,7 @@ from tailmetrics.io.reading import (
     holds_lists,
     in_words,
     parts_of_query,
+    plain,
     sql_joined,
     varied,
 )
@@ -235,7 +237,8 @@ class ListSource(Source):
         self._table = table
         self._ids, self._values = found.place(found.item), None if found.value is None else found.place(found.value)
         self._columns = list(dict.fromkeys(name for name, _ in filter(None, (self._ids, self._values))))
-        entries = table.schema.field(self._ids[0]).type.value_type
+        kind = table.schema.field(self._ids[0]).type
+        entries = kind.value_type if _is_list(kind) else kind
         self.string_ids = _is_string(entries if self._ids[1] is None else entries.field(self._ids[1]).type)
         self.num_rows = table.num_rows
         self.ends = table.ends
@@ -353,6 +356,8 @@ class ListSource(Source):
         """Return the entries of all lists of a column, or a field of them, and the lengths, 0 for a null."""
         name, inner = place
         lists = batch.column(name)
+        if not _is_list(lists.type):
+            lists = pa.ListArray.from_arrays(np.arange(len(lists) + 1, dtype=np.int32), lists)
         flat = pc.list_flatten(lists)
         lengths = pc.list_value_length(lists)
         if lists.null_count:  # tested first: fill_null takes as long as reading the lists
@@ -378,6 +383,8 @@ def open_lists(asked: Opening, table: Table | None = None) -> ListSource:
     look = look_at(table, names=_names_of_whole(table))
     types = {field.name: field.type for field in table.schema}
     lists = {name: _entries(kind.value_type) for name, kind in types.items() if _is_list(kind)}
+    if not lists and asked.role == "target":  # the class index of each row
+        lists = {name: "whole" for name, kind in types.items() if plain(name) in NAMED and pa.types.is_integer(kind)}
     look = replace(look, types={name: str(kind) for name, kind in types.items()}, lists=lists)
     return ListSource(table, choose_lists(look, asked))
 

@@ -134,7 +134,8 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
 def wrong_number(path: FilePath, name: str, text: str, line: int, needed: str = "a number") -> DataFileError:
     """Return an error about a field that is not a number."""
     problem = f"{name} {text!r} is not {needed}"
-    return DataFileError(path, problem, f"line {line}", f"every {name} must be {needed}.")
+    hint = f"every {name} must be {needed}" + ", with a decimal point" * bool(re.fullmatch("-?[0-9]*,[0-9]+", text))
+    return DataFileError(path, problem, f"line {line}", f"{hint}.")
 
 
 def parse_float(path: FilePath, name: str, text: str, line: int) -> float:
@@ -347,6 +348,9 @@ def read_lists(asked: Opening) -> SqlLines:
         found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
     places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
+    known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
+    cells = table.look.cells(found.item) if known else ()
+    holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
     spread = [table.header.index(name) for name in siblings(found.item, table.header)]
     seen: set[str] = set()
 
@@ -361,7 +365,7 @@ def read_lists(asked: Opening) -> SqlLines:
         elif not found.listed:
             labels = [one for one in [fields[listed]] if one]
         else:
-            labels = _labels_of(path, line, fields[listed], found.between)
+            labels = _labels_of(path, line, fields[listed], found.between, holds_blanks)
         for place, word in enumerate(labels or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
@@ -373,8 +377,10 @@ def read_lists(asked: Opening) -> SqlLines:
     return SqlLines(value=value, exact=exact, reading=found)
 
 
-def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
+def _labels_of(path: FilePath, line: int, cell: str, between: str | None, holds_blanks: bool) -> list[str]:
     """Return the labels of a cell; the whole file has one separator of labels, a character or blanks.
+
+    ``holds_blanks`` says that labels of the other files hold blanks.
 
     Raises:
         DataFileError: If the cell holds several possible separators, so that the end of a label is unclear, or a list
@@ -385,7 +391,7 @@ def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> lis
         raise DataFileError(path, f"holds a list as Python prints it, {cell[:40]!r}", f"line {line}", hint)
     labels = labels_in(cell, between)
     seen = [repr(one) for one in BETWEEN_LABELS if one in cell or one == between]
-    seen += ["blanks"] if between is None or any(map(BLANKS.search, labels)) else []
+    seen += ["blanks"] if between is None or (not holds_blanks and any(map(BLANKS.search, labels))) else []
     if len(seen) > 1:
         hint = (
             "separate labels by one of them alone; where a label itself holds such a character, write one label in "
@@ -527,11 +533,11 @@ def read_jsonl(asked: Opening) -> SqlLines:
     def parse(line: int, text: str) -> Iterator[Entry]:
         where = f"line {line}"
         record = _object(path, line, text)
-        if ungraded and any(is_usual(name, "gain") for name in record):
+        if ungraded and any(is_usual(name, "gain") for name in record if name not in fields.names):
             raise DataFileError(path, "has a gain, but lines before it have none", where, RECORD_HINT)
         yield record_entry(path, fields, record, where)
 
-    extra = USUAL["gain"].split() if ungraded else []
+    extra = [name for name in USUAL["gain"].split() if ungraded and name not in fields.names]
     kinds = dict.fromkeys(extra, "JSON") | dict.fromkeys(fields.names, "VARCHAR")
     same = constants(fields, columns)
     kinds |= dict.fromkeys(same, "VARCHAR")
@@ -665,7 +671,10 @@ def _id(name: str, more: str = "") -> str:
 
 PARSED_ROWS = 2**10
 """Number of rows parsed at a time: a megabyte of text at 100 pairs per row."""
-HEADER_HINT = "the first line is 'rows labels' (label:value lines) or 'rows features labels' (label,label lines)."
+HEADER_HINT = (
+    "the first line is 'rows labels' above lines of label:value. Lines 'label,label feature:value', as svmlight and "
+    "LIBSVM have them, need a line 'rows features labels' above them; with qid:query behind a grade they are LETOR."
+)
 FEATURE = re.compile(r"[0-9]+:")
 PAIR_HINT = "entries are label:value, separated by blanks."
 
@@ -680,7 +689,7 @@ class XmcSource(Source):
         words = first.split() or next((line.split() for line in lines if b":" in line), [])
         self._header_lines = int(not words or b":" not in words[0])
         if self._header_lines and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
-            raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
+            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", HEADER_HINT)
         if self._header_lines:
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:
