@@ -367,7 +367,7 @@ def deciding(files: Sequence[Given], delimiter: str | None = None, others: Seque
         yield
     except UndecidedError as error:
         inputs = _inputs("read", files, delimiter, others)
-        found = [refused for one in inputs if (refused := one.undecided()) is not None]
+        found = [one for one in (each.refusal(UndecidedError) for each in inputs) if isinstance(one, UndecidedError)]
         if len(found) < 2:
             raise (found or [error])[0] from error
         first, other = found
@@ -532,26 +532,14 @@ class _Input(NamedTuple):
         parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
         return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
 
-    def undecided(self) -> UndecidedError | None:
-        """Return the error about the columns of the first file; None if they are told, or another error comes first."""
+    def refusal(self, kind: type[DataFileError]) -> DataFileError | None:
+        """Return the error of a kind about the first file; None if it is read, or another error comes first."""
         with _quietly():
             try:
                 self._open(self.found.parts[0])
-            except UndecidedError as error:
-                return error
-            except (ValueError, OSError):
-                return None
+            except (ValueError, OSError) as error:
+                return error if isinstance(error, kind) else None
         return None
-
-    def check_matrix(self) -> None:
-        """Raise if the first file has a column for each label."""
-        try:
-            with _quietly():
-                self._open(self.found.parts[0])
-        except MatrixError:
-            raise
-        except (ValueError, OSError):
-            pass
 
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
@@ -588,8 +576,8 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         if first.num_rows != last.num_rows or not _same_values(first, last):
             return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
-        for one in inputs:
-            one.check_matrix()
+        for error in filter(None, (one.refusal(MatrixError) for one in inputs)):
+            raise error
         keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
@@ -607,47 +595,38 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
     if preds.form.has_queries or target.form.has_queries:
         return True
     _check_shared(*filter(None, opened))
-    if not keyed_rows:
-        _check_pairs(*filter(None, opened))
+    if len(keyed_rows) < 2:
+        _check_unread(*filter(None, opened))
     if len(keyed_rows) == 1:
         (named,) = keyed_rows
         other = next(source for source in opened if source is not None and source is not named)
-        _check_unread(other, named, other is opened[0])
         said = f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says."
         warn_outside(f"{other.path}: {said}")  # not a DataFileNote: a report tells it too
     return False
 
 
-def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
-    """Raise if an unread column of ``source`` may be the query: distinct values, some of them queries of ``named``."""
-    names = source.files[0].unread
-    if not names:
-        return
-    import pyarrow.compute as pc
+def _check_unread(preds: Source, target: Source) -> None:
+    """Raise if a column that is not read may be the query: it names each row, by names that the other file has.
 
-    queries = _column(named, str(named.key))
-    for name in names:
-        known = pc.sum(pc.is_in(pc.unique(_column(source, name)), value_set=queries)).as_py()
-        if known and _is_distinct(source, name):
-            pair = (name, named.key) if is_preds else (named.key, name)
-            shown = ", ".join(f"Columns(query={one!r})" for one in pair)
-            problem = f"column {name!r} may be the query: {known:,} of its values are in {named.key!r} of {named.path}"
-            hint = f"columns=({shown}) joins by it. If row i belongs to row i, leave the column out of the file."
-            raise DataFileError(source.path, problem, hint=hint)
-
-
-def _check_pairs(preds: Source, target: Source) -> None:
-    """Raise if two columns that are not read name each row, mostly by the same names, and in another order."""
-    own, others = ([name for name in one.files[0].unread if _is_distinct(one, name)] for one in (preds, target))
+    Where the other file does not name its query either, most names must be those of a column in another order.
+    """
+    is_keyed = preds.key is not None or target.key is not None
+    own, others = (
+        [one.key] if one.key is not None else [name for name in one.files[0].unread if _is_distinct(one, name)]
+        for one in (preds, target)
+    )
     for name, other in product(own, others):
         import pyarrow.compute as pc
 
-        known = pc.sum(pc.is_in(_column(preds, name), value_set=_column(target, other))).as_py()
-        if known * 2 > preds.num_rows and not _same_values(preds, target, name, other):
-            problem = f"column {name!r} may be the query: {known:,} of its values are in {other!r} of {target.path}"
+        known = pc.sum(pc.is_in(pc.unique(_column(preds, str(name))), value_set=_column(target, str(other)))).as_py()
+        if known and (is_keyed or (2 * known > preds.num_rows and not _same_values(preds, target, name, other))):
+            (path, column), (place, there) = (preds.path, name), (target.path, other)
+            if preds.key is not None:
+                (path, column), (place, there) = (place, there), (path, column)
+            problem = f"column {column!r} may be the query: {known:,} of its values are in {there!r} of {place}"
             hint = f"columns=(Columns(query={name!r}), Columns(query={other!r})) joins by it. "
             hint += "If row i belongs to row i, leave the column out of the file."
-            raise DataFileError(preds.path, problem, hint=hint)
+            raise DataFileError(path, problem, hint=hint)
 
 
 def _check_shared(preds: Source, target: Source) -> None:
