@@ -602,7 +602,7 @@ def _of_unread(asked: Opening, reading: Reading) -> list[Decision]:
         return [may_be_gain(several)] if several else []
     if columns.is_given("score") or columns.is_given("rank") or reading.value in ("score", None):
         return []
-    found = next((one for one in reading.unread if one.may_be_score), None)
+    found = next((one for one in reading.unread if one.may_be_score and not DISTANCE.search(plain(one.name))), None)
     if found is None:
         return []
     problem = f"column {found} may be the score, or {reading.value!r} the {reading.value_is}"
@@ -996,7 +996,9 @@ class Head:
     def knows(self, fields: Sequence[str]) -> bool:
         """Whether any of the fields is a column name that the user gave, or a usual column name."""
         given = {value for value in vars(self.columns).values() if not value.isdecimal()}
-        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values(), *FAMILIAR.values())))
+        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        if {plain(name) for name in fields} <= known.union(*(some.split() for some in FAMILIAR.values())):
+            return True
         return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
 
     def has_names(self, fields: Sequence[str]) -> bool:
