@@ -351,7 +351,7 @@ def test_errors_of_tables_name_what_can_be_done_to_a_table():
         (
             target.assign(itemId=3, item_id=4).drop(columns="item"),
             target,
-            "be the item; say which one it is: the name 'item'",
+            "could both be the item; .*the name 'item' for 'itemId' or the name 'item' for 'item_id'",
         ),
         (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "the name 'query' in both joins by it"),
     ):

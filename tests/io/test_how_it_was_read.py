@@ -580,3 +580,14 @@ def test_what_stands_in_the_place_of_a_format(tmp_path, capsys):
     capsys.readouterr()
     assert main(["evaluate", "--preds", str(tmp_path / "p.csv"), "--target", str(tmp_path / "y.csv"), "--metrics+=MRR"])
     assert "hint: --columns.rank 'my distance' or --columns.score 'my distance' decides." in capsys.readouterr().err
+
+
+def test_a_name_with_a_blank_behind_the_first_rows(tmp_path):
+    """The first 64 kB show no blank: the first cell that has one is refused, and each option reads it."""
+    target = tmp_path / "y.csv"
+    target.write_text("id,label\n" + "".join(f"u{row},town{row % 9}\n" for row in range(9000)) + "u,new york\n")
+    with pytest.raises(DataFileError, match=r"line 9002: column 'label' may hold lists, or one label") as caught:
+        read_target(target)
+    assert "columns=Columns(item='label') reads one label" in caught.value.hint
+    assert read_target(target, columns=Columns(item="label")).num_labels == 10
+    assert read_target(target, columns=Columns(labels="label")).num_labels == 11

@@ -316,6 +316,7 @@ def _of_tables(
 ) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.database import MEMORY
+    from tailmetrics.io.join import JoinedSource
     from tailmetrics.io.labels import number_strings, order_of_names
     from tailmetrics.io.loading import names_in_memory
     from tailmetrics.io.tables import is_run_in_memory
@@ -334,7 +335,7 @@ def _of_tables(
         simplefilter("always", UserWarning)  # notes, and that rows belong together by their number
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing, duplicates=duplicates)
         sources = (dataset.target, dataset.preds)
-        if dataset.row_names is None:  # both hold lists, row by row
+        if not isinstance(dataset.target, JoinedSource):  # both hold lists, row by row
             number_strings(sources, names, True, MEMORY)
             named = next((source for source in sources if source.key is not None), None)
             if named is None:

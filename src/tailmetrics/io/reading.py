@@ -926,7 +926,7 @@ JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)
 """The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
 QUOTED = (",", ";", "|")
 """Delimiters of formats in which a field can be quoted."""
-BETWEEN = r"[\s;|,]+"
+BETWEEN = re.compile(r"[\s;|,]+")
 BETWEEN_LABELS = (";", "|", ",")
 """Separators of the labels in a cell, apart from blanks; codes, ids and words hold none of them."""
 BLANK = " \t\v\f\r"
@@ -1250,7 +1250,7 @@ def _are_lists(head: Head, delimiter: str) -> bool:
     single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
     known = not has_names or columns.item in header
     known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
-    words = [labels_in(cell, None, BETWEEN) for cell in look.cells(header[1])]
+    words = [labels_in(cell, None, BETWEEN.pattern) for cell in look.cells(header[1])]
     several = max(map(len, words), default=0) > 1
     if len(set(look.cells(query))) < len(rows):  # lists, although a query comes twice
         return several and not known
@@ -1271,7 +1271,7 @@ def _are_several(look: Look, column: str, asked: Opening) -> bool:
         return True
     if columns.is_given("item") and columns.item == column:
         return False
-    split = {cell: labels_in(cell, None, BETWEEN) for cell in cells}
+    split = {cell: labels_in(cell, None, BETWEEN.pattern) for cell in cells}
     several = {cell: words for cell, words in split.items() if len(words) > 1}
     labels = asked.labels() if several and asked.labels is not None else None
     if labels is None:
@@ -1286,9 +1286,14 @@ def _are_several(look: Look, column: str, asked: Opening) -> bool:
         any(re.search(r"[\d;|,]", cell) for cell in several) or 2 * sum(rows[word] > 1 for word in found) >= len(found)
     ):
         return True
-    problem = f"column {column!r} may hold lists, or one label in each line, such as {next(iter(several))!r}"
+    raise one_or_several(look.path, column, next(iter(several)), look.where)
+
+
+def one_or_several(path: FilePath, column: str, cell: str, where: str) -> DataFileError:
+    """Return the error about a cell that may be a list, or one label that holds a blank."""
+    problem = f"column {column!r} may hold lists, or one label in each line, such as {cell[:80]!r}"
     hint = f"columns=Columns(labels={column!r}) reads lists; columns=Columns(item={column!r}) reads one label."
-    raise DataFileError(look.path, problem, look.where, hint)
+    return DataFileError(path, problem, where, hint)
 
 
 def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bool) -> Reading:
@@ -1327,7 +1332,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         value_is="order" if asked.role == "preds" else "" if listed else "gain",
         unread=tuple(look.held(name) for name in header if name not in read),
         between=between if listed and not spread else None,
-        guessed=not any(columns.is_given(one) for one in wanted),
+        guessed=not any(columns.is_given(one) and getattr(columns, one) == column for one in wanted),
         holds="all fields behind the query are its list"
         if all_fields
         else f"columns {spread[0]!r} to {spread[-1]!r} are its list"

@@ -50,6 +50,7 @@ from tailmetrics.io.files import (
     stream,
 )
 from tailmetrics.io.reading import (
+    BETWEEN,
     BETWEEN_LABELS,
     BLANK,
     EARLIEST,
@@ -73,6 +74,7 @@ from tailmetrics.io.reading import (
     is_usual,
     joined,
     labels_in,
+    one_or_several,
     records,
     siblings,
     split,
@@ -349,8 +351,9 @@ def read_lists(asked: Opening) -> SqlLines:
     places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
     known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
-    cells = table.look.cells(found.item) if known else ()
+    cells = table.look.cells(found.item)
     holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
+    shows_lists = asked.role == "preds" or not found.guessed or any(BETWEEN.search(cell) for cell in cells)
     spread = [table.header.index(name) for name in siblings(found.item, table.header)]
     seen: set[str] = set()
 
@@ -366,6 +369,8 @@ def read_lists(asked: Opening) -> SqlLines:
             labels = [one for one in [fields[listed]] if one]
         else:
             labels = _labels_of(path, line, fields[listed], found.between, holds_blanks)
+            if len(labels) > 1 and not shows_lists:
+                raise one_or_several(path, found.item, fields[listed], f"line {line}")
         for place, word in enumerate(labels or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
