@@ -484,11 +484,10 @@ def choose(look: Look, asked: Opening) -> Reading:
     if value_is == "score" and is_usual(names.get("score", ""), "rank"):
         value_is = "rank"
         names["rank"] = names.pop("score")
-    rank = names.get("rank") if value_is == "rank" else None
-    if rank is not None and look.held(rank).may_be_score and not is_usual(rank, "rank"):
-        value_is, names["distance"] = "distance", rank
     query = parts_of_query(names["query"], look.names) if "query" in names else ()
     value, item = names.get(value_is), names.get("item", "")
+    if value_is == "rank" and value is not None and look.held(value).may_be_score and not is_usual(value, "rank"):
+        value_is = "distance"
     read = {*query, item, value}
     reading = Reading(
         role=role,
@@ -496,9 +495,7 @@ def choose(look: Look, asked: Opening) -> Reading:
         item=item,
         value=value,
         value_is="order" if value_is == "rank" and value is None else value_is,
-        guessed=any(
-            not columns.is_given(field) and name != field for field, name in names.items() if field != "distance"
-        ),
+        guessed=any(not columns.is_given(field) and name != field for field, name in names.items()),
         unread=tuple(look.held(name) for name in look.names if name not in read),
         flags=value is not None and value_is == "gain" and _has_words(look.cells(value)),
     )
@@ -506,15 +503,12 @@ def choose(look: Look, asked: Opening) -> Reading:
         decisions += _of_unread(asked, reading)
     if isinstance(found["item"], Decision):
         check_matrix(look.path, look.names, look.rows, look.where)
-    spread = [
-        some for name in ([item] if item else look.names) if name in (some := siblings(name, look.names))[:1] or item
-    ]
+    spread = list(dict.fromkeys(tuple(siblings(name, look.names)) for name in ([item] if item else look.names)))
     spread = [some for some in spread if some and not any(look.held(name).may_be_score for name in some)]
     if spread and role is not None:
         field = "ids" if role == "preds" else "labels"
-        problem = (
-            f"columns {' and '.join(f'{some[0]!r} to {some[-1]!r}' for some in spread)} may be a list over columns"
-        )
+        said = " and ".join(f"{some[0]!r} to {some[-1]!r}" for some in spread)
+        problem = f"columns {said} may be a list over columns"
         hint = " or ".join(f"columns=Columns(query=NAME, {field}={some[0]!r})" for some in spread)
         hint += " reads all of them from CSV or TSV, the best first; write a column of lists elsewhere."
         raise DataFileError(look.path, problem, look.where, hint)
@@ -1323,6 +1317,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
     read = {*query, column, *spread}
+    said = f"columns {spread[0]!r} to {spread[-1]!r} are its list" if spread else ""
     listed = bool(spread) or _are_several(look, column, asked)
     return Reading(
         role=asked.role,
@@ -1333,11 +1328,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         unread=tuple(look.held(name) for name in header if name not in read),
         between=between if listed and not spread else None,
         guessed=not any(columns.is_given(one) and getattr(columns, one) == column for one in wanted),
-        holds="all fields behind the query are its list"
-        if all_fields
-        else f"columns {spread[0]!r} to {spread[-1]!r} are its list"
-        if spread
-        else "",
+        holds=("all fields behind the query are its list" if all_fields else said) if spread else "",
     )
 
 

@@ -235,10 +235,8 @@ class Table:
             kind = "gain" if role == "target" else "score"
             value = {kind: "2"} if len(fields) > 2 else {}
             value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
-            columns = Columns(
-                query="0",
-                **({"labels" if role == "target" else "ids": "1"} if form == "lists" else {"item": "1", **value}),
-            )
+            listed = {"lists": "labels" if role == "target" else "ids"}.get(form, "item")
+            columns = Columns(query="0", **{listed: "1"}, **value)
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
         return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
 
