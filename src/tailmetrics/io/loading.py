@@ -612,7 +612,9 @@ def _check_unread(preds: Source, target: Source) -> None:
     """
     is_keyed = preds.key is not None or target.key is not None
     own, others = (
-        [one.key] if one.key is not None else [name for name in one.files[0].unread if _is_distinct(one, name)]
+        [one.key]
+        if one.key is not None
+        else [name for name in one.files[0].unread if (is_keyed or name in _ids(one)) and _is_distinct(one, name)]
         for one in (preds, target)
     )
     for name, other in product(own, others):
@@ -627,6 +629,12 @@ def _check_unread(preds: Source, target: Source) -> None:
             hint = f"columns=(Columns(query={name!r}), Columns(query={other!r})) joins by it. "
             hint += "If row i belongs to row i, leave the column out of the file."
             raise DataFileError(path, problem, hint=hint)
+
+
+def _ids(source: Source) -> list[str]:
+    """Return the columns that are not read and may be ids: no fractions."""
+    unread = source.files[0].reading.unread if source.files[0].reading is not None else ()
+    return [one.name for one in unread if not one.may_be_score]
 
 
 def _check_shared(preds: Source, target: Source) -> None:
