@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tailmetrics"
-WHERE = ("ranking", "metrics", "significance", "buckets.py", "frequency.py", "collection")
+WHERE = ("ranking", "metrics", "evaluation", "significance", "buckets.py", "frequency.py", "collection")
 TESTS = (
     "golden",
     "test_metrics_by_oracle.py",

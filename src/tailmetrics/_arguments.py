@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from operator import index
 from types import MappingProxyType
@@ -30,6 +30,39 @@ LARGEST_CUTOFF = 2**31 - 1
 
 LARGEST_GAIN = 1e30
 """The states of metrics add up gains exactly if each lies between 1 / LARGEST_GAIN and LARGEST_GAIN."""
+
+LONGEST_ERROR = 400
+"""Characters of an error at most: five lines of a terminal."""
+LONGEST_VALUE = 80
+"""Characters of a quoted value at most: one line of a terminal."""
+LEAST_PROBLEM = 60
+"""Characters that are kept for the problem, whatever the length of the remedy."""
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
+"""A quoted value, or a word that is longer than a line; an apostrophe inside a word is no quote."""
+
+
+def cut(text: str, most: int, from_end: bool = False) -> str:
+    """Return a text, or its start (or end) with an ellipsis where it has more characters than ``most``."""
+    if len(text) <= most:
+        return text
+    return f"…{text[1 - most :]}" if from_end else f"{text[: most - 1]}…"
+
+
+def short_values(text: str) -> str:
+    """Return a text on one line, in which each quoted value and each word has at most 80 characters."""
+    shorter = partial(cut, most=LONGEST_VALUE)
+    return _QUOTED.sub(lambda value: shorter(value[0], from_end="/" in value[0]), " ".join(text.splitlines()))
+
+
+def fitted(problem: str, hint: str, used: int = 0) -> tuple[str, str]:
+    """Return problem and remedy, cut so that both fit into an error of which ``used`` characters are taken.
+
+    >>> problem, hint = fitted("a word " * 130, "pass k=5.")
+    >>> len(problem) + len("; ") + len(hint), hint
+    (400, 'pass k=5.')
+    """
+    hint = cut(short_values(hint), LONGEST_ERROR - used - LEAST_PROBLEM)
+    return cut(short_values(problem), LONGEST_ERROR - used - len(hint) - len("; ")), hint
 
 
 def shape_of(value: Any) -> str:

@@ -558,6 +558,33 @@ def states_held(metric: ExactMetric) -> MetricStates:
     return MetricStates(metric.fingerprint(), tensors_of(metric), reductions)
 
 
+def start_batch(metric: ExactMetric) -> None:
+    """Set the states of a metric aside for :func:`end_batch`: those of one batch begin at 0."""
+    vars(metric).update({name: torch.zeros_like(state) for name, state in tensors_of(metric).items()})
+
+
+def value_of_batch(metric: ExactMetric) -> Any:
+    """Return the value of the states since :func:`start_batch`, over all processes if ``dist_sync_on_step``."""
+    vars(metric).update(_to_sync=metric.dist_sync_on_step, _computed=None)
+    value = vars(metric)["_forward_cache"] = metric.compute()
+    return value
+
+
+def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
+    """Add the states since :func:`start_batch` to those that were set aside.
+
+    Args:
+        metric: The metric.
+        before: Its attributes before that call.
+    """
+    held = states_held(metric)
+    added = {
+        name: state + before[name] if held.reductions[name] == "sum" else torch.maximum(state, before[name])
+        for name, state in held.states.items()
+    }
+    vars(metric).update(added, _computed=None, _to_sync=metric.sync_on_compute)
+
+
 def writable(state: Tensor) -> Tensor:
     """Return a state that may be added to in place: a reset under ``inference_mode`` leaves one that may not."""
     return state.clone() if state.is_inference() else state

@@ -24,6 +24,7 @@ from tailmetrics.ranking._inputs import (
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._reading import read_target
+from tailmetrics.ranking._warnings import warn_of_padded_lists
 
 
 @final
@@ -108,6 +109,8 @@ class LabelFrequency(ExactMetric):
             given = target if target_ids is None else ExplicitTarget(ids=target_ids)
             context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
             targets = _read_target(context, Batch(None, given, row_mask), self.num_labels)
+            if self._update_count == 1 and self.validate_args and targets.padded is not None:  # of the first batch
+                warn_of_padded_lists("LabelFrequency", targets.padded, "pass ignore_index={label}")
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from tailmetrics._arguments import INTEGERS, check_count, check_counts, check_names, shape_of, writable_array
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
-from tailmetrics.ranking._device import over_threads
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._kernels import Targets
@@ -311,19 +310,10 @@ class Level(NamedTuple):
             lists = self._lists(ranking, places)
         else:
             context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.form)
-            scores = self._largest(ranking.scores.detach(), places, targets.kernels.reads)
+            scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
             lists = lists_from_scores(context, scores, num_labels if depth is None else depth)
         rest = ranking.rows, None, ranking.queries
         return Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index)
-
-    def _largest(self, scores: Tensor, places: Tensor, on_cpu: bool) -> Tensor:
-        """Return the largest score of each ancestor, shape (N, number of ancestors)."""
-
-        def of_part(part: Tensor, _: int = 0) -> Tensor:
-            lowest = part.new_full((len(part), self.tree.num_labels), -torch.inf)
-            return lowest.scatter_reduce_(1, places.expand_as(part), part, "amax")
-
-        return torch.cat(over_threads(of_part, scores)) if on_cpu else of_part(scores)
 
     def _lists(self, ranking: Ranking, places: Tensor) -> Lists:
         """Return the lists with the first label of each ancestor, as long as the shortest one if lists were cut."""

@@ -1,5 +1,6 @@
 """Whatever is wrong: exit status 2, one line that says what and where, a hint, and nothing written."""
 
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -222,3 +223,18 @@ def test_the_number_of_labels_of_lists_with_gaps(tailmetrics, tmp_path):
     assert (status, "--num-labels; or, where ids have gaps, --string-ids true" in err) == (2, True)
     status, out, _ = tailmetrics("evaluate", *words, "--string-ids", "true")
     assert (status, "0.3333" in out) == (0, True)  # 7 of the labels 7, 12, 90
+
+
+def test_a_label_id_to_ignore_is_refused_beside_names(tailmetrics, tmp_path):
+    """``--ignore-index 0`` would leave out the first name; of label ids it takes the padding out of the targets."""
+    (tmp_path / "p.csv").write_text("user,item,score\nu,apple,.9\nu,bean,.8\n")
+    (tmp_path / "y.csv").write_text("user,item\nu,apple\nu,bean\n")
+    words = ["evaluate", "--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv"]
+    words += ["--metrics+=RecallAtK", "--metrics.k=1", "--ignore-index", "0"]
+    status, _, err = tailmetrics(*words)
+    assert (status, "--ignore-index 0 is a label id, but the labels of these files have names" in err) == (2, True)
+    (tmp_path / "p.csv").write_text("user,item,score\nu,1,.9\nu,2,.8\n")
+    (tmp_path / "y.csv").write_text("user,item\nu,1\nu,0\n")
+    report = tmp_path / "out" / "report.json"
+    assert tailmetrics(*words, "--string-ids", "false", "--num-labels", 3, "--out", tmp_path / "out")[0] == 0
+    assert json.loads(report.read_text())["metrics"]["recall@1"] == 1.0

@@ -520,6 +520,21 @@ def test_folders_of_reports_are_compared_as_their_tables_are(runs, config, tailm
         (bare / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
     status, _, err = tailmetrics("compare", tmp_path / "old", bare)
     assert (status, "several tables of rows: rows_a.parquet, rows_b.parquet" in err) == (2, True)
+    for name in ("best", "val"):
+        (bare / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
+    status, _, err = tailmetrics("compare", tmp_path / "new", bare, "--resamples", 200)
+    assert (status, "bare: rows_best.parquet is compared; for rows_val.parquet, name the file." in err) == (0, True)
+
+
+def test_folders_of_one_name_are_called_by_where_their_paths_differ(runs, config, tailmetrics, tmp_path):
+    """Two fits of Lightning: first/logs/version_0 and second/logs/version_0 are first and second."""
+    alike = ["--config", config(BY_DECILE), *runs.against, "--quiet"]
+    folders = []
+    for name, preds in (("first", runs.old), ("second", runs.new)):
+        folders.append(tmp_path / name / "logs" / "version_0")
+        assert tailmetrics("evaluate", "--preds", preds, *alike, "--out", folders[-1])[0] == 0
+    assert tailmetrics("compare", *folders, "--out", tmp_path / "out", "--resamples", 200)[0] == 0
+    assert told(tmp_path / "out")["title"] == "second against first"
 
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "recsys", "next_location"])

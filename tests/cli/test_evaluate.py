@@ -214,7 +214,7 @@ def test_a_warning_is_once_on_a_screen(given, tailmetrics, monkeypatch, screens,
         monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
     files = given(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     _, out, err = tailmetrics("evaluate", *files, "--metrics+=CrossEntropy")
-    assert (out + err).count("CrossEntropy: ") == times
+    assert (out + err).count("CrossEntropy:") == times
     assert err.count("CrossEntropy: ") == 1
 
 

@@ -132,3 +132,34 @@ def test_columns_of_predictions_stand_alone(given, tailmetrics):
     assert "--preds-columns.query NAME" in err
     named = ["--preds-columns.query", "stay", "--preds-columns.item", "code"]
     assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob", *named)[0] == 0
+
+
+def test_training_rows_may_have_another_name(given, tailmetrics):
+    """Training labels are only counted: the name of the query is that of predictions and targets, with or without it."""
+    words = given(
+        preds="stay,item,score\na,x,1\n", target="stay,item\na,x\n", train_target="who,item\nu1,x\nv1,x\nv1,y\n"
+    )
+    words += ["--columns.query", "stay", "--metrics+=RecallAtK", "--metrics.k=1", "--buckets", "thresholds:2"]
+    status, _, err = tailmetrics("evaluate", *words)
+    assert status == 0, err
+    assert tailmetrics("evaluate", *words, "--show-reading")[1].splitlines()[-2:] == [f"{words[5]}, 'x': 'x', 'x'", f"{words[5]}, 'y': 'y'"]  # fmt: skip
+    status, _, err = tailmetrics("evaluate", *words[:-2], "--row-buckets", "quantiles:2")
+    assert status == 2
+    assert "there is no column 'stay'" in err
+
+
+def test_one_refusal_names_all_that_is_open(given, tailmetrics):
+    """A session file in the order of its ranks, and clicks: what the hint says, with names filled in, is read."""
+    words = given(preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n")
+    words += ["--metrics+=RecallAtK", "--metrics.k=1"]
+    status, _, err = tailmetrics("evaluate", *words)
+    assert status == 2
+    assert (
+        "hint: --preds-columns.item NAME or --preds-columns.ids NAME --preds-columns.score NAME or --preds-columns.rank "
+        "NAME or --preds-columns.rank order --columns.item NAME or --columns.labels NAME --columns.gain hot or "
+        "--columns.gain none says it." in err
+    )
+    said = ["--preds-columns.item", "aid", "--preds-columns.rank", "order", "--columns.item", "aid"]
+    status, out, _ = tailmetrics("evaluate", *words, *said, "--columns.gain", "hot")
+    assert status == 0
+    assert "0.0000" in out  # a is first, and b was clicked

@@ -281,7 +281,7 @@ def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-ENDED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "4"))
+ENDED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "3"))
 """Runs that are ended by a signal; each takes a second."""
 AT_RANDOM = """
 import os, random, shutil, signal, sys, tempfile

@@ -73,9 +73,9 @@ def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
         assert [row[key] for row in table] == pytest.approx(values, abs=1e-12)
         assert report["metrics"][key] == pytest.approx(sum(values) / len(values), abs=1e-12)
     notes = " ".join(report["warnings"])
-    outcome = "left out" if missing == "skip" else "counted as empty lists"
-    assert f"4 queries of a.qrels have no predictions in a.run and are {outcome}" in notes
-    assert "5 queries of a.run have no targets and are left out" in notes
+    outcome = "left out; --missing zero counts them as" if missing == "skip" else "counted as"
+    assert f"4 queries of a.qrels have no predictions in a.run: {outcome} empty lists." in notes
+    assert "5 queries of a.run have no targets: left out." in notes
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -85,7 +85,7 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
     for name in ("run", "qrels"):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
-    left_out = "4 queries of qrels have no predictions in run and are left out."  # what is not in a number is said all the same
+    left_out = "4 queries of qrels have no predictions in run: left out; --missing zero counts them as empty lists."  # what is not in a number is said all the same
     found = evaluated(*words, warns=[left_out, ""])["metrics"]
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)

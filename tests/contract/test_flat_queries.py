@@ -5,6 +5,7 @@ document that stands first comes first, or with ``ids=`` the lower label. Withou
 """
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -56,6 +57,22 @@ def test_a_query_that_returns_is_another_query_and_is_warned_of(how: str) -> Non
         values = made.compute()
         assert float(values["mrr"] if how == "collection" else values) == pytest.approx((1 + 1 + 1 / 2) / 3)
         made.reset()
+
+
+@pytest.mark.parametrize("how", ["update", "forward"])
+def test_queries_of_the_next_loader_are_not_those_of_the_one_before(how: str) -> None:
+    """Lightning reads the values between two loaders: their queries may have the same numbers, without a warning."""
+    collection = TopKCollection([MRR()])
+    add: Any = collection if how == "forward" else collection.update
+    batch = (torch.tensor([0.9, 0.1]), torch.tensor([1, 0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            add(*batch, indexes=torch.tensor([7, 7]))
+            assert [float(scalar.compute()) for _, scalar in collection.items(copy_state=False)] == [1.0]
+    add(*batch, indexes=torch.tensor([7, 7]))
+    with pytest.warns(UserWarning, match="the query 7 of indexes was in an earlier update"):
+        add(*batch, indexes=torch.tensor([7, 7]))
 
 
 @pytest.mark.parametrize("form", ["per query", "per document"])

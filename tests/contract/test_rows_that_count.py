@@ -248,6 +248,68 @@ def test_tokens_are_rows_and_those_to_ignore_are_none(case: Case, axes: tuple[in
     assert bits_of(fed(case.metric(ignore_index=-100), logits, target).compute()) == bits_of(wanted)
 
 
+def padded_lists() -> tuple[Tensor, Tensor]:
+    """Scores (40, L), and up to three labels of a row, padded with 0 in front, behind and between; 0 is no label."""
+    generator = torch.Generator().manual_seed(9)
+    scores = torch.rand(40, NUM_LABELS, generator=generator)
+    labels = torch.stack([1 + torch.randperm(NUM_LABELS - 1, generator=generator)[:3] for _ in range(40)])
+    return scores, labels.masked_fill(torch.rand(40, 3, generator=generator) < 0.5, 0)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in KINDS])
+def test_padding_of_target_lists_is_no_label(case: Case) -> None:
+    """Lists of ids padded by the ignore_index: the bits of -1 in its place, without the rows of padding alone."""
+    scores, target = padded_lists()
+    assert bool((target == 0).all(dim=1).any())
+    some = (target != 0).any(dim=1)
+    wanted = fed(case.metric(), scores[some], target[some].masked_fill(target[some] == 0, -1))
+    found = fed(case.metric(ignore_index=0), scores, target)
+    assert bits_of(found.compute()) == bits_of(wanted.compute())
+
+
+def test_one_column_of_labels_is_one_label_per_row() -> None:
+    """(N, 1) with ignore_index has the bits of (N,); a row that held -1 already has no label, and counts."""
+    scores, target = padded_lists()
+    target = target[:, 0].where(torch.arange(40) > 3, -1)
+    found = [
+        fed(tm.CatalogCoverageAtK(k=2, num_labels=NUM_LABELS, ignore_index=0), scores, one)
+        for one in (target, target[:, None])
+    ]
+    counted = target != 0
+    shown = scores[counted].topk(2).indices.unique()
+    assert [float(metric.compute()) for metric in found] == [len(shown) / NUM_LABELS] * 2
+
+
+def test_training_lists_are_padded_as_targets_are() -> None:
+    """``evaluate`` counts the labels and the rows of padded training lists, and so does the command line."""
+    scores, target = padded_lists()
+    some = (target != 0).any(dim=1)
+    counts = torch.bincount(target[target != 0], minlength=NUM_LABELS)
+    known = tm.NoveltyAtK(k=3, label_counts=counts, num_train=int(some.sum()), ignore_index=0)
+    wanted = float(fed(known, scores, target).compute())
+    report = tm.evaluate(scores, target, metrics=[tm.NoveltyAtK(k=3, ignore_index=0)], train_target=target)
+    assert report.scalars["novelty@3"] == wanted
+
+
+def test_a_label_id_to_ignore_is_refused_beside_names() -> None:
+    """Of names in order, the id 0 would be apple: nobody has said that apples are padding."""
+    preds, target = {"u": {"apple": 0.9, "bean": 0.5}}, {"u": {"bean": 1, "apple": 1}}
+    with pytest.raises(ValueError, match="ignore_index=0 is a label id, but the labels of tables and dicts have names"):
+        tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)], ignore_index=0)
+
+
+def test_lists_beside_lists_of_one_width_may_be_tokens() -> None:
+    """Two readings, two values: with ignore_index it is an error that names what decides."""
+    lists, target = torch.tensor([[1, 3, 2], [2, 4, 3]]), torch.tensor([[1, 2, 0], [4, 0, 0]])
+    with pytest.raises(
+        ValueError, match=r"as wide as preds; .* target\.masked_fill\(target == 0, -1\).* preds\[\.\.\., None\]"
+    ):
+        tm.RecallAtK(k=1, ignore_index=0).update(lists, target)
+    assert float(fed(tm.RecallAtK(k=1), lists, target.masked_fill(target == 0, -1)).compute()) == 0.25
+    tokens = fed(tm.RecallAtK(k=1, ignore_index=0), lists[..., None], target)
+    assert float(tokens.compute()) == 1 / 3
+
+
 def test_every_form_may_have_leading_axes() -> None:
     """(B, T, K) ids with (B, T), (B, T, L) multi-hot and gains: the bits of the flattened rows."""
     logits, target = tokens(3, 5)

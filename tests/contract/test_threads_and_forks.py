@@ -20,7 +20,7 @@ from cases import NUM_LABELS, data
 from tailmetrics.metrics._states import Addition
 
 THREADS = 8
-UPDATES = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "400"))
+UPDATES = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "200"))
 """In all threads together; 10,000 of them take two minutes."""
 BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in range(20)]
 

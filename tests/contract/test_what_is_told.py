@@ -55,6 +55,47 @@ PADDED = torch.tensor([[5, 3, 0, 0, 0], [2, 7, 1, 4, 6], [1, 0, 0, 0, 0], [9, 8,
 """Labels of four sequences, padded by 0 as ``pad_sequence`` does by default."""
 
 
+def test_lists_padded_by_a_label_are_told() -> None:
+    """Two of three rows end in 0, which stands nowhere else: a hit if a list holds 0. Sorted labels are not told."""
+    scores = torch.rand(30, 10, generator=torch.Generator().manual_seed(0))
+    padded = torch.tensor([[1, 0], [1, 2], [3, 0]]).repeat(10, 1)
+    for add in (tm.RecallAtK(k=3).update, tm.TopKCollection([tm.RecallAtK(k=3)]).update):
+        with pytest.warns(
+            UserWarning, match=r"most rows of target end in label 0,.* ignore_index=0\. If it is a label"
+        ):
+            add(scores, padded)
+    with pytest.warns(UserWarning, match=r"LabelFrequency: most rows of target end in label 0,.* pass ignore_index=0"):
+        tm.LabelFrequency(10).update(padded)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        in_order = torch.tensor([[0, 1], [0, 2], [0, 3]]).repeat(10, 1)
+        tm.RecallAtK(k=3).update(scores, in_order)
+        tm.RecallAtK(k=3).update(scores, padded.masked_fill(padded == 0, -1))
+        tm.LabelFrequency(10).update(padded, ignore_index=0)
+
+
+def test_padding_that_a_list_holds_is_told() -> None:
+    """Item 0 has the best score and is in no target: it takes the one place of each list, and no item is found."""
+    scores, target = torch.tensor([[9.0, 5.0, 1.0], [9.0, 1.0, 5.0]]), torch.tensor([1, 1])
+    metric = tm.RecallAtK(k=1, ignore_index=0)
+    with pytest.warns(
+        UserWarning, match=r"a list holds the label .* preds\[:, 0\] = -inf, .* preds\[:, 1:\] beside target - 1"
+    ):
+        metric.update(scores, target)
+    assert float(metric.compute()) == 0.0
+    with pytest.warns(UserWarning, match="a list holds the label"):
+        report = evaluate(scores, target, metrics=[tm.RecallAtK(k=1, ignore_index=0)])
+    assert sum("a list holds the label" in note for note in report.notes) == 1
+    masked = scores.clone()
+    masked[:, 0] = -torch.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for preds, labels, ignored in ((masked, target, 0), (scores[:, 1:], target - 1, None)):
+            one = tm.RecallAtK(k=1, ignore_index=ignored)
+            one.update(preds, labels)
+            assert float(one.compute()) == 0.5
+
+
 def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Path) -> None:
     """All but the second end in zeros, and 0 is nowhere else: nine places where a model of the padding is right."""
     logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))

@@ -167,6 +167,9 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     words[4:].clamp_(min=-1)  # half of the padding by -100, half by -1
     for name, array in (("logits", names["logits"].float()), ("words", words), ("counts", names["counts"])):
         np.save(f"{name}.npy", array.numpy())
+    for file in ("answers", "right", "known"):
+        lines = [json.dumps({"id": f"n{row}", "codes": codes}) for row, codes in enumerate(names[file])]
+        Path(f"{file}.jsonl").write_text("\n".join(lines))
     tokens = names["logits"].double().flatten(0, 1), names["words"].flatten()
     same = {
         "xmc": ("precision@5", printed["Extreme classification"]["precision_k@5"]),
@@ -177,6 +180,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         "scores.npy": ("macro_recall@1", printed["Long-tailed images"]["macro_recall@1"]),
         "map12": ("map@12", printed["A competition"][""]),
         "language_model": ("cross_entropy", float(torch.nn.functional.cross_entropy(*tokens))),
+        "answers.jsonl": ("recall@3", 0.5),
     }
     commands = [shlex.split(one) for one in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
     assert [words[3] for words in commands] == list(same)

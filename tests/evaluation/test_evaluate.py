@@ -3,7 +3,7 @@
 import json
 import warnings
 from inspect import signature
-from math import e, inf, log, nan
+from math import e, inf, log, log2, nan
 
 import pyarrow as pa
 import pytest
@@ -674,3 +674,26 @@ def test_what_the_error_of_a_repeated_label_advises_is_taken(form):
         assert report.scalars["precision@3"] == pytest.approx((1 / 3 + 1 / 2) / 2)
         runs = compare_runs({"one": lists, "two": lists}, relevant, metrics=[metric], resamples=99, **more)
         assert runs.values["precision@3"] == {"one": pytest.approx(5 / 12), "two": pytest.approx(5 / 12)}
+
+
+def test_buckets_that_all_lie_below_the_whole_are_explained() -> None:
+    """By hand: of the list 2, 0, 1 with 0 and 1 relevant, the whole has nDCG .693, the head .631 and the tail .5."""
+    scores, target = torch.tensor([[0.5, 0.1, 0.9]]).repeat(20, 1), torch.tensor([[0, 1]]).repeat(20, 1)
+    buckets = tm.LabelBuckets.from_assignment([0, 1, 0], ["head", "tail"])
+    shared = tm.NDCGAtK(k=3, buckets=buckets, scope="global"), tm.RecallAtK(k=3, buckets=buckets, scope="global")
+    report = tm.evaluate(scores, target, metrics=shared)
+    assert report.scalars["ndcg@3"] == pytest.approx((1 / log2(3) + 1 / 2) / (1 + 1 / log2(3)))
+    assert report.scalars["global_ndcg@3/head"] == pytest.approx(1 / log2(3))
+    assert report.scalars["global_ndcg@3/tail"] == pytest.approx(1 / 2)
+    (said,) = (note for note in report.notes if "below the value over all labels" in note)
+    assert said.startswith(
+        "Each bucket is below the value over all labels: global_ndcg@3. The buckets share the places"
+    )
+
+
+def test_a_report_is_about_a_metric_of_which_more_is_better() -> None:
+    """Accuracy stands before a calibration error, whose buckets are by the label that is predicted."""
+    scores, target = torch.eye(4).repeat(5, 1) * 3, torch.arange(20) % 4
+    metrics = [tm.CalibrationErrorAtK(k=1), tm.AccuracyAtK(k=1)]
+    report = tm.evaluate(scores, target, metrics=metrics, label_counts=[9, 5, 2, 1], buckets="thresholds:1,3,6")
+    assert report.headline == "global_accuracy@1"

@@ -14,8 +14,7 @@ import pytest
 import scipy.sparse
 
 from tailmetrics.io import DataFileError, loading, read
-from tailmetrics.io.database import _IDLE, WATCHER, Database, bytes_of
-from tailmetrics.io.lines import KeyedFile, Triples
+from tailmetrics.io.database import _IDLE, WATCHER, Database, KeyedFile, Triples, bytes_of
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from pyarrow.feather import write_feather
 
 import processes
 from tailmetrics.io import FORMATS, DataFileError, Format, read, read_label_names, read_target, register_format
-from tailmetrics.io.arrays import NpzSource
-from tailmetrics.io.lines import Triples
+from tailmetrics.io.database import Triples
+from tailmetrics.io.rows import NpzSource
 from tailmetrics.io.tables import ListSource
 
 SCORES = np.array([[0.5, 0.0, 2.0], [1.0, 0.25, 0.0]], np.float32)

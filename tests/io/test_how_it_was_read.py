@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tailmetrics import RecallAtK, evaluate
@@ -138,11 +139,34 @@ def test_a_named_column_of_lists(tmp_path, cells):
     """With or without digits, with or without equal rows, and with a row of no label, a list is a list."""
     path = tmp_path / "y.csv"
     path.write_text("note_id,text,codes\n" + "".join(f"n{row},well,{cell}\n" for row, cell in enumerate(cells)))
-    for named in (Columns(item="codes"), Columns(labels="codes")):
-        found = read_target(path, columns=named)
-        names = found.label_names
-        rows = [{names[one] for one in row if one >= 0} for part in found for row in part.target.tolist()]
-        assert rows == [set(cell.replace(";", " ").split()) for cell in cells]
+    found = read_target(path, columns=Columns(labels="codes"))
+    names = found.label_names
+    rows = [{names[one] for one in row if one >= 0} for part in found for row in part.target.tolist()]
+    assert rows == [set(cell.replace(";", " ").split()) for cell in cells]
+
+
+@pytest.mark.parametrize("names", ["id,label", "user_id,item_id", "kunde,ort"])
+@pytest.mark.parametrize("blank", [" ", ";", ","])
+def test_names_that_hold_blanks(tmp_path, names, blank):
+    """Names in the predictions decide, and what the user says: ``item`` is one label in a line, ``labels`` a list."""
+    query, item = names.split(",")
+    preds, target = tmp_path / "p.json", tmp_path / "y.csv"
+    preds.write_text(json.dumps({"a": {f"fast{blank}food": 2, "law": 1}, "b": {"law": 2, "tech": 1}}))
+    target.write_text(f'{names}\na,"fast{blank}food"\nb,tech\n')
+    for columns in (Columns(query=query), Columns(query=query, item=item)):
+        assert recall(preds, target, columns=(None, columns)) == 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert recall(preds, target, columns=(None, Columns(query=query, labels=item))) == 0
+    preds.write_text(json.dumps({"a": {"fast": 2, "food": 1}, "b": {"law": 2, "tech": 1}}))
+    assert query == "user_id" or recall(preds, target, k=2, columns=(None, Columns(query=query))) == 1
+    preds.write_text(json.dumps({"a": {f"fast{blank}food": 2, "fast": 1}, "b": {"law": 2, "tech": 1}}))
+    target.write_text(f'{names}\na,"fast{blank}food"\nb,"fast{blank}tech"\n')
+    if query != "user_id":
+        hint = refused(
+            preds, target, words="may hold lists, or one label in each", columns=(None, Columns(query=query))
+        )
+        assert f"columns=Columns(labels={item!r}) reads lists; columns=Columns(item={item!r}) reads one" in hint
 
 
 LISTED = {"qid": ["q1", "q2"], "answers": [["a", "b"], ["c"]]}
@@ -285,6 +309,17 @@ def test_predictions_that_are_the_targets(tmp_path, capsys):
     assert "holds the labels of y.csv, and no others" in capsys.readouterr().err
 
 
+def test_scores_of_judged_documents_are_no_targets(tmp_path, capsys):
+    """Predictions of LETOR have the documents of the targets; the same numbers, too, are said."""
+    target, preds = tmp_path / "y.txt", tmp_path / "p.txt"
+    target.write_text("".join(f"{grade} qid:{query} 1:0.5\n" for query in range(3) for grade in (2, 0)))
+    words = ["evaluate", "--preds", str(preds), "--target", str(target), "--metrics+=RecallAtK", "--metrics.k=1"]
+    for scores, is_said in (("0.5\n0.25\n", False), ("2\n0\n", True)):
+        preds.write_text(scores * 3)
+        assert main(words) == 0
+        assert ("or the targets themselves" in capsys.readouterr().err) == is_said
+
+
 def test_each_file_has_one_line(tmp_path, capsys, monkeypatch):
     """In the terminal, in report.json and on the page, with what is not read, and as options that give the same number."""
     monkeypatch.chdir(tmp_path)
@@ -339,3 +374,220 @@ def test_a_name_is_for_the_files_that_have_it(tmp_path):
     with pytest.warns(DataFileNote, match="column 'user_id' is the query"):
         assert recall(preds, target, columns=Columns(query="who")) == 0.5
     refused(preds, target, words="there is no column 'whom'", columns=Columns(query="whom"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["distance", "_dist", "val_loss"])
+def test_a_distance_is_no_score(tmp_path, form, name):
+    """Its order is asked for; as a rank the lowest is best."""
+    run = {"user_id": ["u", "u", "u"], "item_id": ["a", "b", "c"], name: [0.5, 0.25, 0.75]}
+    preds, target = (
+        written(tmp_path, form, "p", run),
+        written(tmp_path, form, "y", {"user_id": ["u"], "item_id": ["b"]}),
+    )
+    hint = refused(preds, target, words=f"column {name!r} (numbers from 0.25 to 0.75) may be a distance, the lowest")
+    assert hint == f"columns=Columns(rank={name!r}) or columns=Columns(score={name!r}) decides."
+    assert recall(preds, target, columns=(Columns(rank=name), None)) == 1
+    assert recall(preds, target, columns=(Columns(score=name), None)) == 0
+
+
+@pytest.mark.parametrize("cells", [[0, 0, 1, 1], ["a", "a", "b", "b"], [10, 10, 11, 11]])
+def test_two_seeds_in_one_file(tmp_path, cells):
+    """A repeated pair names the column that tells the copies apart, whatever it holds, and both ways out."""
+    run = {"user_id": ["u"] * 4, "item_id": ["a", "b"] * 2, "score": [4.0, 2.0, 1.0, 3.0], "seed": cells}
+    preds, target = (
+        written(tmp_path, "csv", "p", run),
+        written(tmp_path, "csv", "y", {"user_id": ["u"], "item_id": ["b"]}),
+    )
+    hint = refused(preds, target, words="holds the label 'a' twice")
+    assert hint.startswith("if 'seed' tells its lines apart, columns=Columns(query='user_id,seed')")
+    assert hint.endswith("give a file for each of its values.")
+
+
+def test_made_up_names_are_asked_for_at_once(tmp_path):
+    """No column is offered as the query because it is first; one refusal names all that is open in both files."""
+    preds = written(tmp_path, "csv", "p", {"bar": [2.5, 1.5], "foo": ["a", "b"], "baz": ["u", "u"]})
+    target = written(tmp_path, "csv", "y", {"foo": ["b"], "baz": ["u"]})
+    with pytest.raises(DataFileError, match="there is no column 'query', 'item', 'score'; its columns") as caught:
+        recall(preds, target)
+    assert "'foo' and 'baz' may be names of columns" in str(caught.value)
+    assert "Columns(query=NAME or query='0', item=NAME or item='1'))" in caught.value.hint
+    assert recall(preds, target, columns=Columns(query="baz", item="foo", score="bar")) == 0
+
+
+def test_triples_without_names(tmp_path):
+    """Of three words in a line two are the query; places say so, and names for the predictions."""
+    facts = {"head": ["h"] * 3, "relation": ["is", "is", "in"], "tail": ["a", "b", "a"], "score": [2.0, 1.0, 1.0]}
+    preds, target = written(tmp_path, "tsv", "p", facts), tmp_path / "y.tsv"
+    target.write_text("h\tis\tb\nh\tin\ta\n")
+    with pytest.raises(DataFileError, match="may be names of columns, or data") as caught:
+        read_target(target)
+    assert caught.value.hint.endswith("if not, columns=Columns(query='0,1', item='2').")
+    named = Columns(query="head,relation", item="tail"), Columns(query="0,1", item="2")
+    assert recall(preds, target, columns=named) == 0.5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_over_columns(tmp_path, form):
+    """Columns of one stem and consecutive numbers are one list in CSV, in their order; one of them alone is refused."""
+    places = {"top1": ["a", "b"], "top10": ["j", "j"], **{f"top{one}": [f"x{one}"] * 2 for one in range(2, 10)}}
+    preds = written(tmp_path, form, "p", {"user_id": ["u", "v"], **places})
+    target = written(tmp_path, form, "y", {"user_id": ["u", "v"], "item_id": ["x3", "j"]})
+    named = Columns(item="top1", rank="order")
+    hint = refused(preds, target, words="'top1' to 'top10' may be a list over columns", columns=(named, None))
+    assert "columns=Columns(query=NAME, ids='top1') reads all of them" in hint
+    if form in ("csv", "tsv"):
+        for columns in (None, (Columns(query="user_id", ids="top1"), None)):
+            assert [recall(preds, target, k=k, columns=columns) for k in (2, 3, 9, 10)] == [0, 0.5, 0.5, 1]
+    else:
+        refused(preds, target, words="may be a list over columns")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cells", [[0.5, 0.25], [1, 0], [True, False]])
+def test_a_column_for_each_label(tmp_path, form, cells):
+    """One sentence says what the table looks like and what to do, beside an array too; what it says is right."""
+    labels = ["law", "fast food", "tech", "film"]
+    table = {"note_id": ["u", "v"], **{name: cells[:: 1 if place % 2 else -1] for place, name in enumerate(labels)}}
+    wide, array = written(tmp_path, form, "p", table), tmp_path / "array.npy"
+    np.save(array, pd.DataFrame(table)[labels].to_numpy())
+    for files in ((wide, {"u": ["law"], "v": ["tech"]}), *(((wide, array),) if form != "frame" else ())):
+        hint = refused(*files, words="looks like a table with a column for each label")
+        assert hint.startswith("numpy.save('array.npy', table[labels].to_numpy()) writes their numbers")
+    if cells[0] == 0.5:
+        target = written(
+            tmp_path, "csv", "y", {"query": ["u", "v"], "labels": ["film", "law"]}
+        )  # the best: fast food, law
+        assert recall(array, target, label_names=labels) == 0.5
+
+
+def test_names_of_rows_in_the_same_order(tmp_path):
+    """Lists that both name their query keep its names, whatever their order."""
+    codes = {"query": ["a", "b"], "labels": [["x"], ["y"]]}
+    target = written(tmp_path, "jsonl", "y", codes)
+    for order in (1, -1):
+        preds = written(tmp_path, "jsonl", "p", {"query": ["a", "b"][::order], "ids": [["x"], ["z"]][::order]})
+        assert list(read(preds, target).row_names) == ["a", "b"]
+        assert recall(preds, target) == 0.5
+
+
+def test_another_name_for_the_query(tmp_path):
+    """Names of rows in another order, and under another name: joined by them, or refused, never row by row."""
+    target = written(tmp_path, "jsonl", "y", {"id": ["a", "b", "c"], "labels": [["x"], ["y"], ["z"]]})
+    preds = written(tmp_path, "jsonl", "p", {"note": ["b", "a", "c"], "ids": [["y"], ["x"], ["z"]]})
+    hint = refused(preds, target, words="column 'note' may be the query: 3 of its values are in 'id' of")
+    assert hint.startswith("columns=(Columns(query='note'), Columns(query='id')) joins by it.")
+    assert recall(preds, target, columns=(Columns(query="note"), Columns(query="id"))) == 1
+    same = written(tmp_path, "jsonl", "p", {"note": ["a", "b", "c"], "ids": [["x"], ["y"], ["z"]]})
+    assert recall(same, target) == 1
+
+
+def test_predictions_without_a_known_label(tmp_path, capsys):
+    """They are refused, whether or not a third file shares labels with the targets."""
+    lists = {"p": ("ids", [[" a1"], [" b2"]]), "y": ("labels", [["A1"], ["B2"]]), "t": ("labels", [["A1"], ["B2"]])}
+    files = {name: written(tmp_path, "jsonl", name, {column: cells}) for name, (column, cells) in lists.items()}
+    words = [
+        "evaluate",
+        "--preds",
+        str(files["p"]),
+        "--target",
+        str(files["y"]),
+        "--metrics+=RecallAtK",
+        "--metrics.k=1",
+    ]
+    for more in ([], ["--train-target", str(files["t"])]):
+        assert main([*words, *more]) == 2
+        assert "has no label in common with" in capsys.readouterr().err
+
+
+def test_lists_of_names_with_blanks(tmp_path):
+    """A comma alone separates names that the predictions hold whole; without them two separators are refused."""
+    target, preds = tmp_path / "y.csv", tmp_path / "p.json"
+    target.write_text('query,tags\na,"sci fi, drama"\nb,"film noir, war"\n')
+    with pytest.raises(DataFileError, match="may be separated by ',' and blanks"):
+        list(read_target(target, columns=Columns(labels="tags")))
+    preds.write_text(json.dumps({"a": {"sci fi": 2, "war": 1}, "b": {"drama": 2, "war": 1}}))
+    assert recall(preds, target, k=2) == 0.5
+
+
+def test_a_bar_between_known_names(tmp_path):
+    """A first line of usual names tells the bar as the delimiter."""
+    (tmp_path / "p.csv").write_text("user_id|item_id|score\nu|a, b|2\nu|c|1\n")
+    target = written(tmp_path, "csv", "y", {"user_id": ["u"], "item_id": ["a, b"]})
+    assert recall(tmp_path / "p.csv", target) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_words_of_the_field(tmp_path, form):
+    """A note and its codes, a file and its label: known where the table holds nothing else, or both files have them."""
+    for query, item in (("note", "code"), ("filename", "label"), ("id", "category")):
+        run = {query: ["n1", "n1"], item: ["a b", "c"], "score": [2.0, 1.0]}
+        target = written(tmp_path, form, "y", {query: ["n1"], item: ["a b"]})
+        assert recall(written(tmp_path, form, "p", run), target) == 1
+
+
+def test_the_name_of_the_other_file_in_another_spelling(tmp_path):
+    """The text of a query is not the query where the other file has its number."""
+    run = {"query_id": ["1"], "query": ["what is it"], "results": [[{"corpus_id": "a", "score": 1.0}]]}
+    preds = written(tmp_path, "jsonl", "p", run)
+    assert recall(preds, written(tmp_path, "tsv", "y", {"query-id": ["1"], "corpus-id": ["a"], "score": [1]})) == 1
+
+
+def test_class_indices_in_parquet(tmp_path):
+    """One whole number in each row is the class beside scores, as in CSV; lists of numbers are scores to be stacked."""
+    np.save(tmp_path / "p.npy", np.array([[0.5, 0.25], [0.1, 0.2]]))
+    frame = pd.DataFrame({"text": ["t", "u"], "label": [0, 0]})
+    frame.to_parquet(tmp_path / "y.parquet")
+    assert recall(tmp_path / "p.npy", tmp_path / "y.parquet") == 0.5
+    frame.assign(logits=[[0.5, 0.25], [0.1, 0.2]]).to_parquet(tmp_path / "p.parquet")
+    for columns in (None, Columns(scores="logits"), Columns(ids="logits")):
+        hint = refused(tmp_path / "p.parquet", tmp_path / "y.parquet", words="", columns=(columns, None))
+        assert "numpy.save('preds.npy', numpy.stack(table['logits']))" in hint
+
+
+def test_equal_scores_that_a_rank_orders(tmp_path):
+    """The option that reads the rank is named, and gives its order."""
+    run = {"user_id": ["u", "u"], "item_id": ["b", "a"], "score": [1.0, 1.0], "rank": [1, 2]}
+    preds, target = (
+        written(tmp_path, "csv", "p", run),
+        written(tmp_path, "csv", "y", {"user_id": ["u"], "item_id": ["b"]}),
+    )
+    with pytest.warns(UserWarning, match=r"columns=Columns\(rank='rank'\) reads it"):
+        assert recall(preds, target) == 0
+    assert recall(preds, target, columns=(Columns(rank="rank"), None)) == 1
+
+
+def test_what_stands_in_the_place_of_a_format(tmp_path, capsys):
+    """svmlight, LZ4, fastText, a decimal comma and a format for one file alone say what they are, ready to be pasted."""
+    np.save(tmp_path / "p.npy", np.eye(2))
+    (tmp_path / "y.svm").write_text("1,0 2:0.5\n0 1:0.25\n")
+    assert "as svmlight and LIBSVM have them" in refused(tmp_path / "p.npy", tmp_path / "y.svm", words="has no header")
+    with pa.CompressedOutputStream(str(tmp_path / "y.lz4"), "lz4") as opened:
+        opened.write(b"\x04\x22\x4d\x18abc")
+    assert "save it as JSON" in refused(tmp_path / "p.npy", tmp_path / "y.lz4", words="is compressed twice as LZ4")
+    (tmp_path / "y.txt").write_text("__label__a __label__b some words\n")
+    refused(tmp_path / "p.npy", tmp_path / "y.txt", words="is text of fastText")
+    (tmp_path / "y.txt").write_text("2 2\n0:1\n1:1\n")
+    words = ["evaluate", "--preds", str(tmp_path / "p.npy"), "--target", str(tmp_path / "y.txt"), "--format", "xmc"]
+    assert main([*words, "--metrics+=MRR"]) == 2
+    assert "add --preds-format npy for predictions alone" in capsys.readouterr().err
+    assert main([*words, "--metrics+=MRR", "--preds-format", "npy"]) == 0
+    (tmp_path / "p.csv").write_text("query;item;my score\nu;a;1,5\n")
+    (tmp_path / "y.csv").write_text("query,item\nu,a\n")
+    hint = refused(tmp_path / "p.csv", tmp_path / "y.csv", words="", columns=(Columns(score="my score"), None))
+    assert hint.endswith("with a decimal point.")
+    (tmp_path / "p.csv").write_text("query,item,my distance\nu,a,1.5\nu,b,2.5\n")
+    capsys.readouterr()
+    assert main(["evaluate", "--preds", str(tmp_path / "p.csv"), "--target", str(tmp_path / "y.csv"), "--metrics+=MRR"])
+    assert "hint: --columns.rank 'my distance' or --columns.score 'my distance' decides." in capsys.readouterr().err
+
+
+def test_a_name_with_a_blank_behind_the_first_rows(tmp_path):
+    """The first 64 kB show no blank: the first cell that has one is refused, and each option reads it."""
+    target = tmp_path / "y.csv"
+    target.write_text("id,label\n" + "".join(f"u{row},town{row % 9}\n" for row in range(9000)) + "u,new york\n")
+    with pytest.raises(DataFileError, match=r"line 9002: column 'label' may hold lists, or one label") as caught:
+        read_target(target)
+    assert "columns=Columns(item='label') reads one label" in caught.value.hint
+    assert read_target(target, columns=Columns(item="label")).num_labels == 10
+    assert read_target(target, columns=Columns(labels="label")).num_labels == 11

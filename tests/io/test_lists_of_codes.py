@@ -47,7 +47,7 @@ def test_labels_are_separated_by_what_stands_between_them(tmp_path, named, heade
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
-@pytest.mark.parametrize("columns", [None, Columns(query="0", item="1")])
+@pytest.mark.parametrize("columns", [None, Columns(query="0", labels="1")])
 @pytest.mark.parametrize(
     "lines",
     [
@@ -72,12 +72,11 @@ def test_lists_without_names_of_columns(tmp_path, lines, columns):
 CAML = 'SUBJECT_ID,HADM_ID,TEXT,LABELS,length\n7,101,"chest pain, 3 days",401.9;38.93,4\n7,102,well,V30.00,1\n'
 
 
-@pytest.mark.parametrize("field", ["item", "labels"])
-def test_a_column_of_lists_among_others(tmp_path, field):
-    """The notes of CAML: the column that --columns.item or --columns.labels names is split as one of two columns is."""
+def test_a_column_of_lists_among_others(tmp_path):
+    """The notes of CAML: the column that --columns.labels names is split as one of two columns is."""
     path = tmp_path / "y.csv"
     path.write_text(CAML)
-    found = read_target(path, columns=Columns(query="HADM_ID", **{field: "LABELS"}))
+    found = read_target(path, columns=Columns(query="HADM_ID", labels="LABELS"))
     said = "column 'HADM_ID' is the query, column 'LABELS' is the list of its labels, separated by ';'"
     assert said in found.readings[0].sentence
     assert list(found.row_names) == ["101", "102"]
@@ -182,7 +181,7 @@ def test_a_code_that_a_row_repeats(tmp_path):
     with pytest.raises(DataFileError, match=r"y\.csv, query 'n1': holds the label 'B2' twice") as caught:
         recall(preds, target)
     assert "duplicates='first' counts it once." in caught.value.hint
-    with pytest.raises(ValueError, match=r"names the label 1 twice in row 0; .*: remove the repetition\."):
+    with pytest.raises(ValueError, match=r"names the label 1 twice in row 0; .*: remove the repetition; if it pads"):
         RecallAtK(k=1).update(torch.tensor([[0, 1]]), torch.tensor([[1, 1]]))
     target.write_text("id,codes\nn1,B2;A1\nn2,A1\n")
     assert recall(preds, target) == 0.25

@@ -140,7 +140,7 @@ def test_a_row_group_is_never_held_whole(tmp_path):
         ({"idz": [[0], [1]], "idy": [[0], [1]]}, "has no column 'ids'; its columns are idz, idy"),
         (
             {f"A{number}": [0.1, 0.2] for number in range(40)},
-            "its columns are A0, A1, A2 and 37 more .where each column",
+            "looks like a table with a column for each label; numpy.save",
         ),
         ({"ids": [0, 1]}, "column 'ids' is int64"),
         ({"ids": [[0.5], [1.5]]}, "column 'ids' is list<.*double>"),

@@ -7,9 +7,8 @@ import warnings
 import pytest
 
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
-from tailmetrics.io.database import Database
+from tailmetrics.io.database import Database, KeyedFile
 from tailmetrics.io.files import HEAD_BYTES, head
-from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.reading import Opening
 from tailmetrics.io.text import read_jsonl
 

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from tailmetrics.ranking import (
     _matrices,
     native,
 )
+from tailmetrics.ranking._adjusting import ScoreKind, logarithms
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import LONGEST_IN_C, CpuKernels, NativeKernels
@@ -125,6 +127,43 @@ def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.Mon
         values, ids, *_ = kernels.top_k(torch.zeros(shape), min(7, shape[1]))
         assert len(values) == len(ids) == shape[0]
     _same_choice(kernels, 1 + _random(3, 5003).double() * 1e-12, 20)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "sigmoid", "probabilities"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_adjusted_lists_are_those_of_a_stable_sort(kernels: Kernels, kind: ScoreKind, dtype: torch.dtype) -> None:
+    """At one τ, four and six, for equal values, infinite ones, NaN, the smallest numbers, and labels in the order of counts."""
+    logarithms_of, number = partial(logarithms, kind=kind), ("softmax", "sigmoid", "probabilities").index(kind)
+    taus, shuffled = torch.tensor([0.25, 0.5, 1.0, 10.0, 0.75, 2.0]).double(), torch.randperm(9001)
+    counts = (9000 / (torch.arange(9001) + 1.0)).long()
+    cases = [*SCORES, "nan"], [1, 4, 6] * 4, [17, 103, 9001, 9001] * 3, [1, 10, 99, 600] * 3
+    for name, num, width, k in zip(*cases, strict=True):
+        scores = 4 * _random(3, width, seed=width)
+        scores = SCORES[name](scores) if name != "nan" else scores.index_fill(1, torch.tensor([width - 1]), torch.nan)
+        scores = (scores.sigmoid() if kind == "probabilities" else scores).to(dtype)
+        scores[2] = scores[2] * 2.0**-140  # subnormal numbers of float32
+        offsets = ((counts if num == 4 else counts[shuffled])[:width] + 1.0).double().log()
+        found = kernels.top_k_adjusted(scores, offsets, taus[:num], number, min(k, width), logarithms_of)
+        for tau, (values, ids, distinct, numbers) in zip(taus, found, strict=False):
+            wanted, wanted_ids = plain_top_k(logarithms_of(scores) - tau * offsets, min(k, width))
+            assert torch.equal(ids, wanted_ids), (name, num, width)
+            torch.testing.assert_close(values, wanted, rtol=1e-14, atol=0, equal_nan=True)
+            assert not distinct or bool((wanted[:, :-1] > wanted[:, 1:]).all())
+            assert not numbers or bool((wanted[:, : ids.shape[1]] > -torch.inf).all())
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
+    """Of one group, few, as many as labels; neighbours and labels far apart; with -inf and NaN, of any layout."""
+    for width, num in ((1, 1), (1003, 1), (1003, 7), (1003, 400), (1003, 1003)):
+        scores = _random(5, width, seed=num)
+        scores = scores.masked_fill(scores < -1, -torch.inf).masked_fill(scores > 3, torch.nan).to(dtype)
+        neighbours = torch.arange(width) * num // width
+        for groups in (neighbours, neighbours[torch.randperm(width, generator=torch.Generator().manual_seed(0))]):
+            wanted = torch.stack([scores[:, groups == group].amax(dim=1) for group in range(num)], dim=1)
+            for given in (scores, scores.t().contiguous().t()):
+                found = kernels.largest(given, groups, num)
+                torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
 
 
 def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
@@ -428,6 +467,8 @@ def test_no_memory_behind_a_table_is_read() -> None:
     ):
         with pytest.raises(IndexError, match="larger than the labels"):
             call()
+    with pytest.raises(IndexError, match="3 columns of scores, but 2 labels in groups"):
+        native.largest(torch.zeros(1, 3), torch.zeros(2, dtype=torch.int64), 1, 1)
 
 
 @pytest.mark.usefixtures("library")

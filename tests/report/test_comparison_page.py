@@ -64,6 +64,19 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert sum(map(int, outcomes["precision@1"].split("/"))) == 80
 
 
+def test_of_many_pairs_the_picture_stands_behind_the_first_line():
+    """Three runs have three lines; a phone shows the first one and the picture, then the others, before any note."""
+    target = torch.arange(60) % 6
+    runs = {name: torch.eye(6)[(target + shift) % 6] for name, shift in (("a", 0), ("b", 1), ("c", 2))}
+    counts = [9, 7, 5, 3, 2, 1]
+    metrics = [RecallAtK(k=1, buckets="deciles", scope="global")]
+    report = compare_runs(runs, target, metrics=metrics, label_counts=counts, resamples=200)
+    text, lines = page(report), report.verdict.splitlines()
+    places = [text.index(f'<p class="verdict">{line[:12]}') for line in lines]
+    assert len(places) == 3
+    assert places[0] < text.index('<figure class="plot">') < places[1] < places[2]
+
+
 def test_a_difference_of_one_row_has_a_dash_and_the_reason():
     """One row of 300 makes the whole difference of micro F1: "–" in its line, and below the heading why."""
     generator = torch.Generator().manual_seed(3)
@@ -144,7 +157,7 @@ def test_the_page_holds_every_number(compared):
     report, _, _ = compared
     tags = Tags(page(report))
     for one in report.document().tables:
-        for line in (line for part in one.parts for line in part.lines):
+        for line in (line for part in next(iter(one.screens.values())) for line in part.lines):
             assert "".join(line) in tags.text.replace("\N{NO-BREAK SPACE}", "").replace(" ", "") or "".join(
                 line
             ).replace(" ", "") in tags.text.replace(" ", "")

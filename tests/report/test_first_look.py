@@ -137,9 +137,11 @@ def test_a_wide_table_of_a_page_goes_on_in_another():
     scalars = {f"metric_{kind}@10/{name}": 0.5 for kind in range(9) for name in names}
     report = Report("", scalars, buckets=[BucketRow(name, 1, 1, 1) for name in names])
     (table,) = (one for one in report.document().tables if one.name == "buckets")
-    assert len(table.parts) > 2
-    assert all(part.header[0] == "bucket" and len(part.header) <= 4 for part in table.parts)
-    assert [name for part in table.parts for name in part.header if name != "bucket"] == table.header[1:]
+    assert len(next(iter(table.screens.values()))) > 2
+    assert all(part.header[0] == "bucket" and len(part.header) <= 4 for part in next(iter(table.screens.values())))
+    assert [
+        name for part in next(iter(table.screens.values())) for name in part.header if name != "bucket"
+    ] == table.header[1:]
 
 
 @pytest.mark.parametrize("form", ["svg", "pdf"])

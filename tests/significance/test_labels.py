@@ -272,13 +272,14 @@ def test_a_verdict_says_where_rows_are_too_few():
     found = compare({"old": old, "new": new}, resamples=999)
     buckets = ["head", "tail", "unseen"]
     assert without_sizes(verdict(found, buckets)) == (
-        "new against old: r: no difference shown in tail, worse in head, too few rows in unseen."
+        "new against old: r: the same in every row in tail, worse in head, too few rows in unseen."
     )
     runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
     of_nine, of_ten = (compare(runs, clusters=np.arange(40) % number, resamples=999) for number in (9, 10))
     assert verdict(of_nine, buckets) == "new against old: r: too few rows in head, tail and unseen."
     assert (
-        verdict(of_ten, buckets) == "new against old: r: no difference shown in head and tail, too few rows in unseen."
+        verdict(of_ten, buckets)
+        == "new against old: r: the same in every row in head and tail, too few rows in unseen."
     )
 
 

@@ -19,7 +19,7 @@ from test_presets import CONFIGS, PRESETS, load
 PAIRS = int(os.environ.get("TAILMETRICS_PAIRS", "2"))
 """Pairs of runs for each preset; TAILMETRICS_PAIRS=100 tries a hundred."""
 LABELS, ROWS = 60, 40
-OUTCOMES = "better|worse|no difference shown|too few rows"
+OUTCOMES = "better|worse|no difference shown|too few rows|the same in every row"
 
 
 def facts_of(preset):
@@ -90,6 +90,8 @@ def test_the_line_says_what_the_numbers_say(preset):
                 assert not most or own[next(iter(bucket))] == key
                 one = by_key[key]
                 shown = one.baseline_value, one.value, one.difference, one.interval.low, one.interval.high
+                early = outcome == "no difference shown" and not one.interval.low <= 0 <= one.interval.high
+                assert sizes.endswith(" before correction") == early
                 assert numbers(sizes.removeprefix(place[0] if place else "")) == pytest.approx(
                     [value for value in shown if not math.isnan(value)], abs=5.1e-4, rel=1e-3
                 )
@@ -101,8 +103,10 @@ def test_the_line_says_what_the_numbers_say(preset):
                 continue
             shown = one.p_corrected.decisive <= 0.05
             better = (one.difference < 0) == less
+            first_rows, second_rows = runs["first run"][key], runs["second"][key]
+            alike = np.array_equal(first_rows, second_rows, equal_nan=True)
             expected[name] = ("better" if better else "worse") if shown else (
-                "too few rows" if one.n < 10 else "no difference shown"
+                "too few rows" if one.n < 10 else "the same in every row" if alike else "no difference shown"
             )  # fmt: skip
         many = len({*own} - {name for name in own if name.startswith("decile_")}) > 4
         assert many or said == expected
@@ -144,6 +148,20 @@ def test_each_pair_has_a_line_and_other_keys_are_counted():
         "b against a: recall@5: better over all labels (.051 → 1.056, +1.005 [+.984, +1.025]), better in head and tail"
     )
     assert line.endswith(". Worse elsewhere: mrr over all labels; mrr in head and tail.")
+
+
+def test_an_interval_that_the_correction_overrules_says_so():
+    """Of thirty keys, one has an interval above 0: after Bonferroni's correction no difference is shown, and why."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(30, 40))
+    noise -= noise.mean(axis=1, keepdims=True)
+    noise[0] += 0.36 * noise[0].std()
+    runs = {"old": {f"k{at}": np.zeros(40) for at in range(30)}, "new": {f"k{at}": one for at, one in enumerate(noise)}}
+    found = compare(runs, resamples=2000, correction="bonferroni", unbounded=[f"k{at}" for at in range(30)])
+    one = next(one for one in found if one.key == "k0")
+    assert one.interval.low > 0
+    assert not one.significant
+    assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(found, headline="k0"))
 
 
 def test_without_buckets_the_line_gives_the_headline_with_its_size():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, fields, replace
+from itertools import takewhile
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -31,7 +32,7 @@ from tailmetrics.cli.inputs import (
     read_labels,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, in_options
+from tailmetrics.cli.messages import CommandError, in_options, tell
 from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -56,7 +57,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
-    models = [[table_in(one) for one in some] for some in models]
+    models = [[table_in(one, tell) for one in some] for some in models]
     if launched() != (0, 1):
         hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
         raise CommandError("compare runs in one process", hint)
@@ -104,13 +105,23 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
     candidates = [options.names] if options.names else [
         [file.name if file.is_dir() else file.stem for file in files],
         [f"{file.parent.name}/{file.stem}" for file in files],
-        [str(file) for file in files],
+        _where_paths_differ(files),
     ]  # fmt: skip
     names = next((names for names in candidates if len(set(names)) == len(names)), candidates[-1])
     if len(set(names)) != len(models):
         problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
         raise CommandError(problem, "give --names.")
     return names
+
+
+def _where_paths_differ(files: Sequence[Path]) -> list[str]:
+    """Return the parts of paths between those with which all begin, and those with which all end."""
+    parts = [file.parts for file in files]
+    first, last = (
+        sum(1 for _ in takewhile(lambda some: len({*some}) == 1, zip(*(one[::step] for one in parts), strict=False)))
+        for step in (1, -1)
+    )
+    return ["/".join(one[first : len(one) - last]) for one in parts]
 
 
 def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
+from tailmetrics._arguments import INTEGERS
 from tailmetrics.cli.inputs import (
     Files,
     Inputs,
@@ -51,6 +52,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import check_batch
 from tailmetrics.ranking import Ranking, rank
+from tailmetrics.ranking._inputs import labels_without
 from tailmetrics.ranking._warnings import read_from
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
@@ -215,7 +217,9 @@ def report_of(
     notes = [in_options(note) for note in report.notes]
     notes_on_files = (*note_on_equal(dataset, preds, target), *note_on_swapped(dataset, preds, target))
     for said in (*notes_on_files, *notes_on_queries(dataset, data.missing, preds, target)):
-        warnings.warn(said, CommandWarning, stacklevel=2)  # the report repeats warnings, and --quiet hides none
+        warnings.warn(
+            in_options(said), CommandWarning, stacklevel=2
+        )  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
         said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
@@ -444,7 +448,8 @@ def _count(frequency: LabelFrequency, ranks: Ranks, *, files: Files, train: Targ
             target = batch.target
             if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:  # files tell ids from gains
                 target = target > 0
-            frequency.update(target if ignored is None or target.ndim > 1 else target[target != ignored])
+            are_ids = target.dtype in INTEGERS and not target.is_sparse_csr
+            frequency.update(*(labels_without(target, ignored) if are_ids and ignored is not None else (target,)))
             advance(int(batch.rows[-1]) + 1 - train.start)
 
 

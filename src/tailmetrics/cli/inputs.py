@@ -29,9 +29,7 @@ from tailmetrics.io import (
     read_label_names,
     read_target,
 )
-from tailmetrics.io.database import WATCHER, Database
-from tailmetrics.io.edges import read_edges
-from tailmetrics.io.errors import reading
+from tailmetrics.io.database import WATCHER, Database, KeyedFile
 from tailmetrics.io.files import (
     FilePath,
     Part,
@@ -41,15 +39,15 @@ from tailmetrics.io.files import (
     find,
     is_address,
     path_of,
+    reading,
     size_of,
     stream,
     suffix_of,
 )
 from tailmetrics.io.formats import Format, format_of_parts
-from tailmetrics.io.labels import counted_names, load_names
-from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.loading import first_rows, names_beside
-from tailmetrics.io.reading import Head, Role, in_words
+from tailmetrics.io.labels import counted_names, load_names, read_edges
+from tailmetrics.io.loading import Given, deciding, first_rows
+from tailmetrics.io.reading import Head, Opening, in_words
 from tailmetrics.io.text import every_line
 from tailmetrics.tree import LabelTree, Level
 
@@ -81,13 +79,14 @@ class Files:
         more["others"] = self.others
         return read(preds, str(options.target), **more, **self._alike(ranks))
 
-    def train(self, ranks: Ranks) -> TargetDataset | None:
-        """Open training targets, if there are any."""
+    def train(self, ranks: Ranks, counts_alone: bool = True) -> TargetDataset | None:
+        """Open training targets, if there are any; if they are counted alone, their rows need no names."""
         options = self.options
         if options.train_target is None:
             return None
         more: dict[str, Any] = {"format": options.format, "columns": options.columns}
         more |= {"min_gain": options.train_min_gain, "one_label": options.ignore_index is not None}
+        more["counts_alone"] = counts_alone
         return read_target(options.train_target, **more, **self._alike(ranks))
 
     def _alike(self, ranks: Ranks) -> dict[str, Any]:
@@ -115,17 +114,17 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    files: list[tuple[str, Role, str | None, Columns]] = [
-        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
-        (options.target, "target", options.format, options.columns),
-    ]
-    beside = names_beside([(path, form, given) for path, _, form, given in files])
+    train: Given | None = None
     if options.train_target is not None:
-        files.append((options.train_target, "target", options.format, options.columns))
+        train = (options.train_target, "target", options.format, options.columns)
+    return first_rows(_with_roles(preds, options), train, options.delimiter)
+
+
+def _with_roles(preds: str, options: DataOptions) -> list[Given]:
+    """Return predictions and targets, each with its role, its format and the names of its columns."""
     return [
-        f"{path}, {row}"
-        for path, role, form, given in files
-        for row in first_rows(path, role, form, given, beside, options.delimiter)
+        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
+        (str(options.target), "target", options.format, options.columns),
     ]
 
 
@@ -167,7 +166,8 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
     with progress("opening files", 1.0, ranks) as show:
         token = WATCHER.set(lambda doing, share: show(share, doing))
         try:
-            counts, names = _counts_and_names(preds, options)
+            with deciding(_with_roles(preds[0], options), options.delimiter, others):
+                counts, names = _counts_and_names(preds, options)
             files = Files(options, names, options.num_labels if counts is None else len(counts), others)
             train = files.train(ranks)
             files = files if train is None else replace(files, num_labels=train.num_labels)
@@ -176,7 +176,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
                 files = replace(files, num_labels=runs[0].num_labels)
                 train = files.train(ranks)
         except DataFileError as error:
-            if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=" in error.hint:
+            if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=C" in error.hint:
                 hint = "--preds-columns takes the place of all of --columns for predictions: "
                 hint += error.hint.replace("columns=", "preds_columns=")
                 raise DataFileError(error.path, error.problem, error.where, hint) from error
@@ -240,7 +240,7 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
 def _has_columns(path: str, options: DataOptions) -> bool:
     """Whether predictions have a column for each label."""
     parts, columns = find(path).parts, options.preds_columns or options.columns
-    form = format_of_parts("read", parts, options.preds_format or options.format, columns)
+    form = format_of_parts("read", parts, options.preds_format or options.format, Opening(parts[0].path, None, columns))
     return not form.has_queries and form.open(parts[0].path, "preds", columns).num_labels is not None
 
 
@@ -356,9 +356,15 @@ def read_labels(inputs: Inputs) -> Labels:
     """Return the labels that the options and the files tell of.
 
     Raises:
-        CommandError: If the file of the tree does not fit, or ``--level`` is given without it.
+        CommandError: If the file of the tree does not fit, or ``--level`` is given without it; or if ``--ignore-index``
+            would leave out a label by its place among the names.
     """
     options, num_labels = inputs.files.options, inputs.files.num_labels
+    if options.ignore_index is not None and options.ignore_index >= 0 and inputs.runs[0].label_names is not None:
+        problem = f"--ignore-index {options.ignore_index} is a label id, but the labels of these files have names"
+        raise CommandError(
+            problem, "take the lines of padding out of the files, or give label ids, --string-ids false."
+        )
     names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
     if options.label_tree is None:
         if options.level is not None:
@@ -443,7 +449,7 @@ def _row_buckets(kind: str, files: Files, dataset: Dataset) -> RowGroups:
     if files.options.row_groups is not None:
         raise CommandError("--row-groups and --row-buckets are both given", "leave one of them out.")
     # all of the file in every process, without a word to the others: its rows are others than those of the targets
-    train = files.train(Ranks(0, 1, torch.device("cpu")))
+    train = files.train(Ranks(0, 1, torch.device("cpu")), counts_alone=False)
     activity = None if train is None else activity_of(train)
     if activity is None or dataset.row_names is None:
         hint = "add --train-target FILE whose lines name their query, or give the group of each row as --row-groups."
@@ -485,7 +491,7 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
         return [line or None for line in _lines(path, axes=2)]  # groups of tokens: shape (B, T)
     columns = Columns() if own else options.columns
-    first = next(iter(Head(path_of(path)).lines), "") if own else ""
+    first = next(iter(Head(Opening(path_of(path))).lines), "") if own else ""
     if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # the name in the other files
         columns = Columns(query=options.columns.query)
     if queries is not None:
@@ -493,7 +499,9 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     parts = find(path).parts
     suffix = suffix_of(path_of(path)).removeprefix(".")
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    form = format_of_parts(option, parts, own_format or (None if own else options.format), columns)
+    form = format_of_parts(
+        option, parts, own_format or (None if own else options.format), Opening(parts[0].path, None, columns)
+    )
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:

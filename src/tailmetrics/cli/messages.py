@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from argparse import ArgumentError
+from ast import literal_eval
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -14,7 +15,7 @@ from pydoc import locate
 from shlex import quote
 from typing import Any
 
-from tailmetrics._arguments import arguments
+from tailmetrics._arguments import LONGEST_ERROR, arguments, fitted
 from tailmetrics.cli.options import KINDS
 from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
@@ -42,6 +43,11 @@ class CommandWarning(UserWarning):
     """A decision of the command line, or a fact that a reader of its numbers should know."""
 
 
+def tell(said: str) -> None:
+    """Warn of a decision of the command line."""
+    warnings.warn(said, CommandWarning, stacklevel=3)
+
+
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 HELP = "evaluate, compare or plan --help lists the options, --metrics.help CLASS the arguments of a metric."
@@ -57,6 +63,8 @@ def print_error(error: Exception) -> None:
 
 def describe(error: Exception) -> tuple[str, str]:
     """Return the problem and the remedy, one line each, with options of the command line in place of arguments.
+
+    Together they have at most 400 letters.
 
     Output files are named by their final paths, not by their paths in hidden folders.
 
@@ -79,7 +87,8 @@ def describe(error: Exception) -> tuple[str, str]:
     if choices := _CHOICES.search(hint):
         hint = did_you_mean(_GIVEN_WORD.findall(problem), re.split(r",? +", choices[1].replace("'", ""))) + hint
     shown = re.sub(rf"{re.escape(SCRATCH)}[^/\\]+[/\\]", "", problem)
-    return printable(_one_line(shown)), printable(_one_line(hint or "check the arguments and the files."))
+    whole = printable(_one_line(shown)), printable(_one_line(hint or "check the arguments and the files."))
+    return whole if sum(map(len, whole)) + len("; ") <= LONGEST_ERROR else fitted(*whole)
 
 
 def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
@@ -156,8 +165,8 @@ _UNKNOWN_ARGUMENT = re.compile(r"class_path '([\w.]+)':\s+Option '([\w.]+)' is n
 _UNKNOWN_CLASS = re.compile(r"(?:Expected a dot import path string: |module '([\w.]+)' has no attribute ')(\w+)")
 _UNKNOWN_OPTION = re.compile(r"(?<=unrecognized arguments: ).*|(?<=does not accept option ')([\w.]+)")
 _CHOICES = re.compile(r"\bchoose (?:one of|from) (.*?)[.;](?: |$)")
+_ANSWER = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\w+)")
 _GIVEN_WORD = re.compile(r"^--[\w-]+ '?([^\s':]+)'?")
-QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
 
@@ -168,6 +177,8 @@ def in_options(text: str) -> str:
     '--batch-rows 0 is too small; or leave --num-labels out, or pass --columns.item doc.'
     >>> in_options("columns=Columns(query='0', item='1') chooses others.")
     '--columns.query 0 --columns.item 1 chooses others.'
+    >>> in_options("columns=Columns(item=NAME, gain='hit' or gain='none') says it.")
+    '--columns.item NAME --columns.gain hit or --columns.gain none says it.'
     >>> in_options("columns=(Columns(query='member'), Columns(query='user')) joins by it.")
     '--preds-columns.query member --columns.query user joins by it.'
     """
@@ -182,14 +193,19 @@ def in_options(text: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         if match[2]:
-            pairs = (pair.split("=", 1) for pair in match[2].split(", "))
             which = "--preds-columns" if match[1] else "--columns"
-            return " ".join(f"{which}.{name} {value.strip(QUOTES)}" for name, value in pairs)
-        name, value = match[3].replace("_", "-"), (match[4] or "").strip(QUOTES)
-        return f"--{name} {value.lower() if value in ('True', 'False') else value}".rstrip()
+            said = _ANSWER.sub(lambda one: f"{which}.{one[1]} {quote(_bare(one[2]))}", match[2])
+            return said.replace(", --", " --")
+        name, value = match[3].replace("_", "-"), _bare(match[4] or "")
+        return f"--{name} {value.lower() if value in ('True', 'False') else quote(value) if value else ''}".rstrip()
 
     text = _GIVEN.sub(option, _PAIR.sub(r"preds_columns=\1 columns=\2", _CALLER.sub("", text)))
     return _NAMED.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+
+
+def _bare(value: str) -> str:
+    """Return a value as it is written in Python without its quotes."""
+    return str(literal_eval(value)) if value[:1] in ("'", '"') else value
 
 
 @contextmanager

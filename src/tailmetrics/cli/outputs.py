@@ -164,6 +164,6 @@ def show(report: Any, paths: Sequence[Path], output: OutputOptions, said: Contai
         for line in lines:
             console.print(f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False)
     except OSError as error:
-        complete = f"{', '.join(map(str, paths))}: written and complete. Send" if paths else "add --out FOLDER, or send"
-        hint = f"{complete} what is printed to a place that can be written."
+        hint = "send what is printed to a place that can be written"
+        hint += f"; written and complete: {', '.join(map(str, paths))}." if paths else ", or add --out FOLDER."
         raise CommandError(f"stdout cannot be written: {error.strerror}", hint) from error

@@ -37,8 +37,7 @@ from tailmetrics.cli.options import (
 )
 from tailmetrics.evaluation.description import UNSAID, by_bucket
 from tailmetrics.io import FORMATS
-from tailmetrics.io.errors import reading
-from tailmetrics.io.files import check_file
+from tailmetrics.io.files import check_file, reading
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.significance.estimating import Resample
 

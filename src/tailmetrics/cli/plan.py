@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tailmetrics.cli.compare import check_same_names, chosen
-from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.messages import CommandError, tell
 from tailmetrics.cli.options import OutputOptions, PlanOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -19,7 +19,7 @@ from tailmetrics.significance.rows import check_identities
 def plan_rows(request: Request, said: dict[str, bool]) -> None:
     """Plan, then write and print the result; ``said`` holds the warnings printed so far."""
     options, output = request.get(PlanOptions), request.get(OutputOptions)
-    paths = [table_in(Path(one)) for one in request.options.tables]
+    paths = [table_in(Path(one), tell) for one in request.options.tables]
     if len(paths) not in (1, 2) or options.difference is None:
         hint = "name the table of one run, or of the two that are compared, and --difference, such as 0.02."
         raise CommandError(f"plan has {len(paths)} tables, and --difference {options.difference}", hint)

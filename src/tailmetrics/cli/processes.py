@@ -24,6 +24,7 @@ from tailmetrics.engines.cluster import Work
 from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.io.files import find
 from tailmetrics.io.formats import format_of_parts
+from tailmetrics.io.reading import Opening
 
 PATIENCE = timedelta(days=1)
 """The time that a rank waits for the others, which may have longer rows; torchrun notices a rank that dies."""
@@ -155,7 +156,9 @@ class Engine:
             problem = f"--engine returns sums, no values per row, and computes on CPUs: {asked} is not possible"
             raise CommandError(problem, f"leave {asked} out, or run it under torchrun.")
         path = str(options.preds)
-        if format_of_parts("--engine", find(path).parts, data.preds_format or data.format, data.columns).has_queries:
+        parts = find(path).parts
+        opening = Opening(parts[0].path, None, data.columns)
+        if format_of_parts("--engine", parts, data.preds_format or data.format, opening).has_queries:
             problem = f"{path}: lines name their query, so that no share of them can be evaluated alone"
             raise CommandError(problem, "leave --engine out, or write one row per query with list columns.")
         if options.shares is not None:

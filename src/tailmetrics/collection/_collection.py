@@ -17,7 +17,15 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._arguments import check_choice
 from tailmetrics._background import Background, StateLock
-from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together, with_keywords
+from tailmetrics._exact_metric import (
+    ExactMetric,
+    Mergeable,
+    end_batch,
+    sent_together,
+    start_batch,
+    value_of_batch,
+    with_keywords,
+)
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
@@ -28,7 +36,7 @@ from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import QueriesSeen, check_batch, whole_buckets
 from tailmetrics.metrics._metric import MANY_TIED, Result, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
-from tailmetrics.metrics._states import Addition
+from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._ties import Ties, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
@@ -325,26 +333,37 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Add a ranking to all members, or to none if one of them refuses it."""
         if True in map(IS_SYNCED, members.values()):
             raise self._not_own("update")
-        firsts = [group[0] for group in self._groups.values()]
-        leaders, addition = [members[name] for name in firsts], Addition()
-        read_by = list(zip(leaders, self._read_by(firsts, ranking), strict=False))
-        for metric, read in read_by:
-            check_batch(metric, read)
-        prepared = [metric.prepared(read) for metric, read in read_by]
-        if ranking.queries is not None:
-            self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
+        prepared = self._prepared(ranking, members)
+        seen = self._with_queries(ranking)
         self._before_adding()
-        for metric, one in zip(leaders, prepared, strict=True):
+        self._carry_out(ranking, prepared, members)
+        vars(self).update(_queries_seen=seen)
+
+    def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Prepared]:
+        """Return what a ranking adds to the states of each group, by the name of the member that holds them."""
+        firsts = [group[0] for group in self._groups.values()]
+        read_by = list(zip(firsts, self._read_by(firsts, ranking), strict=False))
+        for name, read in read_by:
+            check_batch(members[name], read)
+        return {name: members[name].prepared(read) for name, read in read_by}
+
+    def _with_queries(self, ranking: Ranking) -> QueriesSeen:
+        """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""
+        before = QueriesSeen() if self._were_logged else self._queries_seen
+        return before if ranking.queries is None else before.with_queries("TopKCollection", ranking.queries)
+
+    def _carry_out(self, ranking: Ranking, prepared: Mapping[str, Prepared], members: Mapping[str, TopKMetric]) -> None:
+        """Add a prepared ranking to the states of all members and alternatives."""
+        leaders, addition = [members[name] for name in prepared], Addition()
+        for metric, one in zip(leaders, prepared.values(), strict=True):
             metric.note_in(addition, one)
-        known = dict(zip(firsts, prepared, strict=True))
-        others = self.alternatives.note_in(addition, ranking, known) if self.alternatives.metrics else []
+        others = self.alternatives.note_in(addition, ranking, prepared) if self.alternatives.metrics else []
         addition.carry_out()
         _count_one((*leaders, *others))
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
                 members[name]._computed = None
-            self._state_is_copy = False
-            self._compute_groups_create_state_ref()
+            self._share_again()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TopKCollection:
         """Return a copy of all metrics as they are between two batches."""
@@ -368,24 +387,25 @@ class TopKCollection(Mergeable, LoggedCollection):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Add a batch as :meth:`update` does, and return the values of this batch alone as a flat dict."""
-        ranking = self.rank(*args, **kwargs)
-        self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
-        members = self.members()
-        read_by = zip(members.items(), self._read_by(members, ranking), strict=False)
-        prepared = {name: metric.prepare(read) for (name, metric), read in read_by}
-        self._queries_seen = self._queries_seen.with_queries("TopKCollection", ranking.queries)
+        ranking, members = self.rank(*args, **kwargs), self.members()
+        with one_thread():
+            prepared = self._prepared(ranking, members)
+        seen = self._with_queries(ranking)
         self._before_adding()
-        addition = Addition()
-        read = self.alternatives.note_in(addition, ranking, prepared) if self.alternatives.metrics else []
-        before = {name: dict(vars(metric)) for name, metric in members.items()}
+        before = {metric: dict(vars(metric)) for metric in self._parts().values()}
         try:
-            values = {name: metric(prepared[name]) for name, metric in members.items()}
-            addition.carry_out()
+            for metric in before:
+                start_batch(metric)
+            self._carry_out(ranking, prepared, members)
+            values = {name: value_of_batch(metric) for name, metric in members.items()}
+            for metric, attributes in before.items():
+                end_batch(metric, attributes)
+            self._share_again()
         except BaseException:
-            for name, metric in members.items():
-                vars(metric).update(before[name])  # forward makes new states, and leaves those that were as they are
+            for metric, attributes in before.items():
+                vars(metric).update(attributes)  # the states that were, which no batch has changed
             raise
-        _count_one(read)
+        vars(self).update(_queries_seen=seen)
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def reset(self) -> None:

@@ -107,13 +107,13 @@ class HeadTailTradeOff(TopKCollection):
                     f"{caller}: how often labels occur in training is not known yet; call bind(frequency) with a "
                     "LabelFrequency before update."
                 )
-            logarithms = (counts.to("cpu", torch.float64) + 1).log()
-            self._offsets = torch.tensor(taus, dtype=torch.float64)[:, None] * logarithms
+            self._offsets = (counts.to("cpu", torch.float64) + 1).log()
         whole = any(metric.reading.reads.lists is None for metric in self.members().values())
         if self._warns_of_kind and not is_compiling():
             self._warns_of_kind = False
             warn_of_kind(caller, ranking, self.scores)
         with one_thread():
-            found = list(adjusted(caller, ranking, self._offsets, self.scores, whole))
+            above = torch.tensor(taus, dtype=torch.float64)
+            found = list(adjusted(caller, ranking, self._offsets, above, self.scores, whole))
         every = {0.0: ranking, **dict(zip(taus, found, strict=True))}
         return {tau: every[tau] for tau in self.taus}

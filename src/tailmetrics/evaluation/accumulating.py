@@ -349,6 +349,7 @@ class Evaluation:
                 *notes.on_buckets(self.bucketings),
                 *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
                 *(() if self.seen is None else self.seen.note()),
+                *notes.on_shared_places(results, named, scalars, self.over_all),
                 *notes.on_chance(results, named, scalars, width, min(ends), self.label_names, chance, intervals),
                 *((WITHIN_LISTS,) if self.trade_off is not None and min(ends) < EVERYTHING else ()),
                 *notes.on_ignored(num_rows, sum(left_out), ignored),

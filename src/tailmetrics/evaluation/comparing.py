@@ -13,7 +13,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
-from tailmetrics.evaluation.evaluating import evaluated
+from tailmetrics.evaluation.evaluating import Inputs, Wanted, evaluated, taken
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
@@ -91,14 +91,12 @@ def compare_runs(
     >>> compared.values["precision@1"]
     {'wrong': 0.0, 'right': 1.0}
     """
+    given = locals()
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
-    more = {"metrics": listed(metrics), "buckets": buckets, "label_counts": label_counts, "labels": labels}
-    more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    more |= {"duplicates": duplicates, "ignore_index": ignore_index, "label_names": label_names, "clusters": clusters}
-    more |= {"headline": headline, "missing": missing, "label_tree": label_tree, "level": level}
-    found = {name: evaluated(preds, target, rows=True, **more) for name, preds in runs.items()}
+    inputs, wanted = taken(Inputs, given), replace(taken(Wanted, given), metrics=listed(metrics))
+    found = {name: evaluated(preds, target, inputs, wanted, rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
         if other.row_names != data.row_names:

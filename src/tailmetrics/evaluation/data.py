@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import starmap
 from math import prod
+from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
@@ -15,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_choice, check_counts, shape_of
+from tailmetrics._arguments import check_choice, check_counts, cut, shape_of
 from tailmetrics.buckets import buckets_of
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
@@ -27,10 +29,10 @@ from tailmetrics.ranking._inputs import (
     as_tensor,
     as_tensors,
     check_indexes,
+    labels_without,
     per_row,
 )
 from tailmetrics.ranking._warnings import warn_outside
-from tailmetrics.report.formatting import cut
 from tailmetrics.report.report import ROWS, Report
 
 CALLER = "evaluate"
@@ -187,9 +189,11 @@ def _of_tensors(
         labels = as_tensor(CALLER, "train_target", train_target)
         known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
         train = LabelFrequency(known)
-        ignored = -1 if of_tokens and ignore_index is None else ignore_index
         try:
-            train.update(labels, ignore_index=ignored)
+            if of_tokens or ignore_index is None or labels.ndim == 1:
+                train.update(labels, ignore_index=-1 if of_tokens and ignore_index is None else ignore_index)
+            else:
+                train.update(*labels_without(labels, ignore_index))
         except ValueError as error:
             raise ValueError(f"{CALLER}: train_target: {error}") from error
     return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train, notes=notes)
@@ -315,6 +319,7 @@ def _of_tables(
 ) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.database import MEMORY
+    from tailmetrics.io.join import JoinedSource
     from tailmetrics.io.labels import number_strings, order_of_names
     from tailmetrics.io.loading import names_in_memory
     from tailmetrics.io.tables import is_run_in_memory
@@ -333,7 +338,7 @@ def _of_tables(
         simplefilter("always", UserWarning)  # notes, and that rows belong together by their number
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing, duplicates=duplicates)
         sources = (dataset.target, dataset.preds)
-        if dataset.row_names is None:  # both hold lists, row by row
+        if not isinstance(dataset.target, JoinedSource):  # both hold lists, row by row
             number_strings(sources, names, True, MEMORY)
             named = next((source for source in sources if source.key is not None), None)
             if named is None:
@@ -404,9 +409,15 @@ def _columns_are_renamed(of: str = "") -> Iterator[None]:
     try:
         yield
     except DataFileError as error:
-        hint = re.sub(r"columns=\(.*?\)\)", "the name 'query' in both", error.hint)
-        hint = re.sub(r"columns=Columns\((\w+)=([^),]*)[^)]*\)", _as_name, hint)
+        query = r"Columns\(query=[^,()]*\)"
+        hint = re.sub(r"(?:[.;] [^.;]*)string_ids=[^.]*\.", ".", error.hint)  # names are names here
+        hint = re.sub(rf"columns=\({query}, {query}\)", "the name 'query' in both", hint)
+        hint = re.sub(r"columns=\((Columns.*?), (Columns.*?)\)(?= )", r"in preds \1, in target \2", hint)
+        hint = re.sub(r"(?:columns=)?Columns\(([^()]*)\)", lambda said: _ANSWER.sub(_as_name, said[1]), hint)
         raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error
+
+
+_ANSWER = re.compile(r"(\w+)=('[^']*'|\w+)")
 
 
 def _as_name(match: re.Match[str]) -> str:
@@ -436,12 +447,13 @@ def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
     """Return notes on queries that have predictions but no targets, or targets but no predictions."""
-    outcome = "left out" if missing == "skip" else "counted as empty lists"
-    said = (
-        (dataset.missing_queries, f"queries of {target} have no predictions in {preds} and are {outcome}."),
-        (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
-    )
-    return tuple(f"{number:,} {text}" for number, text in said if number)
+    lacking, unmatched = dataset.missing_queries, dataset.unmatched_queries
+    outcome = "left out; missing='zero' counts them as empty lists" if missing == "skip" else "counted as empty lists"
+    of, what = ("query", "has") if lacking == 1 else ("queries", "have")
+    said = [f"{lacking:,} {of} of {target} {what} no predictions in {preds}: {outcome}."] if lacking else []
+    of, what = ("query", "has") if unmatched == 1 else ("queries", "have")
+    said += [f"{unmatched:,} {of} of {preds} {what} no targets: left out."] if unmatched else []
+    return tuple(said)
 
 
 FIRST_ROWS = 64
@@ -469,18 +481,20 @@ def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") 
 
 
 def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both."""
+    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both.
+
+    Where both have numbers, these are the same, too: a score for each judged label is no target.
+    """
     stop = min(dataset.stop, dataset.start + FIRST_ROWS)
     if stop - dataset.start < LEAST_ROWS:
         return ()
     mine, its = (next(one.all_batches(dataset.start, stop, FIRST_ROWS)) for one in (dataset.preds, dataset.target))
     if hasattr(mine, "ids") != hasattr(its, "ids"):
         return ()
-    if hasattr(mine, "ids"):
-        same = all(
-            sorted(mine[row : row + 1].ids.tolist()) == sorted(its[row : row + 1].ids.tolist())
-            for row in range(len(mine))
-        )
+    if hasattr(mine, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
+        numbered = mine.values is not None and its.values is not None
+        pairs = (_entries_of(rows, numbered) for rows in (mine, its))
+        same = all(starmap(eq, zip(*pairs, strict=True)))
     else:
         same = np.array_equal(mine, its)
     if not same:
@@ -488,6 +502,13 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
     return (
         f"{preds} holds the labels of {target}, and no others, in each of the first {len(mine):,} rows. {ARE_THEY}",
     )
+
+
+def _entries_of(rows: Any, numbered: bool) -> Iterator[list[tuple[float, ...]]]:
+    """Yield the labels of each row, in their order, with their numbers if asked for."""
+    parts = (rows.ids, rows.values) if numbered else (rows.ids,)
+    for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
+        yield sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True))
 
 
 def _check_columns(argument: str, value: Any) -> None:

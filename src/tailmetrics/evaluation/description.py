@@ -93,9 +93,10 @@ USUAL_STEM, USUAL_K = "recall", 10
 def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted: str | None = None) -> str:
     """Return the metric that a report is about, as a key without bucket.
 
-    By default this is a metric by bucket, rather recall than another metric, rather of the one list of a row than of
-    lists of the buckets, and rather at 10 than at another cut-off. It is no metric that says nothing about quality, and
-    none whose values of buckets are parts of the value over all labels: such parts are small in every bucket.
+    By default this is a metric by bucket, rather one of which a higher value is better, rather recall than another
+    metric, rather of the one list of a row than of lists of the buckets, and rather at 10 than at another cut-off. It
+    is no metric that says nothing about quality, and none whose values of buckets are parts of the value over all
+    labels: such parts are small in every bucket.
 
     Args:
         collection: The metrics.
@@ -110,7 +111,7 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
         aggregation, usual = metric.aggregation, metric.stem == USUAL_STEM
         order = (not aggregation.is_quality, aggregation.is_additive, metric.buckets is None)
         for key, k in zip(metric.cutoff_keys() if metric.row_keys() else (), metric.cutoffs, strict=False):
-            here = (*order, not usual, metric.reading.scope != "global", k != USUAL_K)
+            here = (*order, not metric.higher_is_better, not usual, metric.reading.scope != "global", k != USUAL_K)
             found[key] = min(here, found.get(key, here))
     keys = sorted(found, key=lambda key: found[key])
     if wanted is not None:

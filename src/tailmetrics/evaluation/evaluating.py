@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ ALIKE = (
 """Note of a report on sequences, whose scores are (B, T, L)."""
 CONFIDENCE = 0.95
 """Default confidence of intervals."""
+Kind = TypeVar("Kind", "Inputs", "Wanted")
 
 
 def evaluate(
@@ -139,15 +140,11 @@ def evaluate(
     >>> report.scalars["precision@1"], report.scalars["global_precision@1/decile_10"]
     (0.5, 1.0)
     """
-    more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
-    more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
-    more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
-    more |= {"duplicates": duplicates, "ignore_index": ignore_index, "clusters": clusters, "headline": headline}
-    more |= {"activity": activity, "row_buckets": row_buckets, "label_tree": label_tree, "level": level}
-    more |= {"trade_off": trade_off, "scores": scores}
+    given = locals()
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
-    report, rows, data = evaluated(preds, target, title=title, rows=drawn, quick=quick, **more)
+    inputs, wanted = taken(Inputs, given), replace(taken(Wanted, given), confidence=quick)
+    report, rows, data = evaluated(preds, target, inputs, wanted, title=title, rows=drawn)
     columns = {} if rows is None else rows.columns(report.scalars)
     if rows is None or not columns:
         return report
@@ -158,78 +155,107 @@ def evaluate(
     return with_intervals(report, of_rows, columns)
 
 
-def evaluated(
-    preds: Any,
-    target: Any,
-    *,
-    title: str = "",
-    rows: bool = False,
-    quick: float | None = None,
-    train_target: Any = None,
-    row_mask: Any = None,
-    row_groups: Any = None,
-    activity: Any = None,
-    row_buckets: str = "quantiles:3",
-    label_counts: Any = None,
-    label_names: Sequence[str] | None = None,
-    row_names: Sequence[str] | None = None,
-    missing: Missing = "skip",
-    batch_rows: int = 4096,
-    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
-    ignore_index: int | None = None,
-    duplicates: Duplicates = "error",
-    clusters: Any = None,
-    label_tree: LabelTree | None = None,
-    level: int | None = None,
-    **more: Any,
-) -> tuple[Report, Any, Data]:
-    """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` is True), and the data.
+@dataclass(frozen=True)
+class Inputs:
+    """What is known of rows and labels beside ``preds`` and ``target``; :func:`evaluate` describes each argument."""
 
-    ``quick`` is the confidence of intervals from sums over rows. For all other arguments see :func:`evaluate`.
+    label_counts: Any = None
+    train_target: Any = None
+    row_mask: Any = None
+    row_groups: Any = None
+    activity: Any = None
+    row_buckets: str = "quantiles:3"
+    label_names: Sequence[str] | None = None
+    row_names: Sequence[str] | None = None
+    missing: Missing = "skip"
+    ignore_index: int | None = None
+    duplicates: Duplicates = "error"
+    clusters: Any = None
+    batch_rows: int = 4096
+    label_tree: LabelTree | None = None
+    level: int | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a report is to hold; :func:`evaluate` describes each argument.
+
+    ``confidence`` is that of intervals from sums over rows, None for no intervals.
     """
-    check_count(CALLER, "batch_rows", batch_rows)
+
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
+    buckets: LabelBuckets | str | None = None
+    labels: bool = False
+    examples: bool = False
+    headline: str | None = None
+    trade_off: Sequence[float] = ()
+    scores: ScoreKind = "softmax"
+    confidence: float | None = None
+
+
+def taken(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
+    """Return inputs, or what is wanted, made of the arguments of a function."""
+    return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})
+
+
+def evaluated(
+    preds: Any, target: Any, inputs: Inputs, wanted: Wanted, *, title: str = "", rows: bool = False
+) -> tuple[Report, Any, Data]:
+    """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` is True), and the data."""
+    check_count(CALLER, "batch_rows", inputs.batch_rows)
+    label_counts, train_target, label_names = inputs.label_counts, inputs.train_target, inputs.label_names
     if train_target is not None and label_counts is not None:
         raise ValueError(
             f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
             "the counts."
         )
-    metrics = listed(metrics)
+    metrics = listed(wanted.metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
     ignored, repeats = (
         _of_metrics(given, name, value, usual)
-        for name, value, usual in (("ignore_index", ignore_index, None), ("duplicates", duplicates, "error"))
+        for name, value, usual in (
+            ("ignore_index", inputs.ignore_index, None),
+            ("duplicates", inputs.duplicates, "error"),
+        )
     )
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
-    data = read_data(preds, target, train_target, row_mask, label_names, missing, named, ignored, repeats)
+    mask, missing = inputs.row_mask, inputs.missing
+    data = read_data(preds, target, train_target, mask, label_names, missing, named, ignored, repeats)
     names = label_names if data.label_names is None else data.label_names
     if data.label_names is not None:
         _check_made_for(given, data)
+        if ignored is not None and ignored >= 0:
+            raise ValueError(
+                f"{CALLER}: ignore_index={ignored} is a label id, but the labels of tables and dicts have names; take "
+                "the lines of padding out."
+            )
     if counted is not None:
         label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
     elif data.given_order is not None and label_counts is not None:
         label_counts = _counts_by_id(label_counts, data.given_order)
-    if data.given_order is not None and isinstance(more.get("buckets"), LabelBuckets):
-        more["buckets"] = _buckets_by_id(more["buckets"], data.given_order)
+    buckets = wanted.buckets
+    if data.given_order is not None and isinstance(buckets, LabelBuckets):
+        buckets = _buckets_by_id(buckets, data.given_order)
     beside = {"preds": preds, "target": target}
-    row_groups = of_rows(row_groups, "row_groups", data, beside)
+    row_groups = of_rows(inputs.row_groups, "row_groups", data, beside)
     groups = None if row_groups is None else group_names(row_groups)
-    if activity is not None:
-        groups, row_groups = data.row_buckets(row_buckets, activity, row_groups, beside)
-    data = data._replace(clusters=of_rows(clusters, "clusters", data, beside))
-    row_names = data.row_names if row_names is None else row_names
+    if inputs.activity is not None:
+        groups, row_groups = data.row_buckets(inputs.row_buckets, inputs.activity, row_groups, beside)
+    data = data._replace(clusters=of_rows(inputs.clusters, "clusters", data, beside))
+    row_names = data.row_names if inputs.row_names is None else inputs.row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
             f"{CALLER}: row_names holds {len(row_names)} names for {data.num_rows} rows; pass one for each."
         )
     if label_counts is None:
         label_counts = data.train
-    tree, of_level = _tree_of(label_tree, level, names, data)
+    tree, of_level = _tree_of(inputs.label_tree, inputs.level, names, data)
     if of_level is not None:
         names, label_counts = of_level.tree.label_names, of_level.counts(CALLER, label_counts)
         data = data._replace(label_order=of_level.order(), seen=None)  # both are of the labels below
     evaluation = prepared(
-        metrics,
+        replace(wanted, metrics=metrics, buckets=buckets),
         ignore_index=ignored,
         duplicates=repeats,
         label_counts=label_counts,
@@ -238,17 +264,16 @@ def evaluated(
         row_names=row_names,
         num_labels=data.columns if tree is None else tree.num_labels,
         label_order=data.label_order,
-        confidence=quick,
         label_tree=tree,
         level=of_level,
-        **more,
     )
     _check_known(evaluation.members)
     evaluation.seen = data.seen
-    values = _read_rows(evaluation, data, batch_rows, _groups_of_rows(evaluation, row_groups, data.num_rows), rows)
+    numbers = _groups_of_rows(evaluation, row_groups, data.num_rows)
+    values = _read_rows(evaluation, data, inputs.batch_rows, numbers, rows)
     report = evaluation.report(title)
     notes = [*report.notes, *data.notes]
-    if data.tokens > 1 and clusters is None and (rows or quick is not None):
+    if data.tokens > 1 and inputs.clusters is None and (rows or wanted.confidence is not None):
         notes.append(ALIKE)
     if data.label_names is not None and label_names is None:
         notes += note_on_catalogue(
@@ -342,33 +367,27 @@ def _read_rows(
 
 
 def prepared(
-    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
+    wanted: Wanted,
     *,
-    buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
     groups: Sequence[str] | None = None,
-    labels: bool = False,
     label_names: Sequence[str] | None = None,
-    examples: bool = False,
     row_names: Sequence[str] | None = None,
     num_labels: int | None = None,
     label_order: Tensor | None = None,
     ignore_index: int | None = None,
     duplicates: Duplicates = "error",
-    confidence: float | None = None,
-    headline: str | None = None,
     label_tree: LabelTree | None = None,
     level: Level | None = None,
-    trade_off: Sequence[float] = (),
-    scores: ScoreKind = "softmax",
 ) -> Evaluation:
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
     Most arguments are documented at :func:`evaluate` and :class:`Evaluation`. ``groups`` holds the names of the row
-    groups, ``num_labels`` is the number of labels if the data tell it, ``label_order`` is the order of labels with
-    equal counts as in :func:`buckets_of`, and ``confidence`` is the confidence of intervals from sums over rows.
-    ``label_tree`` is the tree of these labels, and ``level`` tells how batches become them.
+    groups, ``num_labels`` is the number of labels if the data tell it, and ``label_order`` is the order of labels with
+    equal counts as in :func:`buckets_of`. ``label_tree`` is the tree of these labels, and ``level`` tells how batches
+    become them.
     """
+    metrics, buckets = wanted.metrics, wanted.buckets
     training = _training(buckets, label_counts, label_order)
     if training is not None and num_labels is not None and training.num_labels != num_labels:
         argument, each = ("label_counts", "a count") if buckets is None else ("buckets", "a bucket")
@@ -396,22 +415,15 @@ def prepared(
         members += by_bucket(members, training.buckets("deciles"))
     of_rows = {"row_groups": groups, "ignore_index": ignore_index, "duplicates": duplicates}
     collection = collection.with_members(members, **of_rows)
-    if labels:
+    if wanted.labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
-    return Evaluation(
-        collection,
-        labels=labels,
-        label_names=label_names,
-        examples=examples,
-        row_names=row_names,
-        intervals=confidence,
-        headline=headline,
-        level=level,
-        trade_off=trade_off,
-        scores=scores,
-    )
+    more: dict[str, Any] = {"label_names": label_names, "row_names": row_names, "level": level}
+    more["intervals"] = wanted.confidence
+    for name in ("labels", "examples", "headline", "trade_off", "scores"):
+        more[name] = getattr(wanted, name)
+    return Evaluation(collection, **more)
 
 
 def _by_name(label_counts: Any) -> dict[str, Any] | None:

@@ -192,6 +192,26 @@ def on_chance(
         )
 
 
+def on_shared_places(
+    known: Known, named: Named, scalars: Mapping[str, float], over_all: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a note on metrics of which the value of each bucket is below the value over all labels."""
+    found = []
+    for metric, _ in known:
+        of_one_list = metric.buckets is not None and metric.reading.scope == "global"
+        if of_one_list and metric.higher_is_better and not metric.aggregation.is_additive:
+            for stem in map(named, metric.cutoff_keys()):
+                values = (scalars[key] for key in map(named, metric.row_keys()) if key.rpartition("/")[0] == stem)
+                whole, measured = scalars.get(over_all.get(stem, ""), math.nan), [*filter(math.isfinite, values)]
+                found += [stem] if len(measured) > 1 and max(measured) < whole else []
+    if found:
+        yield (
+            f"Each bucket is below the value over all labels: {', '.join(found)}. The buckets share the places of one "
+            "list, so that relevant labels of other buckets take places from those of a bucket. The labels of each "
+            "bucket ranked among themselves: scope='bucket'."
+        )
+
+
 def on_number_of_rows(
     averages: Mapping[str, OverLabels], halves: Mapping[str, float], intervals: Mapping[str, Interval]
 ) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -30,8 +30,7 @@ from tailmetrics.evaluation.row_values import (
     read_columns,
 )
 from tailmetrics.io import DataFileError
-from tailmetrics.io.errors import reading
-from tailmetrics.io.files import check_file
+from tailmetrics.io.files import check_file, reading
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 
@@ -53,8 +52,10 @@ IN_FOLDERS = (ROWS_FILE, "rows_test.parquet", "rows_best.parquet", "rows_val.par
 """The table of a folder of reports: of ``evaluate``, or else of the Lightning callback, its test before validations."""
 
 
-def table_in(path: Path) -> Path:
+def table_in(path: Path, note: Callable[[str], None]) -> Path:
     """Return the table of rows in the folder of a report; a path of anything else is returned unchanged.
+
+    ``note`` is called with a sentence where the folder holds several.
 
     Raises:
         DataFileError: If the folder holds no table, or several of other names.
@@ -62,6 +63,9 @@ def table_in(path: Path) -> Path:
     if not path.is_dir():
         return path
     usual = [path / name for name in IN_FOLDERS if (path / name).exists()]
+    if len(usual) > 1:
+        others = " or ".join(one.name for one in usual[1:])
+        note(f"{path}: {usual[0].name} is compared; for {others}, name the file.")
     found = usual[:1] or sorted(path.glob("rows*.parquet"))
     if len(found) != 1:
         problem = (

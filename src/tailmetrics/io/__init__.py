@@ -13,7 +13,7 @@ r"""Readers of prediction and target files: batches for ``metric.update``, in bo
 """
 
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
-from tailmetrics.io.errors import DataFileError, DataFileNote
+from tailmetrics.io.files import DataFileError, DataFileNote
 from tailmetrics.io.formats import FORMATS, Format, register_format
 from tailmetrics.io.labels import read_label_counts
 from tailmetrics.io.loading import read, read_label_names, read_target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,13 +13,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
-from tailmetrics.io.database import Database, Names
-from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, Part, PathLike, check_file, find
-from tailmetrics.io.lines import KeyedFile, Opened, triples
-from tailmetrics.io.reading import TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
-from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
-from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
+from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
+from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
+from tailmetrics.io.reading import BLANK, TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
+from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
+from tailmetrics.io.text import BLANKS, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
@@ -257,15 +254,8 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
     """Return rows with these values as a sparse CSR tensor [N, L]."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            _tensor(rows.offsets.astype(np.int64, copy=False)),
-            _tensor(rows.ids.astype(np.int64, copy=False)),
-            _tensor(values),
-            size=(len(rows), num_labels),
-            check_invariants=False,
-        )
+    offsets, ids = (_tensor(one.astype(np.int64, copy=False)) for one in (rows.offsets, rows.ids))
+    return csr_of(offsets, ids, _tensor(values), (len(rows), num_labels))
 
 
 def _tensor(array: Array, lent: Array | None = None) -> Tensor:
@@ -383,11 +373,12 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
     given = find(path)
 
     def opened(part: Part) -> Opened:
-        head, fields = Head(part.path, columns), ("query", "item")
+        asked, fields = Opening(part.path, None, columns), ("query", "item")
+        head = Head(asked)
         first = next(iter(head.lines), "")
         names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "CSV"))]
         if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
-            return read_table(Opening(part.path, None, columns))
+            return read_table(asked)
         return triples((f"line {number}", *words, None) for number, words in _words(part.path))
 
     KeyedFile(given.name, [(part.path, partial(opened, part)) for part in given.parts]).load(database, "filtered")
@@ -480,18 +471,19 @@ def check_rows(
                 raise source.error(first + row, f"holds the label {label} twice", hint)
     if found is not None:
         at, problem, hint = found
-        row = rows.row_of(at) if isinstance(rows, Ragged) else at // rows.shape[1]
+        row = row_of(at, rows.offsets) if isinstance(rows, Ragged) else at // rows.shape[1]
         raise source.error(first + row, problem, hint)
 
 
 def _third_key(source: Source) -> str:
     """Return the hint that a column which is not read may be part of the query; empty without such a column."""
     reading = source.reading
-    names = [one.name for one in reading.unread if one.kind in ("text", "letters", "whole")] if reading else []
+    names = [one.name for one in reading.unread if not one.may_be_score and one.kind != "lists"] if reading else []
     if reading is None or not reading.query or not names:
         return ""
     key = ",".join((*reading.query, names[0]))
-    return f"if {names[0]!r} tells its lines apart, columns=Columns(query={key!r}) makes it a part of the query."
+    hint = f"if {names[0]!r} tells its lines apart, columns=Columns(query={key!r}) makes it a part of the query where "
+    return f"{hint}both files have it; else, as of seeds and folds, give a file for each of its values."
 
 
 def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:

@@ -6,20 +6,21 @@ messages then know it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tailmetrics._arguments import check_choice
-from tailmetrics.io.arrays import NpzSource, NumpySource, TorchSource
-from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import ALIKE_HINT, FilePath, Part, check_file, suffix_of
-from tailmetrics.io.lines import SqlLines, Triples
-from tailmetrics.io.published import META, is_letor, is_mteb, part_of, read_letor, read_mteb
+from tailmetrics.io.database import Opened, SqlLines, Triples, triples
+from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, check_file, note, reading, stream, suffix_of
 from tailmetrics.io.reading import (
     ARROW,
+    BLANK,
+    FAMILIAR,
     IN_MEMORY,
     PARQUET,
     STREAM,
@@ -29,6 +30,7 @@ from tailmetrics.io.reading import (
     Reading,
     Role,
     check_known,
+    check_matrix,
     holds_lists,
     is_arrow,
     is_csv,
@@ -38,21 +40,25 @@ from tailmetrics.io.reading import (
     is_msmarco,
     is_npy,
     is_npz,
+    is_number,
     is_parquet,
     is_pt,
     is_trec,
     is_tsv,
     is_usual,
     is_xmc,
-    matrix_hint,
+    plain,
     say,
 )
-from tailmetrics.io.rows import Source
+from tailmetrics.io.rows import NpzSource, NumpySource, Source, TorchSource
 from tailmetrics.io.text import (
     RUN,
     Table,
     XmcSource,
+    numbered_lines,
     objects_of,
+    parse_float,
+    parse_json,
     read_jsonl,
     read_lists,
     read_msmarco,
@@ -61,9 +67,122 @@ from tailmetrics.io.text import (
     read_tsv,
 )
 
+META = "mteb_model_meta"
+"""The key that only predictions of MTEB have."""
+SHOWN_PARTS = 8
+"""The most parts that an error names; each is a few words."""
+LETOR_LINE = re.compile(r"(\S+)\s+qid:(\S+)(?:\s+[^\s:]+:\S+)*\s*(?:#(.*))?")
+DOCUMENT = re.compile(r"docid\s*=\s*(\S+)")
+LETOR_HINT = (
+    "targets are lines 'grade qid:query feature:value', predictions one score for each of these lines. One label for "
+    "each row is an array: numpy.save writes it."
+)
+
+# -- MTEB -------------------------------------------------------------------------------------------------------------
+
+
+def is_mteb(head: Head) -> bool:
+    """Whether a file holds predictions of MTEB."""
+    return head.data.lstrip()[:1] == b"{" and f'"{META}"'.encode() in head.data
+
+
+def read_mteb(asked: Opening, part: str | None = None) -> Opened:
+    """Read ``{"mteb_model_meta": …, subset: {split: {query: {document: score}}}}``, of one subset and split."""
+    from tailmetrics.io.tables import from_dict
+
+    path = check_file(asked.path)
+    with reading(path, "MTEB"), stream(path) as file:
+        content = parse_json(path, bytes(file.read()))
+    chosen, run = part_of(path, content, part, lambda name: f"part={name!r} chooses one.")
+    if asked.role is not None:
+        note(path, f"the predictions for {chosen} are read.")
+    return from_dict(run, asked)
+
+
+def part_of(
+    path: FilePath, content: Mapping[str, Any], part: str | None, hint: Callable[[str], str]
+) -> tuple[str, Mapping[str, Any]]:
+    """Return the name, such as ``default/test``, and the run of one subset and split of predictions of MTEB.
+
+    Args:
+        path: The file, or the name of a dict.
+        content: What it holds.
+        part: The name of the part; None where there is one part alone.
+        hint: Takes the name of a part, and says how to choose it.
+
+    Raises:
+        DataFileError: If there is no such part, or if no part is named and there are several.
+    """
+    held = {name: splits for name, splits in content.items() if name != META and isinstance(splits, Mapping)}
+    parts = {f"{name}/{split}": run for name, splits in held.items() for split, run in splits.items()}
+    if part is None and len(parts) == 1:
+        ((part, run),) = parts.items()
+        return part, run
+    if part is not None and part in parts:
+        return part, parts[part]
+    if not parts:
+        raise DataFileError(path, "holds no subset with a split", hint="MTEB writes {subset: {split: {query: …}}}.")
+    said = ", ".join(name[:40] for name in list(parts)[:SHOWN_PARTS]) + " …" * (len(parts) > SHOWN_PARTS)
+    problem = f"holds predictions for {said}" if part is None else f"has no part {part[:40]!r}; its parts are {said}"
+    raise DataFileError(path, problem, hint=hint(next(iter(parts))[:80]))
+
+
+# -- LETOR ------------------------------------------------------------------------------------------------------------
+
+
+def is_letor(head: Head) -> bool:
+    """Whether the first line that is no comment names a query as LETOR does, or every line is one number."""
+    return any(words[1:2] and words[1].startswith("qid:") for words in head.words[:1]) or is_scores(head)
+
+
+def is_scores(head: Head) -> bool:
+    """Whether every line is one number: scores beside targets in LETOR."""
+    return bool(head.words) and all(len(words) == 1 and is_number(words[0]) for words in head.words)
+
+
+def read_letor(asked: Opening, beside: Sequence[FilePath] = ()) -> Iterator[Triples]:
+    """Read targets, or predictions for the lines of the targets ``beside``."""
+    path = check_file(asked.path)
+    if asked.role == "target" or (asked.role is None and not is_scores(Head(asked))):
+        return triples((f"line {line}", query, item, grade) for line, query, item, grade in _judged(path))
+    if not beside:
+        raise DataFileError(path, "holds one score on each line, which belong to targets in LETOR", hint=LETOR_HINT)
+    return triples(_scored(path, beside))
+
+
+def _judged(path: FilePath) -> Iterator[tuple[int, str, str, float]]:
+    """Yield line number, query, document and grade of each line that is no comment."""
+    with reading(path, "LETOR"):
+        lines = ((line, text.strip(BLANK)) for line, text in numbered_lines(path))
+        for number, (line, text) in enumerate((one for one in lines if not one[1].startswith("#")), 1):
+            found = LETOR_LINE.fullmatch(text)
+            if found is None:
+                raise DataFileError(path, f"{text[:40]!r} names no grade and query", f"line {line}", LETOR_HINT)
+            named = DOCUMENT.search(found[3] or "")
+            yield line, found[2], named[1] if named else str(number), parse_float(path, "grade", found[1], line)
+
+
+def _scored(path: FilePath, beside: Sequence[FilePath]) -> Iterator[tuple[str, str, str, float]]:
+    """Yield the place, query, document and score of each line."""
+    judged = (one for target in beside for one in _judged(target))
+    with reading(path, "LETOR"):
+        for score, target in zip_longest(numbered_lines(path), judged):
+            if score is None or target is None:
+                more, less = (beside[0], path) if score is None else (path, beside[0])
+                raise DataFileError(path, f"{more} holds more lines than {less}", hint=LETOR_HINT)
+            line, text = score
+            yield f"line {line}", target[1], target[2], parse_float(path, "score", text.strip(BLANK), line)
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
 COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
 JSON = ("jsonl", "ndjson", "json")
 TREC = ("run", "trec", "qrel", "qrels", "txt", "tsv")
+
+BINARY = {"npz": is_npz, "npy": is_npy, "pt": is_pt, "parquet": is_parquet}
+"""Formats that the first bytes tell for sure."""
 
 Ties: TypeAlias = Literal["lower id", "last name"]
 Opener: TypeAlias = Callable[[Opening], "Source | SqlLines | Iterable[Triples]"]
@@ -128,88 +247,79 @@ def register_format(form: Format) -> None:
     FORMATS[form.name] = form
 
 
-def format_of_parts(
-    caller: str,
-    parts: Sequence[Part],
-    named: str | None,
-    columns: Columns,
-    role: Role | None = None,
-    delimiter: str | None = None,
-) -> Format:
+def format_of_parts(caller: str, parts: Sequence[Part], named: str | None, asked: Opening) -> Format:
     """Return the format of all files, from the first file and one file of each other suffix.
 
     Raises:
         DataFileError: If two formats differ, or a format cannot be told.
     """
     first = parts[0].path
-    form = format_of(caller, first, named, columns, role, delimiter)
+    form = format_of(caller, named, asked._replace(path=first))
     for suffix, path in {suffix_of(part.path): part.path for part in parts}.items():
         if named is None and suffix != suffix_of(first):
-            other = format_of(caller, path, named, columns, role, delimiter)
+            other = format_of(caller, named, asked._replace(path=path))
             if other != form:
                 raise DataFileError(path, f"is {other.name}, but {first} is {form.name}", hint=ALIKE_HINT)
     return form
 
 
-def format_of(
-    caller: str,
-    path: FilePath,
-    named: str | None,
-    columns: Columns,
-    role: Role | None = None,
-    delimiter: str | None = None,
-) -> Format:
+def format_of(caller: str, named: str | None, asked: Opening) -> Format:
     """Return the format of a file: as named, else by a suffix that only one format has, else by its first bytes.
 
     Raises:
         DataFileError: If neither the suffix nor the first bytes tell the format.
     """
     if named is not None:
-        return _as_rows(FORMATS[check_choice(caller, "format", named, list(FORMATS))], path, columns)
-    check_file(path)
-    suffix = suffix_of(path)
+        own = check_choice(caller, "format", named, list(FORMATS))
+        held = next((name for name, fits in BINARY.items() if fits(Head(asked))), None)
+        if held is not None and {"txt", "csv", "tsv", "json"}.intersection(FORMATS[own].suffixes):
+            hint = f"format is for both files: leave it out, or add preds_format={held!r} for predictions alone."
+            raise DataFileError(asked.path, f"is {held}, not {own}", hint=hint)
+        return _as_rows(FORMATS[own], asked)
+    check_file(asked.path)
+    suffix = suffix_of(asked.path)
     possible = [form for form in FORMATS.values() if suffix in form.suffixes]
     if len(possible) == 1:
-        return _as_rows(possible[0], path, columns)
-    head = Head(path, columns, role, delimiter)
+        return _as_rows(possible[0], asked)
+    head = Head(asked)
     check_known(head)
     if head.given is not None and any(head.given in line for line in head.lines[:1]):
         possible = [form for form in FORMATS.values() if form.name in ("lists", "tsv" if head.given == "\t" else "csv")]
     for form in possible or FORMATS.values():
         if form.recognises is not None and form.recognises(head):
-            return _as_rows(form, path, columns)
+            return _as_rows(form, asked)
     if suffix in FORMATS:
-        return _as_rows(FORMATS[suffix], path, columns)
-    hint = f"{matrix_hint(head)}format= names it, one of {', '.join(FORMATS)}. One label per row: numpy.save."
-    raise DataFileError(path, "neither its name nor its first lines tell its format", hint=hint)
+        return _as_rows(FORMATS[suffix], asked)
+    check_matrix(asked.path, (), [re.split(r"[,;\s]+", f" {line.strip()}") for line in head.lines])
+    hint = f"format= names it, one of {', '.join(FORMATS)}. One label per row: numpy.save."
+    raise DataFileError(asked.path, "neither its name nor its first lines tell its format", hint=hint)
 
 
-def _as_rows(form: Format, path: FilePath, columns: Columns) -> Format:
+def _as_rows(form: Format, asked: Opening) -> Format:
     """Return the format of objects; where a field of theirs holds the list of items, they are read as from Parquet."""
     if form.name not in ("jsonl", "json"):
         return form
-    objects = objects_of(path, form.name)
+    objects = objects_of(asked.path, form.name)
     names = dict.fromkeys(name for one in objects for name in one)
     lists = [name for name in names if any(isinstance(one.get(name), list) for one in objects)]
-    if not holds_lists([name for name in names if name not in lists], lists, columns):
+    if not holds_lists([name for name in names if name not in lists], lists, asked.columns):
         return form
     return replace(form, opener="open_objects", has_queries=False, ties="lower id")
 
 
-def names_of(form: Format, path: FilePath, columns: Columns, delimiter: str | None) -> Sequence[str]:
+def names_of(form: Format, asked: Opening) -> Sequence[str]:
     """Return the names of the columns of a file; none for a format without columns."""
     if form.names:
         return form.names
     try:
         if form.name in ("jsonl", "json"):
-            return list(dict.fromkeys(name for one in objects_of(path, form.name) for name in one))
+            return list(dict.fromkeys(name for one in objects_of(asked.path, form.name) for name in one))
         if form.name in ("csv", "tsv", "lists"):
-            asked = Opening(path, None, columns, delimiter=delimiter)
-            return Table.of(asked, {"csv": "CSV", "tsv": "TSV"}.get(form.name, form.name)).header
+            return Table.of(asked._replace(role=None), form.name.upper() if form.name != "lists" else form.name).header
         if form.name in ("long", "parquet", "arrow"):
             from tailmetrics.io.tables import open_table
 
-            return list(open_table(path).schema.names)
+            return list(open_table(asked.path).schema.names)
     except DataFileError:  # it is raised when the file is read
         pass
     return ()
@@ -227,19 +337,10 @@ def in_memory(caller: str, argument: str, value: Any, path: FilePath, columns: C
 
     if isinstance(value, Mapping) and META in value:
         _, value = part_of(path, value, None, lambda part: "pass {}[{!r}][{!r}].".format(argument, *part.split("/", 1)))
-    reader, of_lists = reader_in_memory(caller, argument, value, path, columns)
+    reader, has_queries, names = reader_in_memory(caller, argument, value, path, columns)
     ties: Ties = "last name" if is_run_in_memory(value) else "lower id"
     holds = "{query: {item: number}}, or {query: [items]}"
-    names = _names_in_memory(value)
-    return Format(IN_MEMORY, holds, (), reader, None, not of_lists, ties, names)
-
-
-def _names_in_memory(value: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a table, or of the fields of objects; none of a dict by query."""
-    if isinstance(value, Mapping):
-        return ()
-    names = [name for one in value for name in one] if isinstance(value, list) else []
-    return tuple(dict.fromkeys(map(str, names or getattr(value, "column_names", None) or value.columns)))
+    return Format(IN_MEMORY, holds, (), reader, None, has_queries, ties, names)
 
 
 def is_long(head: Head) -> bool:
@@ -256,7 +357,8 @@ def is_long(head: Head) -> bool:
     if any("list" in str(field.type) for field in schema):
         return False
     names = schema.names
-    return any(
+    named = [one.name for one in schema if plain(one.name) in FAMILIAR["item"].split() and "string" in str(one.type)]
+    return bool(named) or any(
         getattr(head.columns, field) in names or any(is_usual(name, field) for name in names)
         for field in ("query", "item")
     )

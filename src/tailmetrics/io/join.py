@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tailmetrics.io.database import Database
-from tailmetrics.io.errors import DataFileError, note
-from tailmetrics.io.files import FilePath
+from tailmetrics.io.database import Database, KeyedFile, Values
+from tailmetrics.io.files import DataFileError, FilePath, note
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
-from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source
 
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
@@ -188,13 +186,14 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
 
 
 def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
-    """Note that an item such as A;B is read as one label, if A is an item, too."""
-    first = "trim(regexp_extract(name, '^([^;|]+)[;|].', 1))"
+    """Note that an item such as A;B or "A B" is read as one label, if A is an item, too."""
+    first = "trim(regexp_extract(name, '^([^;|, ]+)[;|, ].', 1))"
     several = f"SELECT name, file FROM held JOIN met ON item = {first} WHERE {first} <> '' ORDER BY 1, 2 LIMIT 1"
     found = database.row(several)
     if found is not None:
         name, file = found
-        note(paths[file], f"the item {name!r} is one label; where it means several, write one of them on each line.")
+        hint = "where it means several, columns=Columns(labels=NAME) reads lists."
+        note(paths[file], f"the item {name!r} is one label; {hint}")
 
 
 def _ordered(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.database import Database, Names, arrow_names
-from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
-from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.reading import Columns, Head, Opening, is_usual, plain
+from tailmetrics.io.database import Database, KeyedFile, Names, arrow_names
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, note, reading, suffix_of
+from tailmetrics.io.reading import Columns, Opening, choose_counts, records
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
-from tailmetrics.io.text import LARGEST, Table, numbered_lines, parse_int64
+from tailmetrics.io.text import LARGEST, Table, every_line, numbered_lines, parse_int64
 
 WHOLE = "0|[1-9][0-9]{0,17}"
 """A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits."""
@@ -45,7 +42,6 @@ def check_agreement(
     paths: Sequence[FilePath],
     as_written: bool,
     may_differ: bool = False,
-    has_options: bool = True,
 ) -> None:
     """Raise if a file has no name in common with the others, or another spelling of the same number.
 
@@ -56,19 +52,19 @@ def check_agreement(
         paths: The files, by their numbers in the table.
         as_written: Whether two spellings of a number, such as 7 and 007, are different names.
         may_differ: Whether files without a common name only cause a note, because names have only one spelling.
-        has_options: Whether the user can pass ``string_ids``, so that the hint of an error may name it.
 
     Raises:
         DataFileError: Naming the later file.
     """
     if not as_written:
-        _check_written_alike(database, met, word, paths, has_options)
+        _check_written_alike(database, met, word, paths)
     found = database.arrays(
         "SELECT file, max(files) > 1 AS shared, min(name) AS name FROM "
         f"(SELECT name, file, count(*) OVER (PARTITION BY name) AS files FROM {met}) GROUP BY file ORDER BY file"
     )
     files, names = found["file"].tolist(), found["name"].tolist()
-    lonely = next((place for place, file in enumerate(files) if file > 0 and not found["shared"][place]), None)
+    alone = [place for place in range(len(files)) if not found["shared"][place]]
+    lonely = min(alone, key=lambda place: (files[place] == 0, place), default=None)
     if lonely is None or len(files) < 2:
         return
     other = int(lonely == 0)
@@ -77,12 +73,12 @@ def check_agreement(
         note(paths[files[lonely]], problem)
         return
     hint = "check that the two files belong together."
-    if word == "label" and has_options:
+    if word == "label":
         hint += " If they do and no prediction is right, pass string_ids=False, which reads labels as whole numbers."
     raise DataFileError(paths[files[lonely]], problem, hint=hint)
 
 
-def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath], has_options: bool) -> None:
+def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath]) -> None:
     """Raise if files have different spellings of one number, such as 7 and 007, and no file has both."""
     # most files hold no name with another spelling, and this query finds that out far faster than grouping all names
     unusual = f"SELECT 1 FROM {met} WHERE (name < ':' OR ends_with(name, ' ')) AND name <> {WRITTEN_ALIKE} LIMIT 1"
@@ -96,7 +92,6 @@ def _check_written_alike(database: Database, met: str, word: str, paths: Sequenc
     if found is not None:
         there, first, here, last = found
         hint = f"write both alike; with string_ids=True they are two {'labels' if word == 'label' else 'queries'}."
-        hint = hint if has_options else "write both alike."
         raise DataFileError(paths[last], f"has the {word} {here!r} where {paths[first]} has {there!r}", hint=hint)
 
 
@@ -265,16 +260,15 @@ class NameGathering:
     def _add(self, column: str, source: str, **arrow: Any) -> None:
         self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {len(self._paths) - 1} FROM {source}", **arrow)
 
-    def ordered(self, rule: LabelRule, as_written: bool, has_options: bool = True) -> Sequence[str] | None:
+    def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
         """Return the names in the order of their label ids; None if there are no names.
 
         Args:
             rule: The rule by which names become label ids.
             as_written: Whether two spellings of a number, such as 7 and 007, are different names.
-            has_options: Whether the user can pass ``string_ids``, so that the hint of an error may name it.
         """
         self._database.run("CREATE TABLE each AS SELECT DISTINCT name, file FROM held")
-        check_agreement(self._database, "each", "label", self._paths, as_written, has_options=has_options)
+        check_agreement(self._database, "each", "label", self._paths, as_written)
         self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
         return rule.number(self._database, self._paths[0]).names or None
 
@@ -322,8 +316,6 @@ def number_strings(
 
 
 FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
-NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
-"""Usual names of the column of labels, in addition to the usual names of items."""
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -400,44 +392,10 @@ def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None
         yield from ((number, None, text) for number, text in numbered_lines(path))
         return
     table = Table.of(Opening(path, None, columns), FORMS_OF_TABLES[suffix])
-    label, count = _columns_of_counts(table, columns)
+    label, count = choose_counts(table.look, columns, bool(table.skipped))
     for number, fields in table.records():
         found = dict(zip(table.header, fields, strict=True))
         yield number, found.get(label), found[count]
-
-
-def _columns_of_counts(table: Table, columns: Columns) -> tuple[str, str]:
-    """Return the names of the columns of labels and of counts.
-
-    Names given by the user come first, then usual names; of two columns, the one of whole numbers is the count. The
-    name of the label column is "" in a file that holds counts alone.
-
-    Raises:
-        DataFileError: If more than one choice is possible.
-    """
-    header = table.header
-    known = header if table.skipped else []
-    usual = [name for name in known if is_usual(name, "item") or plain(name) in NAMED]
-    label = columns.item if columns.is_given("item") and columns.item in header else ""
-    count = columns.gain if columns.is_given("gain") and columns.gain in header else ""
-    label = label or ("label" if "label" in known else usual[0] if len(usual) == 1 else "")
-    count = count or ("count" if "count" in known else "")
-    if not count and not label and len(header) == 1:
-        count = header[0]
-    if not count and len(header) == 2:
-        rows = [row for row in Head(table.path).fields(table.delimiter)[bool(known) :] if len(row) == 2]
-        cells = {name: [row[place] for row in rows] for place, name in enumerate(header) if name != label}
-        whole = [name for name, held in cells.items() if all(re.fullmatch("[0-9]+", one) for one in held)]
-        count = whole[0] if len(whole) == 1 else ""
-        if count:
-            note(table.path, f"column {count!r} is the count; columns=Columns(item=NAME, gain=NAME) chooses others.")
-    if len(header) == 2 and count:
-        label = label or next((name for name in header if name != count), "")
-    if not count or (len(header) > 1 and not label) or len(set(header)) < len(header):
-        hint = "columns=Columns(item=NAME, gain=NAME) says which column holds the labels, and which their counts."
-        problem = f"nothing tells labels from counts in its columns {', '.join(header)}"
-        raise DataFileError(table.path, problem, table.where, hint)
-    return label, count
 
 
 def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None, columns: Columns) -> Array:
@@ -462,3 +420,30 @@ def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None
     ordered = np.zeros(size, dtype=np.int64)
     ordered[list(counts)] = list(counts.values())
     return ordered
+
+
+# -- trees of labels --------------------------------------------------------------------------------------------------
+
+
+COLUMNS = ("child", "parent")
+"""The columns of the file. Without their names nothing would tell which is which."""
+
+
+def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
+    """Return the pairs of child and parent of a .csv or .tsv file; an empty parent makes the child a root.
+
+    Raises:
+        DataFileError: If the file is missing or damaged, or its first line does not name the columns.
+    """
+    file = check_file(path)
+    hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."
+    with reading(file, "text"):
+        (_, names), *rows = records(every_line(file), "\t" if suffix_of(file) == "tsv" else ",")
+    header = [name.lower() for name in names]
+    if sorted(header) != sorted(COLUMNS):
+        raise DataFileError(file, f"has the columns {', '.join(header) or 'of an empty file'}", hint=hint)
+    child, parent = (header.index(name) for name in COLUMNS)
+    for number, row in rows:
+        if len(row) != len(COLUMNS):
+            raise DataFileError(file, f"holds {len(row)} fields, not a child and its parent", f"line {number}", hint)
+    return [(row[child], row[parent]) for _, row in rows]

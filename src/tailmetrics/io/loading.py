@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice, product
 from operator import eq
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.io.database import MEMORY, arrow_names, bytes_of
+from tailmetrics.io.database import MEMORY, KeyedFile, Names, SqlLines, Triples, arrow_names, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
-from tailmetrics.io.errors import DataFileError, DataFileNote, note, said_once
-from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
-from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, names_of
+from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike, find, is_path, note, said_once
+from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
-from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
-from tailmetrics.io.published import is_scores
-from tailmetrics.io.reading import Columns, Head, Opening, Role, collected, own_columns
+from tailmetrics.io.reading import (
+    LISTENER,
+    Columns,
+    Head,
+    MatrixError,
+    Opening,
+    Role,
+    UndecidedError,
+    collected,
+    own_columns,
+    plain,
+)
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside
 
+Given: TypeAlias = tuple[Any, Role | None, str | None, Columns | None]
+"""A file, a table or a dict as the user passed it, its role, its format and the names of its columns."""
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
 """Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
@@ -106,18 +117,15 @@ def read(
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
-    with collected() as readings:
-        inputs = [
-            _Input.of("read", value, form, role, given or Columns(), delimiter)
-            for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
-        ]
-        inputs = [each._replace(asked=each.asked._replace(others=others)) for each in _beside_all(inputs)]
+    asked = [*zip((preds, target), ROLES, forms, named, strict=True)]
+    with collected() as readings, deciding(asked, delimiter, others):
+        inputs = _inputs("read", asked, delimiter, others, labels=label_names)
         inputs[0] = inputs[0].of_part(part)
         if inputs[0].form.name == inputs[1].form.name == "letor":
             inputs[0] = inputs[0].opened_with(beside=[one.path for one in inputs[1].found.parts])
         opened = [None if one.form.has_queries else one.rows() for one in inputs]
         first, last = opened
-        ignored, preds_rows, target_rows = None, first, last
+        ignored, database, preds_rows, target_rows = None, None, first, last
         if first is not None and first.num_labels is not None and inputs[1].form.name == "lists":
             found = inputs[1].found.name
             if string_ids:
@@ -127,8 +135,6 @@ def read(
             _, target_rows, _, known = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
             _check_rows(first, found, known["num_rows"])
             note(first.path, f"names no query, so that row i belongs to list i of {found}.")
-            if filter is not None:
-                ignored = read_filter(filter, first.num_rows, first.num_labels)
         elif _needs_join(inputs, opened):
             files = [
                 one.keyed_file()
@@ -141,14 +147,16 @@ def read(
             rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins(inputs, num_labels))
             skip = missing == "skip"
             preds_rows, target_rows, database, known = join(files[0], files[1], rule, skip, rank, world_size, memory)
-            if filter is not None:
-                ignored = read_keyed_filter(filter, database, named[1] or Columns())
         else:
             sources = [source for source in opened if source is not None]
             names = number_strings(sources, label_names, bool(string_ids), memory)
             known = _dataset_arguments(sources, num_labels, names, rank, world_size)
-            if filter is not None:
-                ignored = read_filter(filter, known["num_rows"], known["num_labels"])
+            if all(source.key is not None for source in sources):
+                known["row_names"] = Names(_column(sources[1], str(sources[1].key)))
+        if filter is not None and database is not None:
+            ignored = read_keyed_filter(filter, database, named[1] or Columns())
+        elif filter is not None:
+            ignored = read_filter(filter, known["num_rows"], known["num_labels"])
         assert preds_rows is not None
         assert target_rows is not None
         known |= _bounds(batch_rows, [preds_rows, target_rows], memory)
@@ -169,6 +177,7 @@ def read_target(
     string_ids: bool | None = None,
     min_gain: float | None = None,
     one_label: bool = False,
+    counts_alone: bool = False,
     delimiter: str | None = None,
     memory: str = MEMORY,
 ) -> TargetDataset:
@@ -191,6 +200,8 @@ def read_target(
             made with ``min_gain``.
         one_label: Whether each whole number of an array is a row of its own, such as a token of (B, T); any negative
             number then means "no label".
+        counts_alone: Whether the labels are only counted: lines then need no query, and ``columns`` may hold names for
+            other files, which this file lacks.
         delimiter: As for :func:`read`.
         memory: As for :func:`read`.
 
@@ -198,12 +209,12 @@ def read_target(
         DataFileError: If the file is missing, empty or damaged; also during iteration.
         ValueError: If ``min_gain`` is not a number above 0.
     """
-    columns = columns or Columns()
     _check_share("read_target", rank, world_size, batch_rows)
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     with collected() as readings:
-        given = _Input.of("read_target", path, format, "target", columns, delimiter)
+        (given,) = _inputs("read_target", [(path, "target", format, columns)], delimiter, labels=label_names)
+        given = given.counted() if counts_alone else given
         source: Source
         if given.form.has_queries:
             rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins([given], num_labels))
@@ -213,6 +224,8 @@ def read_target(
             source.read_beside(num_labels, (-1,) if one_label else ())
             names = number_strings([source], label_names, bool(string_ids), memory)
             known = _dataset_arguments([source], num_labels, names, rank, world_size)
+    if source.reading is not None and not source.reading.query:
+        known["row_names"] = None
     known |= _bounds(batch_rows, [source], memory)
     return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=tuple(readings), **known)
 
@@ -250,25 +263,15 @@ def read_label_names(
     """
     forms = [format] * len(paths) if format is None or isinstance(format, str) else format
     named = [columns] * len(paths) if columns is None or isinstance(columns, Columns) else columns
-    inputs = [
-        _Input.of("read_label_names", path, form, None, given or Columns(), delimiter)
-        for path, form, given in zip(paths, forms, named, strict=True)
-    ]
+    roles = [None] * len(paths)
+    inputs = _inputs("read_label_names", [*zip(paths, roles, forms, named, strict=True)], delimiter)
     # scores beside targets in LETOR name no label that the targets do not name
-    inputs = [one.of_part(part, needed=False) for one in inputs if not one.is_scores_alone]
-    inputs = _beside_all(inputs)
+    inputs = [one.of_part(part, needed=False).counted() for one in inputs if not one.is_scores_alone]
     rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
-    gathered, numbered = NameGathering(memory), list[Source]()
-    for one in inputs:
-        source = None if one.form.has_queries else one.rows()
-        if source is not None and string_ids:
-            source.read_as_names()
-        if source is None or source.string_ids:
-            gathered.add(one.keyed_file() if source is None else source)
-        else:
-            numbered.append(source)
+    gathered = NameGathering(memory)
+    numbered = _gather(gathered, inputs, bool(string_ids))
     paths_of_numbers = [source.path for source in numbered]
     # compared by path, because the user may pass one path twice
     with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]
@@ -279,6 +282,20 @@ def read_label_names(
         raise DataFileError(with_names[0], problem, hint=numbers_hint(numbered[0]))
     gathered.add_more(arrow_names(more), Path("label counts"))
     return gathered.ordered(rule, bool(string_ids))
+
+
+def _gather(gathered: NameGathering, inputs: Sequence[_Input], as_names: bool) -> list[Source]:
+    """Gather the names of labels of all files, and return the files whose labels are numbers."""
+    numbered = []
+    for one in inputs:
+        source = None if one.form.has_queries else one.rows()
+        if source is not None and as_names:
+            source.read_as_names()
+        if source is None or source.string_ids:
+            gathered.add(one.keyed_file() if source is None else source)
+        else:
+            numbered.append(source)
+    return numbered
 
 
 def names_in_memory(
@@ -293,50 +310,33 @@ def names_in_memory(
         last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
-    inputs = []
-    for argument, value in tables.items():
-        path = Path(argument)
-        form = in_memory(caller, argument, value, path, Columns())
-        # of a table of lists the role tells which column holds the labels
-        role: Role | None = None if form.has_queries else "preds" if argument == "preds" else "target"
-        inputs.append(_Input(Found(path, (Part(path, {}),)), form, Opening(path, role, Columns())))
-    for given in _beside_all(inputs):
-        with catch_warnings():
-            simplefilter("ignore", DataFileNote)  # read says it again
-            source = given.keyed_file() if given.form.has_queries else given.rows()
-        if isinstance(source, Source):
-            source.read_as_names()
-        gathered.add(source)
+    asked: dict[str, Given] = {
+        name: (value, "preds" if name == "preds" else "target", None, None) for name, value in tables.items()
+    }
+    with catch_warnings(), deciding([asked[role] for role in ROLES]):
+        simplefilter("ignore")  # read says it again
+        _gather(gathered, _inputs(caller, [*asked.values()], names=[*asked]), as_names=True)
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
-    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
+    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False) or ()
 
 
 SHOWN_ENTRIES = 5
 """Entries of a row that are shown, so that a row fits on a line."""
 
 
-def first_rows(
-    value: PathLike | Sequence[PathLike],
-    role: Role,
-    format: str | None,
-    columns: Columns | None,
-    beside: Sequence[str] = (),
-    delimiter: str | None = None,
-) -> list[str]:
-    """Return the first two rows of a file as they are understood, in words; the reading is said.
+def first_rows(files: Sequence[Given], train: Given | None, delimiter: str | None) -> list[str]:
+    """Return the first two rows of each file as they are understood, in words; the readings are said.
 
-    ``beside`` holds the names of columns of the other file; for the other arguments see :func:`read`.
+    Args:
+        files: Predictions and targets.
+        train: Training targets; None without them.
+        delimiter: As for :func:`read`.
     """
-    given = _Input.of("read", value, format, role, columns or Columns(), delimiter).beside(beside)
-    opened = given._open(given.found.parts[0])
-    if isinstance(opened, Source):
-        if opened.key is None:
-            return opened.first_rows(SHOWN_ENTRIES)
-        blocks: Iterable[Triples] = opened.entries()
-    else:
-        blocks = opened.exact() if isinstance(opened, SqlLines) else opened
-    return _in_words(next(iter(blocks), None))
+    with deciding(files, delimiter):
+        inputs = _inputs("read", files, delimiter)
+        inputs += [] if train is None else [_inputs("read", [train], delimiter)[0].counted()]
+        return [f"{one.found.name}, {row}" for one in inputs for row in one.first_rows()]
 
 
 def _in_words(block: Triples | None) -> list[str]:
@@ -354,10 +354,51 @@ def _in_words(block: Triples | None) -> list[str]:
     return [f"{query!r}: {', '.join(some[:SHOWN_ENTRIES])}{more[query]}" for query, some in rows.items()]
 
 
-def names_beside(files: Sequence[tuple[Any, str | None, Columns | None]]) -> Sequence[str]:
-    """Return the names of columns that all files have, given with their formats and the names of their columns."""
-    inputs = [_Input.of("read", value, form, None, given or Columns()) for value, form, given in files]
-    return _beside_all(inputs)[0].asked.beside
+@contextmanager
+def deciding(files: Sequence[Given], delimiter: str | None = None, others: Sequence[str] = ()) -> Iterator[None]:
+    """Name in one error what is open in any of the files, where the block finds what is open in one.
+
+    Args:
+        files: Predictions and targets.
+        delimiter: As for :func:`read`.
+        others: As for :func:`read`.
+    """
+    try:
+        yield
+    except UndecidedError as error:
+        inputs = _inputs("read", files, delimiter, others)
+        found = [one for one in (each.refusal(UndecidedError) for each in inputs) if isinstance(one, UndecidedError)]
+        if len(found) < 2:
+            raise (found or [error])[0] from error
+        first, other = found
+        raise UndecidedError(first.look, first.asked, first.decisions, other) from error
+
+
+def _inputs(
+    caller: str,
+    files: Sequence[Given],
+    delimiter: str | None = None,
+    others: Sequence[str] = (),
+    names: Sequence[str] = (),
+    labels: Sequence[str] | None = None,
+) -> list[_Input]:
+    """Return inputs that know which names of columns all files with names have; a given name is for files that have it.
+
+    A name that only other files have is left out, and the format is told again without it, and with the labels of the
+    other files, or ``labels``, the names of all. Tables in memory may have ``names`` in errors.
+    """
+    inputs = []
+    for (value, role, form, columns), name in zip(files, names or [""] * len(files), strict=True):
+        path = Path(name or f"{role or 'labels'} ({type(value).__name__})")
+        asked = Opening(path, role, columns or Columns(), delimiter=delimiter, others=others)
+        inputs.append(_Input.of(caller, value, form, asked))
+    own = [one.names for one in inputs]
+    with_names = [set(found) for found in own if found]
+    spelled = [set(map(plain, found)) for found in with_names]
+    shared = sorted(set.intersection(*spelled)) if len(spelled) > 1 else []
+    every = set().union(*with_names)
+    inputs = [one.for_own(mine, every)._with(beside=shared) for one, mine in zip(inputs, own, strict=True)]
+    return [one.told_by([other for other in inputs if other is not one], labels) for one in inputs]
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
@@ -369,53 +410,89 @@ class _Input(NamedTuple):
     """Predictions or targets as passed by the user, with their format.
 
     Attributes:
+        caller: The function that the user called.
+        value: The path, the table or the dict.
+        named: The format, as the user named it.
         found: The files; for a table in memory, its name in errors.
         form: The format.
         asked: The arguments with which each of the files is opened.
-        again: A function that makes this input again for other names of columns.
     """
 
+    caller: str
+    value: Any
+    named: str | None
     found: Found
     form: Format
     asked: Opening
-    again: Callable[[Columns], _Input] | None = None
 
     @classmethod
-    def of(
-        cls,
-        caller: str,
-        value: Any,
-        named: str | None,
-        role: Role | None,
-        columns: Columns,
-        delimiter: str | None = None,
-    ) -> _Input:
+    def of(cls, caller: str, value: Any, named: str | None, asked: Opening) -> _Input:
         if is_path(value):
             found = find(value)
-            form = format_of_parts(caller, found.parts, named, columns, role, delimiter)
+            asked = asked._replace(path=found.parts[0].path)
+            form = format_of_parts(caller, found.parts, named, asked)
         else:
-            name = Path(f"{role or 'labels'} ({type(value).__name__})")
-            form = in_memory(caller, role or "labels", value, name, columns)
-            found = Found(name, (Part(name, {}),))
-        asked = Opening(found.parts[0].path, role, columns, delimiter=delimiter)
-        return cls(found, form, asked, lambda given: cls.of(caller, value, named, role, given, delimiter))
+            found = Found(asked.path, (Part(asked.path, {}),))
+            form = in_memory(caller, asked.role or "labels", value, asked.path, asked.columns)
+        return cls(caller, value, named, found, form, asked)
 
     @property
     def names(self) -> Sequence[str]:
         """Names of the columns of the first file, and of its folders."""
-        part, asked = self.found.parts[0], self.asked
-        return [*names_of(self.form, part.path, asked.columns, asked.delimiter), *part.partition]
+        return [*names_of(self.form, self.asked), *self.found.parts[0].partition]
 
-    def with_columns(self, columns: Columns) -> _Input:
-        """Return this input with other names of columns, which may tell another format."""
+    def for_own(self, own: Sequence[str], other: Collection[str]) -> _Input:
+        """Return this input without the given names that only other files have, which may tell another format."""
+        columns = own_columns(self.asked.columns, own, other)
         if columns == self.asked.columns:
             return self
-        assert self.again is not None
-        return self.again(columns)
+        return _Input.of(self.caller, self.value, self.named, self.asked._replace(columns=columns))
 
-    def beside(self, names: Sequence[str]) -> _Input:
-        """Return this input with the names of the columns of the other files."""
-        return self._replace(asked=self.asked._replace(beside=names))
+    def told_by(self, others: Sequence[_Input], labels: Sequence[str] | None) -> _Input:
+        """Return this input with the labels of the others, which tell lists from names that hold blanks."""
+
+        def known() -> set[str] | None:
+            found = [set(labels or ()), *(one.some_labels() for one in others if not one.may_be_lists)]
+            return None if None in found else set().union(*filter(None, found))
+
+        return self._with(labels=known)
+
+    @property
+    def may_be_lists(self) -> bool:
+        """Whether lists were guessed, which may as well be one label in each line."""
+        given = self.named is not None or self.asked.columns.names_lists(self.names)
+        return self.form.name == "lists" and self.asked.role != "preds" and not given
+
+    def some_labels(self) -> set[str] | None:
+        """Return the labels of the first rows that have names; None where the columns are not told."""
+        with _quietly():
+            try:
+                opened = self._open(self.found.parts[0])
+                if isinstance(opened, Source):
+                    blocks = islice(opened.distinct_names() if opened.string_ids else (), 1)
+                    return {name for block in blocks for name in block.to_pylist()}
+                block = next(iter(opened.exact() if isinstance(opened, SqlLines) else opened), None)
+                return set() if block is None else set(block.item.to_pylist())
+            except (ValueError, OSError):
+                return None
+
+    def counted(self) -> _Input:
+        """Return this input without the names that its file lacks; its lines need no query."""
+        return self.for_own(self.names, self.asked.columns.parts)._with(counts_alone=True)
+
+    def _with(self, **facts: Any) -> _Input:
+        return self._replace(asked=self.asked._replace(**facts))
+
+    def first_rows(self) -> list[str]:
+        """Return the first two rows as they are understood, in words."""
+        opened = self._open(self.found.parts[0])
+        if isinstance(opened, Source):
+            if opened.key is None:
+                return opened.first_rows(SHOWN_ENTRIES)
+            blocks: Iterable[Triples] = opened.entries()
+        else:
+            blocks = opened.exact() if isinstance(opened, SqlLines) else opened
+        return _in_words(next(iter(blocks), None))
 
     def opened_with(self, **facts: Any) -> _Input:
         """Return a copy whose files are opened with further arguments of the opener of their format."""
@@ -438,7 +515,7 @@ class _Input(NamedTuple):
     @property
     def is_scores_alone(self) -> bool:
         """Whether the files are scores for the lines of targets in LETOR."""
-        return self.form.name == "letor" and is_scores(Head(self.found.parts[0].path))
+        return self.form.name == "letor" and is_scores(Head(self.asked))
 
     def rows(self) -> Source:
         """Open the files in a format of rows (``has_queries`` is false)."""
@@ -455,23 +532,29 @@ class _Input(NamedTuple):
         parts = [(part.path, partial(self._open, part)) for part in self.found.parts]
         return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
 
+    def refusal(self, kind: type[DataFileError]) -> DataFileError | None:
+        """Return the error of a kind about the first file; None if it is read, or another error comes first."""
+        with _quietly():
+            try:
+                self._open(self.found.parts[0])
+            except (ValueError, OSError) as error:
+                return error if isinstance(error, kind) else None
+        return None
+
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
 
 
-def _beside_all(inputs: Sequence[_Input]) -> list[_Input]:
-    """Return inputs that know which names of columns all files with names have; a given name is for files that have it.
-
-    A name that only other files have is left out, and the format is told again without it.
-    """
-    names = [one.names for one in inputs]
-    with_names = [set(found) for found in names if found]
-    shared = sorted(set.intersection(*with_names)) if len(with_names) > 1 else []
-    every = set().union(*with_names)
-    return [
-        one.with_columns(own_columns(one.asked.columns, own, every)).beside(shared)
-        for one, own in zip(inputs, names, strict=True)
-    ]
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Say nothing of the files that are opened within the block: they are not read yet."""
+    token = LISTENER.set(lambda _: None)
+    try:
+        with catch_warnings(), said_once(set()), collected():
+            simplefilter("ignore")
+            yield
+    finally:
+        LISTENER.reset(token)
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:
@@ -493,6 +576,8 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         if first.num_rows != last.num_rows or not _same_values(first, last):
             return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
+        for error in filter(None, (one.refusal(MatrixError) for one in inputs)):
+            raise error
         keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
@@ -510,31 +595,46 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
     if preds.form.has_queries or target.form.has_queries:
         return True
     _check_shared(*filter(None, opened))
+    if len(keyed_rows) < 2:
+        _check_unread(*filter(None, opened))
     if len(keyed_rows) == 1:
         (named,) = keyed_rows
         other = next(source for source in opened if source is not None and source is not named)
-        _check_unread(other, named, other is opened[0])
         said = f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says."
         warn_outside(f"{other.path}: {said}")  # not a DataFileNote: a report tells it too
     return False
 
 
-def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
-    """Raise if an unread column of ``source`` may be the query: distinct values, some of them queries of ``named``."""
-    names = source.files[0].unread
-    if not names:
-        return
-    import pyarrow.compute as pc
+def _check_unread(preds: Source, target: Source) -> None:
+    """Raise if a column that is not read may be the query: it names each row, by names that the other file has.
 
-    queries = _column(named, str(named.key))
-    for name in names:
-        known = pc.sum(pc.is_in(pc.unique(_column(source, name)), value_set=queries)).as_py()
-        if known and _is_distinct(source, name):
-            pair = (name, named.key) if is_preds else (named.key, name)
-            shown = ", ".join(f"Columns(query={one!r})" for one in pair)
-            problem = f"column {name!r} may be the query: {known:,} of its values are in {named.key!r} of {named.path}"
-            hint = f"columns=({shown}) joins by it. If row i belongs to row i, leave the column out of the file."
-            raise DataFileError(source.path, problem, hint=hint)
+    Where the other file does not name its query either, most names must be those of a column in another order.
+    """
+    is_keyed = preds.key is not None or target.key is not None
+    own, others = (
+        [one.key]
+        if one.key is not None
+        else [name for name in one.files[0].unread if (is_keyed or name in _ids(one)) and _is_distinct(one, name)]
+        for one in (preds, target)
+    )
+    for name, other in product(own, others):
+        import pyarrow.compute as pc
+
+        known = pc.sum(pc.is_in(pc.unique(_column(preds, str(name))), value_set=_column(target, str(other)))).as_py()
+        if known and (is_keyed or (2 * known > preds.num_rows and not _same_values(preds, target, name, other))):
+            (path, column), (place, there) = (preds.path, name), (target.path, other)
+            if preds.key is not None:
+                (path, column), (place, there) = (place, there), (path, column)
+            problem = f"column {column!r} may be the query: {known:,} of its values are in {there!r} of {place}"
+            hint = f"columns=(Columns(query={name!r}), Columns(query={other!r})) joins by it. "
+            hint += "If row i belongs to row i, leave the column out of the file."
+            raise DataFileError(path, problem, hint=hint)
+
+
+def _ids(source: Source) -> list[str]:
+    """Return the columns that are not read and may be ids: no fractions."""
+    unread = source.files[0].reading.unread if source.files[0].reading is not None else ()
+    return [one.name for one in unread if not one.may_be_score]
 
 
 def _check_shared(preds: Source, target: Source) -> None:
@@ -570,13 +670,15 @@ def _is_distinct(source: Source, name: str) -> bool:
     return bool(pc.count_distinct(_column(source, name), mode="only_valid").as_py() == source.num_rows)
 
 
-def _same_values(first: Source, last: Source, name: str | None = None) -> bool:
+def _same_values(first: Source, last: Source, name: str | None = None, other: str | None = None) -> bool:
     """Whether a column, or the key, holds the same values in the same order, up to the end of the shorter file."""
-    here, there = (
-        chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(name or file.key))
-        for source in (first, last)
-    )
-    return all(map(eq, here, there))
+
+    def values(source: Source, column: str | None) -> Iterator[Any]:
+        return chain.from_iterable(
+            block.to_pylist() for file in source.files for block in file.values(column or file.key)
+        )
+
+    return all(map(eq, values(first, name), values(last, other or name)))
 
 
 def _dataset_arguments(

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tailmetrics.io.errors import DataFileError, DataFileNote, is_new, shown
-from tailmetrics.io.files import HEAD_BYTES, FilePath, head, suffix_of
+from tailmetrics.io.files import HEAD_BYTES, DataFileError, DataFileNote, FilePath, head, is_new, note, shown, suffix_of
 from tailmetrics.ranking._warnings import warn_outside
 
 Role: TypeAlias = Literal["preds", "target"]
@@ -49,15 +48,16 @@ class Columns:
     column called ``rank`` or ``position`` as the score, its numbers are ranks, and 1 is the best.
 
     Attributes:
-        ids: Parquet, predictions: lists of label ids.
-        scores: Parquet, predictions: lists of the scores of these labels.
-        labels: Parquet, targets: lists of label ids.
-        gains: Parquet, targets: lists of the gains of these labels.
-        query: The query, user or row of a line or of a list.
-        item: CSV, TSV, JSON Lines: the item, document or label.
-        score: CSV, TSV, JSON Lines, predictions: the score.
-        gain: CSV, TSV, JSON Lines, targets: the gain or grade; with ``none`` it is not read, and each line is relevant.
-        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
+        ids: Predictions: lists of label ids.
+        scores: Predictions: lists of the scores of these labels.
+        labels: Targets: lists of label ids.
+        gains: Targets: lists of the gains of these labels.
+        query: The query, user or row of a line or of a list; several columns are one query: ``"head,relation"``.
+        item: The item, document or label of a line: one label, whatever it holds. A list is named by ids or labels.
+        score: Predictions: the score of a line.
+        gain: Targets: the gain or grade of a line; with ``none`` it is not read, and each line is relevant.
+        rank: Predictions without a score: the rank, 1 for the best, or a distance, the lowest for the best; with
+            ``order`` the lines of a query stand in the order of their ranks.
     """
 
     ids: str = _Default("ids")
@@ -79,12 +79,20 @@ class Columns:
         """Whether no gains are read, whatever columns the targets have."""
         return self.gain == NO_GAIN
 
+    def names_lists(self, header: Sequence[str]) -> bool:
+        """Whether the user named a column of lists that is among these."""
+        return any(self.is_given(one) and getattr(self, one) in header for one in ("ids", "labels"))
+
     @property
     def by_place(self) -> bool:
         """Whether columns are given by number, from 0, as for a file without a header line."""
-        given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
-        given = [name for name in given if name not in (NO_GAIN, ORDER)]
-        return bool(given) and all(part.strip().isdecimal() for name in given for part in name.split(","))
+        return bool(self.parts) and all(map(str.isdecimal, self.parts))
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of all columns that the user gave."""
+        given = (getattr(self, one.name) for one in fields(self) if self.is_given(one.name))
+        return [part.strip() for name in given if name not in (NO_GAIN, ORDER) for part in name.split(",")]
 
     def by_names(self, header: Sequence[str]) -> Columns:
         """Return a copy in which column numbers are replaced by the names in the header."""
@@ -109,6 +117,11 @@ USUAL = {
     "rank": "rank ranks ranking position pos rnk itemrank rankposition",
 }
 """Field -> its usual column names, in lower case and without dashes, blanks and underscores."""
+FAMILIAR = {
+    "query": "note id filename file image",
+    "item": "code label class category tag genre topic",
+}
+"""The same for columns of text of both files, or of tables that hold no other column."""
 LISTED = {
     "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
     "target": "items itemids target targets relevant articles articleid groundtruth groundtruths truth positives codes "
@@ -117,6 +130,8 @@ LISTED = {
 """Role -> usual names of a column of lists, in the same spelling."""
 MANY_COLUMNS = 30
 """Errors list up to this many columns (one or two lines of a terminal), and of more columns only three."""
+DISTANCE = re.compile("dist|loss$|error$|cost$|perplexity")
+"""Names of numbers whose lowest may be the best, in the same spelling."""
 IDS = {"id", "label", "labelid", "index"}
 """Names of the label field in a struct, in addition to the usual names of an item."""
 TYPED = re.compile(r":(token|float)(_seq)?$")
@@ -130,7 +145,33 @@ def plain(name: str) -> str:
 
 def is_usual(name: str, field: str) -> bool:
     """Whether the name of a column is one of the usual names of a field."""
-    return plain(name) in USUAL[field].split()
+    return plain(name) in USUAL.get(field, "").split()
+
+
+class Opening(NamedTuple):
+    """The arguments with which a format opens a file.
+
+    Attributes:
+        path: The file.
+        role: Whether it holds predictions or targets; None to read only the names of its labels.
+        columns: Names of columns.
+        partition: Name and value of the columns that folders in the path give as ``key=value``.
+        beside: Names of columns that both files have, as :func:`plain` spells them.
+        delimiter: Separator of fields, as the user named it.
+        others: Names of columns to which the user gave another meaning, such as groups of rows.
+        counts_alone: Whether labels are only counted or named, so that a file needs no query.
+        labels: A function that returns the labels of the other files' first rows, None if they cannot be read yet.
+    """
+
+    path: FilePath
+    role: Role | None = None
+    columns: Columns = Columns()
+    partition: Mapping[str, str] = MappingProxyType({})
+    beside: Sequence[str] = ()
+    delimiter: str | None = None
+    others: Sequence[str] = ()
+    counts_alone: bool = False
+    labels: Callable[[], Collection[str] | None] | None = None
 
 
 # -- what a column holds --------------------------------------------------------------------------------------------
@@ -196,7 +237,7 @@ def _kind_of_numbers(numbers: set[float], are_floats: bool) -> tuple[str, str]:
     said = f"{low:g} and {high:g}" if len(numbers) == 2 else f"from {low:g} to {high:g}"
     if low >= EARLIEST:
         return "times", "large numbers"
-    if len(numbers) == 1 and high > 0 and whole:
+    if len(numbers) == 1 and high > 0:
         return "constant", f"{low:g} in each row"
     if whole and low > -3 and high <= LARGEST_GRADE and len(numbers) <= FEW:  # TREC's grade of spam is -2
         return ("flags" if numbers <= {0, 1} else "grades"), (said if len(numbers) < 3 else f"whole numbers {said}")
@@ -217,12 +258,16 @@ class Look:
         names: Names of its columns.
         rows: The cells of the first rows.
         where: The place of the names in the text of an error.
+        types: The types of all columns, in words, where columns of lists are not among the names.
+        lists: Column of lists -> what its entries are: ``text``, ``whole``, ``number`` or another; of structs by field.
     """
 
     path: FilePath
     names: Sequence[str]
     rows: Sequence[Sequence[Any]] = ()
     where: str = ""
+    types: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, Any] = field(default_factory=dict)
 
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column."""
@@ -244,7 +289,8 @@ class Reading:
         query: Columns of the query; empty if row i of one file belongs to row i of the other.
         item: Column of the item, or of the lists; empty for an array.
         value: Column of the score, rank or gain; None without such a column.
-        value_is: What the value is: ``score``, ``rank`` or ``gain``; ``order`` if the order of lines is that of ranks.
+        value_is: What the value is: ``score``, ``rank``, ``distance`` or ``gain``; ``order`` if lines are in the order
+            of their ranks.
         listed: Whether each row holds a list.
         within: Column of the lists whose objects have the item and the value; empty without objects.
         unread: The columns that are not read.
@@ -276,21 +322,27 @@ class Reading:
 
     @property
     def is_rank(self) -> bool:
-        """Whether the value is a rank, so that a lower value is better."""
+        """Whether a lower value is better: a rank, or a distance."""
+        return self.value_is in ("rank", "distance")
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the values are whole numbers from 1, each once in a query."""
         return self.value_is == "rank"
 
-    def by_place(self, header: Sequence[str]) -> Reading:
-        """Return a copy in which columns without names are numbers, from 0."""
-        places = {name: str(place) for place, name in enumerate(header)}
-        query, item = tuple(places[name] for name in self.query), places[self.item]
-        value = None if self.value is None else places[self.value]
-        unread = tuple(held._replace(name=places[held.name]) for held in self.unread)
-        return replace(self, query=query, item=item, value=value, unread=unread, has_names=False, guessed=True)
+    def place(self, name: str) -> tuple[str, str | None]:
+        """Return the column, and the field of its objects or None, that hold the items or their values."""
+        return (self.within, name) if self.within else (name, None)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns whose values make lines a row: the query; the item where labels are only counted."""
+        return self.query or (self.item,)
 
     @property
     def names(self) -> list[str]:
         """The names of the columns that are read."""
-        return [*self.query, *([self.item] if self.item else []), *([self.value] if self.value is not None else [])]
+        return list(dict.fromkeys([*self.keys, self.item, *([] if self.value is None else [self.value])]))
 
     def __str__(self) -> str:
         if not self.item:
@@ -324,10 +376,11 @@ class Reading:
         listed = "labels" if self.role == "target" else "ids"
         if self.within:
             named |= {listed: self.within, "item": self.item}
-        elif not self.holds:  # else all fields behind the query
+        elif self.has_names or not self.holds:  # else all fields behind the query
             named[listed if self.listed else "item"] = self.item
         if self.value is not None:
-            named[self.value_is + "s" * (self.listed and not self.within)] = self.value
+            value_is = "rank" if self.is_rank else self.value_is
+            named[value_is + "s" * (self.listed and not self.within)] = self.value
         elif self.value_is and not self.listed:
             named |= {"order": {"rank": ORDER}, "gain": {"gain": NO_GAIN}}[self.value_is]
         return named
@@ -346,48 +399,122 @@ class Reading:
         return ", ".join([*said, *([f"columns=Columns({named})"] if named else [])])
 
 
+LACKING = "there is no column "
+"""How the problem of a column that is not found begins."""
+
+
+class Decision(NamedTuple):
+    """What only the user can say about the columns of a file.
+
+    Attributes:
+        problem: What is open; empty if another decision of the file says it.
+        hint: What the user can do, where nothing else is open.
+        answers: Possible answers: fields of :class:`Columns`, and their values as they are written.
+    """
+
+    problem: str
+    hint: str
+    answers: Sequence[tuple[str, str]]
+
+
+class UndecidedError(DataFileError):
+    """Columns of a file, or of two files, can be read in several ways; the error names all decisions that are open.
+
+    Args:
+        look: The first rows of the file.
+        asked: The arguments with which it is opened.
+        decisions: The decisions.
+        other: The error of the other file, if decisions are open there, too.
+    """
+
+    def __init__(
+        self, look: Look, asked: Opening, decisions: Sequence[Decision], other: UndecidedError | None = None
+    ) -> None:
+        problem, hint = decisions[0].problem, decisions[0].hint
+        self.look, self.asked, self.decisions = look, asked, decisions
+        lacking = [one.problem.removeprefix(LACKING) for one in decisions if one.problem.startswith(LACKING)]
+        problems = [one.problem for one in decisions if one.problem and not one.problem.startswith(LACKING)]
+        problems[:0] = [LACKING + ", ".join(lacking)] if lacking else []
+        self.problems = "; ".join(problems)
+        if len(lacking) + len(problems) > 1 + bool(lacking) or other is not None:
+            problem = f"{self.problems}; its columns are {in_words(look.names, few=6)}"
+            hint = f"columns={self.answer} says it."
+        if other is not None:
+            problem += f"; {str(other.path).rpartition('/')[2]}: {other.problems}"
+            mine, its = (self, other) if asked.role == "preds" else (other, self)
+            hint = f"columns=({mine.answer}, {its.answer}) says it."
+        super().__init__(look.path, problem, look.where, hint)
+
+    @property
+    def answer(self) -> str:
+        """The names of columns as they are written in Python: those given, and the answers that are possible."""
+        columns, answers = self.asked.columns, {one.answers[0][0]: one.answers for one in self.decisions}
+        foreign = ("labels", "gains", "gain") if self.asked.role == "preds" else ("ids", "scores", "score", "rank")
+        given = [name for name in _DEFAULTS if columns.is_given(name) and name not in (*answers, *foreign)]
+        said = [f"{name}={getattr(columns, name)!r}" for name in given]
+        said += [" or ".join(f"{field}={value}" for field, value in some) for some in answers.values()]
+        return f"Columns({', '.join(said)})"
+
+
 def choose(look: Look, asked: Opening) -> Reading:
     """Return the reading of a table with a query, an item and perhaps a score, rank or gain in each row.
 
     Names given by the user come first, then names that both files have, then the usual names.
 
     Raises:
-        DataFileError: If a column is missing or repeated, or if two readings would give different numbers.
+        UndecidedError: If a column is missing, or if two readings would give different numbers.
+        DataFileError: If a column is repeated.
     """
     columns, role = asked.columns, asked.role
     value_is = _value_is(look, columns, role)
     wanted = [field for field in ("query", "item", value_is) if field in _DEFAULTS]
     wanted = [field for field in wanted if not (field == "rank" and columns.rank == ORDER and ORDER not in look.names)]
-    found: dict[str, str | None] = {}
-    for field in wanted:  # a column that already holds one field is not guessed to hold another field
+    found: dict[str, str | Decision | None] = {}
+    for kind in wanted:  # a column that already holds one field is not guessed to hold another field
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
-        found[field] = _find(look, field, asked, [str(one) for one in others])
-    both = [field for field, name in found.items() if name is not None and list(found.values()).count(name) > 1]
+        found[kind] = _find(look, kind, asked, [str(one) for one in others])
+    if asked.counts_alone and isinstance(found["query"], Decision):
+        found["query"] = None
+    decisions = [one for one in found.values() if isinstance(one, Decision)]
+    names = {field: name for field, name in found.items() if isinstance(name, str)}
+    both = [field for field, name in names.items() if list(names.values()).count(name) > 1]
     if both:
-        problem = f"the column {found[both[0]]!r} is named as {' and as '.join(both)}"
+        problem = f"the column {names[both[0]]!r} is named as {' and as '.join(both)}"
         raise DataFileError(look.path, problem, look.where, "name another column for one of them.")
-    if value_is == "score" and is_usual(str(found["score"]), "rank"):
+    if value_is == "score" and is_usual(names.get("score", ""), "rank"):
         value_is = "rank"
-        found["rank"] = found.pop("score")
-    value = found.get(value_is)
-    query = parts_of_query(str(found["query"]), look.names)
+        names["rank"] = names.pop("score")
+    query = parts_of_query(names["query"], look.names) if "query" in names else ()
+    value, item = names.get(value_is), names.get("item", "")
+    if value_is == "rank" and value is not None and look.held(value).may_be_score and not is_usual(value, "rank"):
+        value_is = "distance"
+    read = {*query, item, value}
     reading = Reading(
         role=role,
         query=query,
-        item=str(found["item"]),
+        item=item,
         value=value,
         value_is="order" if value_is == "rank" and value is None else value_is,
-        guessed=any(
-            name is not None and not columns.is_given(field) and name != field for field, name in found.items()
-        ),
+        guessed=any(not columns.is_given(field) and name != field for field, name in names.items()),
+        unread=tuple(look.held(name) for name in look.names if name not in read),
+        flags=value is not None and value_is == "gain" and _has_words(look.cells(value)),
     )
-    read = {*reading.names}
-    reading = replace(reading, unread=tuple(look.held(name) for name in look.names if name not in read))
-    if value is not None and value_is == "gain":
-        reading = replace(reading, flags=_has_words(look.cells(value)))
     if role is not None:
-        _check_unread(look, asked, reading)
-        _compare_with_ranks(look, reading)
+        decisions += _of_unread(asked, reading)
+    if isinstance(found["item"], Decision):
+        check_matrix(look.path, look.names, look.rows, look.where)
+    spread = list(dict.fromkeys(tuple(siblings(name, look.names)) for name in ([item] if item else look.names)))
+    spread = [some for some in spread if some and not any(look.held(name).may_be_score for name in some)]
+    if spread and role is not None:
+        field = "ids" if role == "preds" else "labels"
+        said = " and ".join(f"{some[0]!r} to {some[-1]!r}" for some in spread)
+        problem = f"columns {said} may be a list over columns"
+        hint = " or ".join(f"columns=Columns(query=NAME, {field}={some[0]!r})" for some in spread)
+        hint += " reads all of them from CSV or TSV, the best first; write a column of lists elsewhere."
+        raise DataFileError(look.path, problem, look.where, hint)
+    if decisions:
+        raise UndecidedError(look, asked, decisions)
+    _compare_with_ranks(look, reading)
     return reading
 
 
@@ -408,31 +535,50 @@ def parts_of_query(name: str, header: Sequence[str]) -> tuple[str, ...]:
     return (name,) if name in header else tuple(part.strip() for part in name.split(","))
 
 
-def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str | None:
-    """Return the column of a field; None for gains without a column."""
+def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str | Decision | None:
+    """Return the column of a field, or the decision that it needs; None for gains without a column."""
     columns, header = asked.columns, list(look.names)
     name = getattr(columns, field)
     if field == "gain" and columns.without_gain and NO_GAIN not in header:
         return None
     usual = [one for one in dict.fromkeys(header) if is_usual(one, field) and one not in others]
+    if field in FAMILIAR and not usual and name not in header:
+        values = sum(is_usual(one, _value_is(look, columns, asked.role)) for one in header if one not in others)
+        kinds = ("text", "whole") if field == "query" else ("text",)
+        known = [one for one in header if plain(one) in FAMILIAR[field].split() and one not in others]
+        usual = [one for one in known if plain(one) in asked.beside or len(header) == 2 + values]
+        usual = [one for one in usual if look.held(one).kind in kinds]
     candidates = [one for one in [name] if one in header] or usual
     if columns.is_given(field):
         candidates = list(parts_of_query(name, header)) if field == "query" else [name]
     elif field in ("query", "item"):
-        both = [one for one in dict.fromkeys([*candidates, *usual]) if one in asked.beside]
+        both = [one for one in dict.fromkeys([*candidates, *usual]) if plain(one) in asked.beside]
         candidates = both if len(both) == 1 else candidates
     if len(candidates) > 1 and not columns.is_given(field):
         listed = " and ".join(map(shown, candidates))
-        hint = f"say which one it is: {' or '.join(f'columns=Columns({field}={one!r})' for one in candidates[:3])}."
-        raise DataFileError(look.path, f"the columns {listed} could both be the {field}", look.where, hint)
+        answers = [(field, repr(one)) for one in candidates[:3]]
+        hint = f"say which one it is: {' or '.join(f'columns=Columns({field}={one})' for _, one in answers)}."
+        return Decision(f"the columns {listed} could both be the {field}", hint, answers)
     if field == "gain" and not candidates:
         return None
     lacking = next((one for one in candidates if one not in header), None if candidates else name)
     if lacking is not None:
         more = ", columns=Columns(rank=NAME) which one is the rank, columns=Columns(rank='order') that lines are in it"
         more = more if field == "score" else ""
+        far = [one for one in header if DISTANCE.search(plain(one)) and one not in others and field == "score"]
+        if far:
+            problem = (
+                f"column {look.held(far[0])} may be a distance, the lowest is best, or a score, the highest is best"
+            )
+            answers = [("rank", repr(far[0])), ("score", repr(far[0]))]
+            hint = " or ".join(f"columns=Columns({one}={name})" for one, name in answers)
+            return Decision(problem, f"{hint} decides.", answers)
+        lists = "ids" if asked.role == "preds" else "labels"
+        more = f", columns=Columns({lists}=NAME) which one holds lists" if field == "item" and asked.role else more
         hint = f"its columns are {in_words(header)}; columns=Columns({field}=NAME) says which one is the {field}{more}."
-        raise DataFileError(look.path, f"there is no column {lacking!r}", look.where, hint)
+        answers = [(field, "NAME"), *([("rank", "NAME"), ("rank", repr(ORDER))] if field == "score" else [])]
+        answers += [(lists, "NAME")] if field == "item" and asked.role else []
+        return Decision(f"{LACKING}{lacking!r}", hint, answers)
     twice = next((one for one in candidates if header.count(one) > 1), None)
     if twice is not None:
         hint = "give every column a name of its own."
@@ -440,37 +586,39 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
     return name if columns.is_given(field) else candidates[0]
 
 
-def _check_unread(look: Look, asked: Opening, reading: Reading) -> None:
-    """Raise if a column that is not read could be the value, and nothing that the user said decides.
-
-    Raises:
-        DataFileError: Naming the column, both readings and the options that decide.
-    """
+def _of_unread(asked: Opening, reading: Reading) -> list[Decision]:
+    """Return the decision about columns that are not read and could be the value, if nothing that was said decides."""
     columns = asked.columns
     if reading.role == "target":
         if columns.without_gain or reading.value is not None:
-            return
+            return []
         several = [one for one in reading.unread if one.may_be_gain and one.name not in asked.others]
-        if several:
-            raise may_be_gain(look.path, several, look.where)
-        return
+        return [may_be_gain(several)] if several else []
     if columns.is_given("score") or columns.is_given("rank") or reading.value in ("score", None):
-        return
-    found = next((one for one in reading.unread if one.may_be_score), None)
-    if found is not None:
-        problem = f"column {found} may be the score, or {reading.value!r} the {reading.value_is}"
-        hint = (
-            f"columns=Columns(score={found.name!r}) or columns=Columns({reading.value_is}={reading.value!r}) decides."
-        )
-        raise DataFileError(look.path, problem, look.where, hint)
+        return []
+    found = next((one for one in reading.unread if one.may_be_score and not DISTANCE.search(plain(one.name))), None)
+    if found is None:
+        return []
+    problem = f"column {found} may be the score, or {reading.value!r} the {reading.value_is}"
+    answers = [("score", repr(found.name)), (reading.value_is, repr(reading.value))]
+    said = " or ".join(f"columns=Columns({field}={name})" for field, name in answers)
+    return [Decision(problem, f"{said} decides.", answers)]
 
 
-def may_be_gain(path: FilePath, found: Sequence[Held], where: str) -> DataFileError:
-    """Return the error about columns that may say which lines of the targets are relevant."""
+def may_be_gain(found: Sequence[Held]) -> Decision:
+    """Return the decision about columns that may say which lines of the targets are relevant."""
     problem = f"column {' or '.join(map(str, found[:3]))} may be the gain of each line, or nothing that counts"
-    numbers = [f"columns=Columns(gain={one.name!r})" for one in found[:3] if one.kind != "letters"]
-    reads = f"{' or '.join(numbers)} reads it" if numbers else "numbers for its letters make it the gain"
-    return DataFileError(path, problem, where, f"{reads}; columns=Columns(gain='none') takes each line as relevant.")
+    answers = [("gain", repr(one.name)) for one in found[:3] if one.kind != "letters"]
+    numbers = " or ".join(f"columns=Columns(gain={name})" for _, name in answers)
+    reads = f"{numbers} reads it" if numbers else "numbers for its letters make it the gain"
+    hint = f"{reads}; columns=Columns(gain='none') takes each line as relevant."
+    return Decision(problem, hint, [*answers, ("gain", repr(NO_GAIN))])
+
+
+def varied(path: FilePath, name: str, numbers: Sequence[Any]) -> DataFileError:
+    """Return the error about a column that holds one number in the first rows, and others later."""
+    problem, hint, _ = may_be_gain([held(name, numbers)])
+    return DataFileError(path, problem, hint=hint)
 
 
 def constants(reading: Reading, columns: Columns) -> list[str]:
@@ -485,9 +633,13 @@ def _compare_with_ranks(look: Look, reading: Reading) -> None:
     if reading.role != "preds" or reading.value_is != "score":
         return
     keys = list(zip(*(look.cells(name) for name in reading.query), strict=True))
+    scores = look.cells(str(reading.value))
     for name in (one.name for one in reading.unread if is_usual(one.name, "rank")):
-        if contradicts(keys, look.cells(str(reading.value)), look.cells(name)):
+        if contradicts(keys, scores, look.cells(name)):
             warn_of_ranks(look.path, str(reading.value), name)
+        elif len({*zip(keys, scores, strict=True)}) < len(keys) == len({*zip(keys, look.cells(name), strict=True)}):
+            said = f"{look.path}: equal values of {str(reading.value)!r} in a query have an order in {name!r}"
+            warn_outside(f"{said}, which is not read; columns=Columns(rank={name!r}) reads it.")
 
 
 def contradicts(queries: Sequence[Any], scores: Sequence[Any], ranks: Sequence[Any]) -> bool:
@@ -516,10 +668,12 @@ def _has_words(cells: Sequence[Any]) -> bool:
     return bool(words) and words <= set(FLAGS)
 
 
-def in_words(names: Sequence[str]) -> str:
+def in_words(names: Sequence[str], few: int = MANY_COLUMNS) -> str:
     """Return the column names as text for an error; of many columns, which may be labels, only the first three."""
-    if len(names) <= MANY_COLUMNS:
+    if len(names) <= few:
         return ", ".join(names)
+    if few < MANY_COLUMNS:
+        return f"{', '.join(names[:few])} …"
     said = f"{', '.join(names[:3])} and {len(names) - 3:,} more"
     return f"{said} (where each column is a label, write their numbers as an array, numpy.save)"
 
@@ -562,7 +716,7 @@ def holds_lists(whole: Sequence[str], lists: Sequence[str], columns: Columns) ->
         lists: Names of the columns whose cells are lists.
         columns: The names given by the user.
     """
-    if not lists or any(columns.is_given(one) and getattr(columns, one) in lists for one in ("ids", "labels")):
+    if not lists or columns.names_lists(lists):
         return bool(lists)
     if columns.is_given("item"):
         return columns.item in lists
@@ -594,6 +748,157 @@ def check_lists(look: Look, name: str) -> None:
     raise DataFileError(look.path, problem, look.where, hint)
 
 
+LIST_HINT = (
+    "columns=Columns(ids=NAME), and so on for scores, labels and gains, names columns of lists; "
+    "columns=Columns(query=NAME), and so on for item and score, those of a line for each item."
+)
+
+
+def choose_lists(look: Look, asked: Opening) -> Reading:
+    """Return the reading of a table in which each row holds a list of labels, perhaps beside one of their values.
+
+    Without a role, lists are predictions if a column has a usual name of these, otherwise targets.
+
+    Raises:
+        DataFileError: If the columns cannot be told, or if lists of predictions may be targets.
+    """
+    columns = asked.columns
+    listed = any(plain(name) in LISTED["preds"].split() for name in look.types) and columns.labels not in look.types
+    role = asked.role or ("preds" if columns.ids in look.types or listed else "target")
+    label, value, value_is = ("ids", "scores", "score") if role == "preds" else ("labels", "gains", "gain")
+    item, number = _columns_of_lists(look, columns, role, label, value)
+    within = ""
+    if isinstance(look.lists.get(item), Mapping):
+        within, (item, number) = item, _fields_of_structs(look, item, value_is, columns)
+    else:
+        _check_list(look, item, ("whole", "text"), "whole numbers or strings")
+        if number is not None:
+            _check_list(look, number, ("whole", "number"), "numbers")
+    if role == "target" and columns.without_gain:
+        number = None
+    found = _find(look, "query", asked, ())
+    if isinstance(found, Decision) and columns.is_given("query"):
+        raise _lacks(look, next(one for one in parts_of_query(columns.query, look.names) if one not in look.names))
+    query = parts_of_query(found, look.names) if isinstance(found, str) else ()
+    read = {within or item, *query, None if within else number}
+    return Reading(
+        role=role,
+        query=query,
+        item=item,
+        within=within,
+        value=number,
+        value_is="" if number is None else "rank" if within and is_usual(number, "rank") else value_is,
+        listed=True,
+        unread=tuple(
+            look.held(name) if name in look.names else Held(name, "lists", "lists")
+            for name in look.types
+            if name not in read
+        ),
+        guessed=(within or item) not in (label, getattr(columns, label)) or bool(query and found != columns.query),
+    )
+
+
+def _columns_of_lists(look: Look, columns: Columns, role: Role, label: str, value: str) -> tuple[str, str | None]:
+    """Return the columns of labels and of their values, None without values: by given names, or by usual ones."""
+    item, number = getattr(columns, label), getattr(columns, value)
+    if not columns.is_given(label) and columns.is_given("item") and columns.item in look.lists:
+        item = columns.item
+    elif not columns.is_given(label) and item not in look.types:
+        structs = [name for name, kind in look.lists.items() if isinstance(kind, Mapping)]
+        labels = [name for name, kind in look.lists.items() if kind in ("text", "whole")]
+        usual = [name for name in labels if plain(name) in LISTED[role].split()]
+        taken = next((some for some in (structs, usual, labels) if len(some) == 1), [item])
+        item = taken[0]
+        if role == "preds" and item in labels and not usual and not structs:
+            check_lists(look, item)
+        numbers = [name for name, kind in look.lists.items() if kind == "number"]
+        if not columns.is_given(value) and number not in look.types and len(numbers) == 1 and item in labels:
+            number = numbers[0]
+    if number in look.types:
+        return item, number
+    if columns.is_given(value) and not isinstance(look.lists.get(item), Mapping):
+        raise _lacks(look, number)
+    return item, None
+
+
+def _fields_of_structs(look: Look, name: str, value_is: str, columns: Columns) -> tuple[str, str | None]:
+    """Return two fields of a column of structs: the label, and its score, rank or gain (None without such a field)."""
+    fields = dict(look.lists[name])
+    ids = [one for one in fields if one == columns.item or is_usual(one, "item") or plain(one) in IDS]
+    ids = [columns.item] if columns.item in ids else ids
+    given = getattr(columns, value_is)
+    values = [one for one in fields if one not in ids and (one == given or is_usual(one, value_is))]
+    values = [given] if given in values else values
+    if not values and value_is == "score":
+        values = [one for one in fields if is_usual(one, "rank") and one not in ids]
+    wrong = len(ids) != 1 or len(values) > 1 or (columns.is_given(value_is) and not values)
+    if wrong or fields[ids[0]] not in ("text", "whole"):
+        kind = look.types[name].partition("<")[2]
+        hint = f"columns=Columns(item=NAME, {value_is}=NAME) says which field is the label, and which its {value_is}."
+        raise DataFileError(look.path, f"column {name!r} is a list of {kind.partition(': ')[2][:-1]}", hint=hint)
+    return ids[0], next((one for one in values if fields[one] in ("whole", "number")), None)
+
+
+def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> None:
+    if name not in look.types:
+        raise _lacks(look, name)
+    if look.lists.get(name) not in kinds:
+        problem = f"column {name!r} is {look.types[name]}"
+        raise DataFileError(look.path, problem, hint=_stacked(look) or f"it needs one list of {needed} per row.")
+
+
+def _stacked(look: Look) -> str:
+    """Return the hint for a table whose only lists are numbers; empty for another."""
+    numbers = [name for name, kind in look.lists.items() if kind == "number"]
+    said = f"if {numbers[0]!r} holds a score for each label, " if len(numbers) == 1 == len(look.lists) else ""
+    return said and f"{said}numpy.save('preds.npy', numpy.stack(table[{numbers[0]!r}])) writes the array that is read."
+
+
+def _lacks(look: Look, name: str) -> DataFileError:
+    check_matrix(look.path, look.names, look.rows)
+    if stacked := _stacked(look):
+        return DataFileError(look.path, f"has no column {name!r}", hint=stacked)
+    problem = f"has no column {name!r}; its columns are {in_words(list(look.types))}"
+    return DataFileError(look.path, problem, hint=LIST_HINT)
+
+
+NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
+"""Usual names of the column of labels beside their counts, in addition to the usual names of items."""
+
+
+def choose_counts(look: Look, columns: Columns, has_names: bool) -> tuple[str, str]:
+    """Return the names of the columns of labels and of counts.
+
+    Names given by the user come first, then usual names; of two columns, the one of whole numbers is the count. The
+    name of the label column is "" in a file that holds counts alone.
+
+    Raises:
+        DataFileError: If more than one choice is possible.
+    """
+    header = list(look.names)
+    known = header if has_names else []
+    label, count = (getattr(columns, one) if columns.is_given(one) else "" for one in ("item", "gain"))
+    usual = [name for name in known if is_usual(name, "item") or plain(name) in NAMED]
+    usual = ["label"] if "label" in known else usual
+    label = label if label in header else usual[0] if len(usual) == 1 else ""
+    count = count if count in header else "count" if "count" in known else ""
+    if len(header) == 1 and not label:
+        count = header[0]
+    elif len(header) == 2 and not count:
+        cells = {name: look.cells(name) for name in header if name != label}
+        whole = [name for name, held in cells.items() if all(re.fullmatch("[0-9]+", one) for one in held)]
+        count = whole[0] if len(whole) == 1 else ""
+        if count:
+            note(look.path, f"column {count!r} is the count; columns=Columns(item=NAME, gain=NAME) chooses others.")
+    if len(header) == 2 and count:
+        label = label or next((name for name in header if name != count), "")
+    if not count or (len(header) > 1 and not label) or len(set(header)) < len(header):
+        hint = "columns=Columns(item=NAME, gain=NAME) says which column holds the labels, and which their counts."
+        problem = f"nothing tells labels from counts in its columns {', '.join(header)}"
+        raise DataFileError(look.path, problem, look.where, hint)
+    return label, count
+
+
 def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) -> Columns:
     """Return the given names without those that only the other file has: they were meant for it alone."""
     if not own:
@@ -607,28 +912,6 @@ def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) ->
     return replace(columns, **lacking) if lacking else columns
 
 
-class Opening(NamedTuple):
-    """The arguments with which a format opens a file.
-
-    Attributes:
-        path: The file.
-        role: Whether it holds predictions or targets; None to read only the names of its labels.
-        columns: Names of columns.
-        partition: Name and value of the columns that folders in the path give as ``key=value``.
-        beside: Names of the columns of the other file; empty if it has none.
-        delimiter: Separator of fields, as the user named it.
-        others: Names of columns to which the user gave another meaning, such as groups of rows.
-    """
-
-    path: FilePath
-    role: Role | None
-    columns: Columns
-    partition: Mapping[str, str] = MappingProxyType({})
-    beside: Sequence[str] = ()
-    delimiter: str | None = None
-    others: Sequence[str] = ()
-
-
 # -- first lines -----------------------------------------------------------------------------------------------------
 
 PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
@@ -637,10 +920,10 @@ JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)
 """The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
 QUOTED = (",", ";", "|")
 """Delimiters of formats in which a field can be quoted."""
+BETWEEN = re.compile(r"[\s;|,]+")
 BETWEEN_LABELS = (";", "|", ",")
 """Separators of the labels in a cell, apart from blanks; codes, ids and words hold none of them."""
-LONGEST_RECORD = 2 * 10**6
-"""Characters of a record at most, the limit of DuckDB's reader of CSV."""
+BLANK = " \t\v\f\r"
 EARLIEST = 10**8
 """Whole numbers from here on are times, such as seconds since 1970 in files of ratings; lower numbers are grades."""
 
@@ -656,14 +939,10 @@ class Head:
         given: The delimiter given by the user.
     """
 
-    def __init__(
-        self, path: FilePath, columns: Columns | None = None, role: Role | None = None, delimiter: str | None = None
-    ) -> None:
-        self.data = head(path)
-        self.path = path
-        self.columns = columns or Columns()
-        self.role = role
-        self.given = None if delimiter is None else delimiter.replace("\\t", "\t")
+    def __init__(self, asked: Opening) -> None:
+        self.path, self.role, self.columns = asked.path, asked.role, asked.columns
+        self.data = head(asked.path)
+        self.given = None if asked.delimiter is None else asked.delimiter.replace("\\t", "\t")
 
     @cached_property
     def _whole(self) -> list[str]:
@@ -697,7 +976,7 @@ class Head:
         if form == "TSV":
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
-        possible += ["|"] if suffix_of(self.path) == "psv" else []
+        possible += ["|"] if suffix_of(self.path) == "psv" or self.knows(first.split("|")) else []
         counts = {one: len(split(first, one) or first.split(one)) for one in possible}
         alike = [one for one in possible if form == "lists" and {*map(len, self.fields(one))} == {counts[one]} != {1}]
         alike = [one for one in alike if self.comes_first(one)] or alike
@@ -712,36 +991,39 @@ class Head:
         """Whether any of the fields is a column name that the user gave, or a usual column name."""
         given = {value for value in vars(self.columns).values() if not value.isdecimal()}
         known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        if {plain(name) for name in fields} <= known.union(*(some.split() for some in FAMILIAR.values())):
+            return True
         return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
 
     def has_names(self, fields: Sequence[str]) -> bool:
         """Whether the first line names the columns: it holds a known name, or it holds no number and no list."""
         return self.knows(fields) or not any(is_number(name) or re.search("[;|]", name) for name in fields)
 
-    def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
+    def check_names(self, delimiter: str, fields: Sequence[str], where: str, asked: Opening) -> None:
         """Raise if the first line may be names or data: it has no known name, and below it no column is all numbers."""
-        if self.knows(fields):
-            return
         rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
-        if not rows or not any(all(map(is_number, column)) for column in zip(*rows, strict=True)):
-            problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
-            hint = f"if names, columns=Columns(query={fields[0]!r}); if not, columns=Columns(query='0', item='1')."
-            raise DataFileError(self.path, problem, where, hint)
+        if self.knows(fields) or (rows and any(all(map(is_number, column)) for column in zip(*rows, strict=True))):
+            return
+        *query, item = map(str, range(len(fields)))
+        key = ",".join(query if len(fields) == 3 else ["0"])
+        problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
+        hint = f"if names, columns=Columns(query=NAME, item=NAME); if not, columns=Columns(query={key!r}, "
+        hint += f"item={item if len(fields) == 3 else '1'!r})."
+        answers = [[(field, "NAME"), (field, repr(place))] for field, place in (("query", key), ("item", item))]
+        decisions = [Decision(problem, hint, answers[0]), Decision("", hint, answers[1])]
+        raise UndecidedError(Look(self.path, fields, rows, where), asked, decisions)
 
-    def guessed(self, delimiter: str, value: str) -> list[str]:
-        """Return names for the columns of a table without a header: query, item, then the value and a time if present.
+    def check_unnamed(self, delimiter: str) -> None:
+        """Raise unless lines have the form of ratings (:meth:`is_unnamed`), whose columns are told by their places.
 
         Raises:
-            DataFileError: If the lines do not have the form of ratings (:meth:`is_unnamed`).
+            DataFileError: Saying how places are given.
         """
-        if self.is_unnamed(delimiter):
-            return ["query", "item", value, "time"][: len(self.fields(delimiter)[0])]
-        hint = (
-            matrix_hint(self)
-            + "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; format='lists' "
-        )
-        hint += "takes all fields behind the first one as the list of its labels."
-        raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
+        if not self.is_unnamed(delimiter):
+            hint = "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; "
+            hint += "format='lists' takes all fields behind the first one as the list of its labels."
+            check_matrix(self.path, (), self.fields(delimiter)[1:], "line 1")
+            raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
 
     def is_unnamed(self, delimiter: str) -> bool:
         """Whether each line holds a query, an item, and perhaps a number and then a time, as in files of ratings."""
@@ -769,41 +1051,29 @@ def records(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[
     A field in quotes may hold ends of lines. A record whose lines have all as many fields as it has itself may as well
     be several records with quotes inside: its quotes are wrong.
     """
-    lines = iter(lines)
-    for number, text in lines:
-        if not text.strip(" \t\v\f\r"):
-            continue
-        parts, size = [text], len(text)
-        fields = split(text, delimiter)
-        while not fields and size < LONGEST_RECORD and _is_open("\n".join(parts), delimiter):
-            following = list(_until_quote(lines))
-            if not following:
-                break
-            parts += following
-            size += sum(map(len, following))
-            fields = split("\n".join(parts), delimiter)
-        if len(parts) > 1 and all(part.count(delimiter) == len(fields) - 1 for part in parts):
+    if delimiter not in QUOTED:
+        yield from ((number, split(text, delimiter)) for number, text in lines if text.strip(BLANK))
+        return
+    taken: list[tuple[int, str]] = []
+
+    def texts() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line[1] + "\n"
+
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True)
+    fields: list[str] | None = []
+    while fields is not None:
+        taken.clear()
+        try:
+            fields = next(reader, None)
+        except csv.Error:
             fields = []
-        yield number, fields
-
-
-def _until_quote(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
-    """Yield lines up to the first one whose quotes can close a field that is open, or up to the longest record."""
-    size = 0
-    for _, text in lines:
-        yield text
-        size += len(text)
-        if text.count('"') % 2 or size > LONGEST_RECORD:
-            return
-
-
-def _is_open(text: str, delimiter: str) -> bool:
-    """Whether the last field begins with a quote that does not close in this text."""
-    try:
-        list(csv.reader([text], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        return "unexpected end of data" in str(error)
-    return False
+        if fields is None or (len(taken) == 1 and not taken[0][1].strip(BLANK)):
+            continue
+        if len(taken) > 1 and all(text.count(delimiter) == len(fields) - 1 for _, text in taken):
+            fields = []
+        yield taken[0][0], [field.strip(" \t\r") for field in fields]
 
 
 def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
@@ -816,14 +1086,12 @@ is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARR
 
 
 FOREIGN = (
-    (
-        b"SQLite format 3",
-        "a database of SQLite",
-        "write its table with pandas: read_sql(…).to_parquet('table.parquet')",
-    ),
+    (b"SQLite format 3", "a database of SQLite", "write its table with pandas: read_sql(…).to_parquet('y.parquet')"),
     (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
     (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
+    (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
+    (b"__label__", "text of fastText", "write a line 'id,a b c' for each list of labels, without '__label__'"),
     (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
 )
 """First bytes of what people bring and no format reads, its name, and what to do."""
@@ -842,12 +1110,34 @@ def check_known(head: Head) -> None:
             raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
 
 
-def matrix_hint(head: Head) -> str:
-    """Return the hint for text that holds a matrix of numbers, as numpy.savetxt writes it; empty for other text."""
-    rows = [re.split(r"[,;\s]+", line.strip()) for line in head.lines]
-    if not rows or len({len(row) for row in rows}) > 1 or not all(is_number(word) for row in rows for word in row):
-        return ""
-    return "if it is a matrix of numbers, numpy.save('scores.npy', numpy.loadtxt(path)) writes it as an array. "
+class MatrixError(DataFileError):
+    """A table with a column for each label."""
+
+
+def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[Any]], where: str = "") -> None:
+    """Raise if rows are numbers behind the first column, four or more, and no name is usual for an item or a value.
+
+    Raises:
+        MatrixError: Saying how the numbers, and the names of the labels, are given.
+    """
+    cells = [[str(cell).strip().lower() for cell in row[1:]] for row in rows]
+    if len(cells) < 2 or not 4 <= len(cells[0]) == min(map(len, cells)) == max(map(len, cells)):
+        return
+    if not all(is_number(cell) or cell in FLAGS for row in cells for cell in row):
+        return
+    if not any(is_usual(name, one) for name in names for one in ("item", "score", "rank")):
+        hint = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers (of text without names "
+        hint += "those that numpy.loadtxt reads); label_names=FILE names the labels."
+        raise MatrixError(path, "looks like a table with a column for each label", where, hint)
+
+
+def siblings(name: str, header: Sequence[str]) -> list[str]:
+    """Return the columns whose names differ from a name by their number alone, in its order: a list over columns."""
+    stem = name.rstrip("0123456789")
+    found = {int(one[len(stem) :]): one for one in header if re.fullmatch(re.escape(stem) + "[0-9]{1,4}", one)}
+    numbers = sorted(found)
+    is_one = len(numbers) > 2 and stem and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    return [found[one] for one in numbers] if is_one and name in header else []
 
 
 def is_run(head: Head) -> bool:
@@ -917,85 +1207,87 @@ def is_tsv(head: Head) -> bool:
 
 
 def is_lists(head: Head) -> bool:
-    """Whether lines hold a query and the list of its labels, as in Kaggle submissions.
+    """Whether lines hold a query and the list of its labels, as in Kaggle submissions."""
+    return any(_are_lists(head, one) for one in ([head.given] if head.given else (",", "\t", ";")))
+
+
+def _are_lists(head: Head, delimiter: str) -> bool:
+    """Whether fields with this delimiter are a query and the list of its labels.
 
     The user may have named the column; otherwise lines have two fields, and the second holds several words in one line
     at least. Words of titles mostly have no digit, and a column of items holds one of them per line.
     """
-    for delimiter in [head.given] if head.given else (",", "\t", ";"):
-        header, *rows = head.fields(delimiter) or [[]]
-        if any(head.columns.is_given(one) and getattr(head.columns, one) in header[1:] for one in ("ids", "labels")):
-            return True
-        rows = [row for row in rows if row]  # wrong quotes are an error when the file is read
-        if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
-            continue
-        columns, has_names = head.columns, names_lists(header)
-        if columns.by_place:
-            has_names = head.knows(header)
-            columns = columns.by_names(header) if has_names else columns
-        if not has_names:
-            header, rows = [str(place) for place in range(len(header))], [header, *rows]
-        if any(columns.is_given(one) and getattr(columns, one) in header for one in ("ids", "labels")):
-            return True
-        look = Look(head.path, header, rows)
-        if columns.is_given("item") and columns.item in header:
-            return _is_named_list(look, columns, head.role)
-        if len(header) > 2 or not rows:
-            continue
-        listed = 1
-        query = header.index(columns.query) if columns.query in header else 0
-        if listed == query or is_usual(header[listed], "query"):
-            continue
-        single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
-        known = not has_names or columns.item in header
-        known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
-        words = [labels_in(cell, None, r"[\s;|,]+") for cell in look.cells(header[listed])]
-        several = max(map(len, words), default=0) > 1
-        if len(set(look.cells(header[query]))) == len(rows):
-            ids = several and all(re.search(r"\d", word) for some in words for word in some)
-            return ids or not known
-        if several and not known:  # lists, although a query comes twice
-            return True
-    return False
+    header, *rows = head.fields(delimiter) or [[]]
+    rows = [row for row in rows if row]  # wrong quotes are an error when the file is read
+    if head.columns.names_lists(header[1:]):
+        return True
+    if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
+        return False
+    columns, has_names = head.columns, names_lists(header)
+    if columns.by_place:
+        has_names = head.knows(header)
+        columns = columns.by_names(header) if has_names else columns
+    if not has_names:
+        header, rows = [str(place) for place in range(len(header))], [header, *rows]
+    if columns.names_lists(header):
+        return True
+    spread = siblings(header[-1], header)
+    if len(spread) == len(header) - 1 and Look(head.path, header, rows).held(header[-1]).kind in ("text", "whole"):
+        return not columns.is_given("item")
+    if columns.is_given("item") and columns.item in header:
+        others = [name for name in header if name != columns.item]
+        return head.role != "preds" and not columns.is_given("query") and len(others) == 1 and has_names
+    look = Look(head.path, header, rows)
+    query = columns.query if columns.query in header else header[0]
+    if len(header) > 2 or not rows or query == header[1] or is_usual(header[1], "query"):
+        return False
+    single = ("score", "rating", "probability", "similarity")  # such columns hold one number, not a list
+    known = not has_names or columns.item in header
+    known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
+    words = [labels_in(cell, None, BETWEEN.pattern) for cell in look.cells(header[1])]
+    several = max(map(len, words), default=0) > 1
+    if len(set(look.cells(query))) < len(rows):  # lists, although a query comes twice
+        return several and not known
+    return not known or (several and all(re.search(r"\d", word) for some in words for word in some))
 
 
-def _is_named_list(look: Look, columns: Columns, role: Role | None) -> bool:
-    """Whether the column that the user named as the item holds lists.
+def _are_several(look: Look, column: str, asked: Opening) -> bool:
+    """Whether the cells of a column are lists, and not one label each, such as a name with a blank.
 
-    A column of scores, ranks or gains says that each line is one label; so does a query that comes in several lines,
-    unless a cell holds several labels.
+    Names that the user gave decide, then the labels of the other files; else codes are lists, and words that come in
+    several cells, as labels do.
 
     Raises:
-        DataFileError: If words with blanks between them may be one label.
+        DataFileError: If nothing decides.
     """
-    others = [name for name in look.names if name != columns.item]
-    numbers = ("score", "rank", "gain")
-    if any(columns.is_given(one) and getattr(columns, one) in others for one in numbers):
-        return False
-    if any(is_usual(name, one) for name in others for one in numbers):
-        return False
-    cells = look.cells(columns.item)
-    if any(one in cell for cell in cells for one in BETWEEN_LABELS):
+    columns, cells = asked.columns, look.cells(column)
+    if asked.role == "preds" or columns.names_lists(look.names):
         return True
-    named = others if len(others) == 1 else [name for name in parts_of_query(columns.query, others) if name in others]
-    named = named or [name for name in others if is_usual(name, "query")]
-    keys = list(zip(*map(look.cells, named), strict=True)) if named else list(range(len(cells)))
-    if len(set(keys)) < len(keys):
+    if columns.is_given("item") and columns.item == column:
         return False
-    several = [cell.split() for cell in cells if len(cell.split()) > 1]
-    if several and not any(re.search(r"\d", cell) for cell in cells) and not _share_words(several, cells):
-        problem = f"column {columns.item!r} may hold lists, or one label with blanks, such as {' '.join(several[0])!r}"
-        field = "ids" if role == "preds" else "labels"
-        hint = f"columns=Columns({field}={columns.item!r}) reads lists; format='csv' reads one label in each line."
-        raise DataFileError(look.path, problem, look.where, hint)
-    return bool(several) or not any(look.held(name).may_be_gain for name in others if name not in named)
+    split = {cell: labels_in(cell, None, BETWEEN.pattern) for cell in cells}
+    several = {cell: words for cell, words in split.items() if len(words) > 1}
+    labels = asked.labels() if several and asked.labels is not None else None
+    if labels is None:
+        return True
+    are_whole = any(cell in labels for cell in several)
+    are_split = any(word in labels for cell, words in several.items() if cell not in labels for word in words)
+    if are_whole != are_split:
+        return are_split
+    rows = Counter(word for cell in cells for word in set(split[cell]))
+    found = {word for words in several.values() for word in words}
+    if not are_whole and (
+        any(re.search(r"[\d;|,]", cell) for cell in several) or 2 * sum(rows[word] > 1 for word in found) >= len(found)
+    ):
+        return True
+    raise one_or_several(look.path, column, next(iter(several)), look.where)
 
 
-def _share_words(several: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
-    """Whether half of the words of cells with several words come in another cell too, as labels do; titles differ."""
-    rows = Counter(word for cell in cells for word in set(cell.split()))
-    words = {word for cell in several for word in cell}
-    return 2 * sum(rows[word] > 1 for word in words) >= len(words)
+def one_or_several(path: FilePath, column: str, cell: str, where: str) -> DataFileError:
+    """Return the error about a cell that may be a list, or one label that holds a blank."""
+    problem = f"column {column!r} may hold lists, or one label in each line, such as {cell[:80]!r}"
+    hint = f"columns=Columns(labels={column!r}) reads lists; columns=Columns(item={column!r}) reads one label."
+    return DataFileError(path, problem, where, hint)
 
 
 def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bool) -> Reading:
@@ -1010,33 +1302,33 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     if column is None and has_names and not names_lists(header):
         problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
         raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
-    if all_fields:
-        column = header[1]
-    elif column is None and len(header) != 2:
-        hint = "columns=Columns(query=NAME, item=NAME) names the column of the query and that of the lists."
+    column = next((one[0] for one in (siblings(header[-1], header),) if len(one) == len(header) - 1), column)
+    if column is None and len(header) != 2 and not all_fields:
+        hint = f"columns=Columns(query=NAME, {wanted[0]}=NAME) names the column of the query and that of the lists."
         raise DataFileError(look.path, f"has {len(header)} columns, not 2", look.where, hint)
-    listed = int(columns.query != header[1]) if column is None else header.index(column)
-    query: tuple[str, ...] = (header[1 - listed],) if len(header) == 2 else ()
+    if all_fields or column is None:
+        column = header[int(all_fields or columns.query != header[1])]
+    spread = header[1:] if all_fields else siblings(column, header)
+    query = tuple(name for name in header if name not in (column, *spread))
     if all_fields:
         query = (header[0],)
-    elif len(header) > 2:
-        query = choose(look, asked._replace(role=None, columns=replace(columns, item=header[listed]))).query
-    cells = [cell for cell in look.cells(header[listed]) if isinstance(cell, str)]
+    elif len(query) > 1:
+        query = choose(look, asked._replace(role=None, columns=replace(columns, item=column))).query
+    cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
-    read = {*query, header[listed]}
-    unread = () if all_fields else tuple(look.held(name) for name in header if name not in read)
-    named = any(columns.is_given(one) for one in ("ids", "labels", "item"))
-    holds = "all fields behind the query are its list" if all_fields else ""
+    read = {*query, column, *spread}
+    said = f"columns {spread[0]!r} to {spread[-1]!r} are its list" if spread else ""
+    listed = bool(spread) or _are_several(look, column, asked)
     return Reading(
         role=asked.role,
         query=query,
-        item=header[listed],
-        listed=True,
-        value_is="order" if asked.role == "preds" else "",
-        unread=unread,
-        between=None if all_fields else between,
-        guessed=not named,
-        holds=holds,
+        item=column,
+        listed=listed,
+        value_is="order" if asked.role == "preds" else "" if listed else "gain",
+        unread=tuple(look.held(name) for name in header if name not in read),
+        between=between if listed and not spread else None,
+        guessed=not any(columns.is_given(one) and getattr(columns, one) == column for one in wanted),
+        holds=("all fields behind the query are its list" if all_fields else said) if spread else "",
     )
 
 

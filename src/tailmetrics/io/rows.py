@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import accumulate
+from math import prod
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from tailmetrics.io.errors import DataFileError
-from tailmetrics.io.files import ALIKE_HINT, FilePath
-from tailmetrics.io.lines import Triples
-from tailmetrics.io.reading import Reading
+from tailmetrics.io.database import Triples
+from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Plain, check_file, reading
+from tailmetrics.io.reading import Opening, Reading
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Array: TypeAlias = NDArray[Any]
@@ -69,10 +72,6 @@ class Ragged:
         padded = self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
         return padded.copy() if np.may_share_memory(padded, self.ids) else padded  # Arrow or a file may own ids
 
-    def row_of(self, entry: int) -> int:
-        """Return the row of an entry."""
-        return int(np.searchsorted(self.offsets, entry, side="right")) - 1
-
     def __getitem__(self, rows: slice) -> Ragged:
         """Return the rows of a slice, without copying their entries."""
         start, stop, _ = rows.indices(len(self))
@@ -108,6 +107,18 @@ def starts(lengths: Array) -> Ints:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def row_of(entry: int, offsets: Ints) -> int:
+    """Return the row of an entry, from the offsets of the rows."""
+    return int(np.searchsorted(offsets, entry, side="right")) - 1
+
+
+def csr_of(offsets: Tensor, ids: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a sparse CSR tensor, unchecked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(offsets, ids, values, size=size, check_invariants=False)
 
 
 def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
@@ -292,7 +303,7 @@ class Source(ABC):
         ids: Ints = np.array(known, dtype=np.int64)[encoded.indices.to_numpy()]
         if ids.size and ids.min() < 0:
             entry = int(ids.argmin())
-            row = first + bisect_right(starts(lengths).tolist(), entry) - 1
+            row = first + row_of(entry, starts(lengths))
             raise self.error(row, f"holds the unknown label {names[entry].as_py()!r}", UNKNOWN_HINT)
         return ids
 
@@ -429,3 +440,241 @@ def _layout(source: Source) -> str:
     labels = "" if source.num_labels is None else f" of {source.num_labels} labels"
     keys = "" if source.key is None else f" of each {source.key!r}"
     return (source.layout or ("a matrix" if source.dense else "rows")) + labels + keys
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+NUMPY = b"\x93NUMPY"
+NAMED_ROWS = 2**16
+HINTS = {
+    "preds": "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor",
+    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor",
+}
+
+
+class ArraySource(Source):
+    """One array of rows. Each batch maps the file anew, so that pages of earlier batches do not count as memory in use.
+
+    Attributes:
+        form: The format, in the text of an error.
+    """
+
+    form: str
+
+    def __init__(self, asked: Opening) -> None:
+        self.path = check_file(asked.path)
+        self.role = asked.role
+        self._plain = Plain(self.path)
+        with reading(self.path, self.form):
+            array = self._mapped()
+        self._check(array)
+        first: Any = array[0] if isinstance(array, tuple) else array
+        self._shape = tuple(first.shape)
+        self._axes = max(1, first.ndim - 1)
+        self.sequences = self._shape[: self._axes]
+        array = self._with_rows(array)
+        first = array[0] if isinstance(array, tuple) else array
+        self.num_rows = int(first.shape[0])
+        self.width = int(first.shape[1]) if first.ndim > 1 else 1
+        self.cells_per_row = first.values().numel() / max(self.num_rows, 1) if _is_csr(first) else self.width
+        self.dense = not isinstance(array, tuple) and not _is_csr(first) and _kind(first) != "i"
+        self.num_labels = self.width if self.dense or _is_csr(first) else None
+        self.one_label = first.ndim == 1
+        self._may_be_multi_hot = array is first and first.ndim == 2 and self.num_labels is None
+        kinds = {"b": "flags", "i": "one whole number" if self.one_label else "whole numbers", "f": "numbers"}
+        self.layout = " and ".join(kinds[_kind(part)] for part in (array if isinstance(array, tuple) else (array,)))
+
+    @abstractmethod
+    def _mapped(self) -> Any:
+        """Return the array, or a pair (scores, ids), without reading it."""
+
+    def _with_rows(self, array: Any) -> Any:
+        """Return the array, or the pair, with the rows as the first axis; nothing is copied."""
+        if isinstance(array, tuple):
+            return tuple(map(self._with_rows, array))
+        return array if self._axes == 1 else array.reshape(-1, *array.shape[self._axes :])
+
+    def _array(self) -> Any:
+        return self._with_rows(self._mapped())
+
+    def read_as_names(self) -> None:
+        """Treat label ids as names, which are then numbered over all files.
+
+        Raises:
+            DataFileError: If label ids are the columns of a matrix.
+        """
+        if self.num_labels is not None:
+            super().read_as_names()
+        self.string_ids = True
+        self.one_label = self._may_be_multi_hot = False
+
+    def distinct_names(self) -> Iterator[Any]:
+        """Yield the label ids as text."""
+        import pyarrow as pa
+
+        for first in range(0, self.num_rows, NAMED_ROWS):
+            rows = self._rows(self._array(), first, first + NAMED_ROWS)
+            assert isinstance(rows, Ragged)
+            yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
+
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+        """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label for each place of a sequence.
+
+        ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,), each whole number of an array
+        of any shape is one label.
+        """
+        one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape[1:] == sequences[1:])
+        if one_label and self.num_labels is None:
+            self._axes, self.num_rows, self.width = len(self._shape), prod(self._shape), 1
+            self.one_label, self._may_be_multi_hot = not self.string_ids, False
+        if self._may_be_multi_hot and self.width == num_labels:
+            self.dense, self.num_labels = True, num_labels
+
+    def is_ambiguous(self, num_labels: int | None) -> bool:
+        """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and below the number of columns."""
+        if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
+            return False
+        array = self._array()
+        blocks = (_numpy(array[first : first + NAMED_ROWS]) for first in range(0, self.num_rows, NAMED_ROWS))
+        return all(block.min() >= 0 and block.max() < self.width for block in blocks)
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
+        for first in range(start, stop, size):
+            with reading(self.path, self.form):
+                array = self._array()
+                yield self._numbered(self._rows(array, first, min(first + size, stop)), first)
+
+    def _numbered(self, rows: Rows, first: int) -> Rows:
+        if self.numbering is None or not isinstance(rows, Ragged):
+            return rows
+        import pyarrow as pa
+
+        names = pa.array(map(str, rows.ids.tolist()), pa.string())
+        return Ragged(rows.offsets, self.label_ids(names, rows.lengths, first), rows.values)
+
+    def _rows(self, array: Any, start: int, stop: int) -> Rows:
+        if isinstance(array, tuple):
+            scores, ids = (_numpy(part[start:stop]) for part in array)
+            present = ids != -1
+            return Ragged.from_lengths(present.sum(axis=1), ids[present], scores[present])
+        if _is_csr(array):
+            offsets = _numpy(array.crow_indices()[start : stop + 1]).astype(np.int64)
+            ids, values = (_numpy(part[offsets[0] : offsets[-1]]) for part in (array.col_indices(), array.values()))
+            return Ragged(offsets - offsets[0], ids, values)
+        part = _numpy(array[start:stop])
+        if self.dense:
+            return part
+        if self.one_label:  # -1, and the ignore_index of metrics, stay as they are
+            return Ragged.from_lengths(np.ones(len(part), np.int64), part)
+        part = part.reshape(len(part), -1)
+        present = part != -1
+        gap = (present[:, 1:] > present[:, :-1]).any(axis=1)
+        if self.role == "preds" and gap.any():
+            hint = "-1 pads the end of a row of ranked ids, best first."
+            raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
+        return Ragged.from_lengths(present.sum(axis=1), part[present])
+
+    def _check(self, array: Any) -> None:
+        roles = ("preds", "target") if self.role is None else (self.role,)
+        hint = f"{'; '.join(HINTS[role] for role in roles)}."
+        parts = array if isinstance(array, tuple) else (array,)
+        if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
+            held = ", ".join(type(part).__name__ for part in parts)
+            apart = f"{hint} Save each tensor in a file of its own." if "dict" in held else hint
+            raise DataFileError(self.path, f"holds {held}, not an array", hint=apart)
+        first, kinds = parts[0], "".join(_kind(part) for part in parts)
+        if len(parts) > 1:
+            fits = "preds" in roles and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
+        elif _is_csr(first):
+            fits = kinds in "bif"
+        elif "target" in roles:
+            fits = kinds in "bif" and (first.ndim > 1 or (kinds == "i" and first.ndim == 1))
+        else:
+            fits = kinds in "if" and first.ndim > 1
+        if not fits:
+            held = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
+            hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5." if kinds == "b" else ""
+            words = " or ".join("predictions" if role == "preds" else "targets" for role in roles)
+            raise DataFileError(self.path, f"holds {held}, which cannot be {words}", hint=hint)
+
+
+def _is_csr(array: Any) -> bool:
+    return isinstance(array, Tensor) and array.layout == torch.sparse_csr
+
+
+def _kind(array: Any) -> str:
+    """Return the kind of an array: b for bools, i for whole numbers, f for real numbers, ? for anything else."""
+    if isinstance(array, Tensor):
+        if array.layout not in (torch.strided, torch.sparse_csr) or array.is_complex():
+            return "?"
+        return "b" if array.dtype == torch.bool else "f" if array.is_floating_point() else "i"
+    return {"b": "b", "i": "i", "u": "i", "f": "f"}.get(array.dtype.kind, "?")
+
+
+def _numpy(part: Any) -> Array:
+    """Return a copy in memory, in the machine's byte order; bfloat16, which numpy lacks, becomes float32."""
+    if isinstance(part, Tensor):
+        half = part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64)
+        return np.array((part.float() if half else part).numpy())
+    return np.array(part, dtype=part.dtype.newbyteorder("="))
+
+
+class NumpySource(ArraySource):
+    """A numpy array in a ``.npy`` file."""
+
+    form = ".npy array"
+
+    def _mapped(self) -> Any:
+        with self._plain.path.open("rb") as file:
+            if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
+                raise ValueError("it does not begin as arrays of numpy do")
+        try:
+            return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
+        except ValueError as error:
+            if "Object arrays" not in str(error) and "Array can't be memory-mapped" not in str(error):
+                raise
+            hint = "write lists as Parquet: pandas.DataFrame({'labels': list(array)}).to_parquet('labels.parquet')."
+            raise DataFileError(self.path, "holds an array of Python objects", hint=hint) from error
+
+
+class TorchSource(ArraySource):
+    """A tensor or a pair of tensors in a ``.pt`` file, read with ``weights_only=True``."""
+
+    form = ".pt array"
+
+    def _mapped(self) -> Any:
+        with torch.serialization.safe_globals([torch.return_types.topk]):  # a named tuple of tensors
+            try:
+                content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
+            except RuntimeError:  # written in the old format, which cannot be mapped
+                content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
+        return tuple(content) if isinstance(content, Sequence) else content
+
+
+class NpzSource(ArraySource):
+    """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored candidate or a gain."""
+
+    form = "a scipy CSR matrix"
+    _matrix: Tensor | None = None
+
+    def _mapped(self) -> Any:
+        from scipy.sparse import load_npz
+
+        if self._matrix is None:
+            with self._plain.path.open("rb") as file:  # numpy does not close a file that is not an archive
+                arrays = np.load(file, allow_pickle=False).files
+                if "format" not in arrays:
+                    problem = f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"
+                    raise DataFileError(self.path, problem, hint="numpy.save writes one array to a file.")
+                file.seek(0)
+                matrix = load_npz(file)
+            hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
+            if matrix.format != "csr":
+                raise DataFileError(self.path, f"is in the format {matrix.format}, not csr", hint=hint)
+            if (np.diff(matrix.indptr) < 0).any():
+                raise DataFileError(self.path, f"indptr does not describe {matrix.shape[0]} rows", hint=hint)
+            offsets, ids, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+            self._matrix = csr_of(offsets, ids, values, matrix.shape)
+        return self._matrix

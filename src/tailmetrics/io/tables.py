@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,37 +25,50 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from tailmetrics.io.database import Database, entries_in_parquet, literal, named, quoted
-from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream, temporary_folder
-from tailmetrics.io.lines import Opened, SqlLines, Triples, triples
+from tailmetrics.io.database import (
+    Database,
+    Opened,
+    SqlLines,
+    Triples,
+    entries_in_parquet,
+    literal,
+    named,
+    quoted,
+    triples,
+)
+from tailmetrics.io.files import (
+    DataFileError,
+    FilePath,
+    Plain,
+    check_file,
+    codec_of,
+    head,
+    reading,
+    stream,
+    temporary_folder,
+)
 from tailmetrics.io.reading import (
     ARROW,
     FEW,
     FLAGS,
-    IDS,
-    LISTED,
+    NAMED,
     PARQUET,
     STREAM,
     Columns,
-    Held,
     Look,
     Opening,
     Reading,
-    Role,
-    check_lists,
     choose,
+    choose_lists,
     constants,
-    held,
     holds_lists,
     in_words,
-    is_usual,
-    may_be_gain,
     parts_of_query,
     plain,
     sql_joined,
+    varied,
 )
-from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
+from tailmetrics.io.rows import Array, Ints, Ragged, Source, row_of, starts
 from tailmetrics.io.text import LONGEST, look_at_objects, parse_json, record_entry, sql_of_flags
 
 BUFFER_BYTES = 2**20
@@ -207,52 +220,33 @@ def open_table(path: str | FilePath) -> Table:
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-HINT = (
-    "columns=Columns(ids=NAME), and so on for scores, labels and gains, names columns of lists; "
-    "columns=Columns(query=NAME), and so on for item and score, those of a line for each item."
-)
 LINED_ROWS = 2**12
 """Number of rows whose entries become lines at a time: four million lines at 1,000 entries per row."""
-
-
-class Column(NamedTuple):
-    """A column of lists, or a field of the structs in such a column.
-
-    Attributes:
-        name: Name of the column.
-        field: Name of the field; None if the lists do not hold structs.
-        kind: Arrow type of an entry.
-        is_rank: Whether entries are ranks, 1 the best.
-    """
-
-    name: str
-    field: str | None
-    kind: Any
-    is_rank: bool = False
-
-    def __str__(self) -> str:
-        return self.name if self.field is None else f"{self.name}.{self.field}"
 
 
 class ListSource(Source):
     """A file with a list of label ids in each row, and a list of their scores or gains if the file has them."""
 
-    def __init__(self, table: Table, ids: Column, values: Column | None, key: str | None, role: Role) -> None:
+    reading: Reading
+
+    def __init__(self, table: Table, found: Reading) -> None:
         self.path = table.path
-        self.key = key
-        self.unread = [name for name in _names_of_whole(table) if name != key]
-        self._role = role
+        self.reading = found
+        self.key = ",".join(found.query) or None
+        self.unread = [name for name in _names_of_whole(table) if name != self.key]
         self._table = table
-        self._ids, self._values = ids, values
-        self._columns = [ids.name, *([] if values is None else [values.name])]
-        self.string_ids = _is_string(ids.kind)
+        self._ids, self._values = found.place(found.item), None if found.value is None else found.place(found.value)
+        self._columns = list(dict.fromkeys(name for name, _ in filter(None, (self._ids, self._values))))
+        kind = table.schema.field(self._ids[0]).type
+        entries = kind.value_type if _is_list(kind) else kind
+        self.string_ids = _is_string(entries if self._ids[1] is None else entries.field(self._ids[1]).type)
         self.num_rows = table.num_rows
         self.ends = table.ends
-        mean = table.entries(ids.name) / max(self.num_rows, 1)
+        mean = table.entries(self._ids[0]) / max(self.num_rows, 1)
         self.cells_per_row = max(mean, table.cells_per_row)
         self.widest = "the longest row", int(mean)
         what = "strings" if self.string_ids else "whole numbers"
-        held = "" if values is None else " with ranks" if values.is_rank else " with values"
+        held = "" if found.value is None else " with ranks" if found.is_rank else " with values"
         self.layout = f"lists of {what}{held}"
 
     def read_as_names(self) -> None:
@@ -288,8 +282,7 @@ class ListSource(Source):
     def _names(self, name: str | None, batch: Any, first: int) -> Any:
         columns = [batch.column(part) for part in parts_of_query(str(name), self._table.schema.names)]
         for column in columns if name == self.key else ():
-            if column.null_count:
-                row = int(pc.index(pc.is_null(column), True).as_py())
+            if (row := _first_null(column)) is not None:
                 raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
         return _joined(*(pc.cast(column, pa.string()) for column in columns))
 
@@ -328,7 +321,7 @@ class ListSource(Source):
         """Return one line for each entry, and one line without an item for an empty list."""
         ids, lengths = self._flat(self._ids, batch, first)
         values = self._listed(batch, lengths, first)
-        if values is None and self._role == "preds":
+        if values is None and self.reading.role == "preds":
             values = np.repeat(starts(lengths)[:-1], lengths) - np.arange(len(ids), dtype=np.float64)
         row = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
         entry = np.full(len(row), -1)
@@ -339,7 +332,7 @@ class ListSource(Source):
 
     def distinct_names(self) -> Iterator[Any]:
         """Yield the distinct names of each record batch; this decodes the whole column."""
-        for first, batch in self._batches([self._ids.name], 0, self.num_rows, 2**16) if self.string_ids else ():
+        for first, batch in self._batches([self._ids[0]], 0, self.num_rows, 2**16) if self.string_ids else ():
             yield pc.unique(pc.cast(self._flat(self._ids, batch, first)[0], pa.string()))
 
     def _listed(self, batch: Any, lengths: Array, first: int) -> Array | None:
@@ -349,78 +342,59 @@ class ListSource(Source):
         values, listed = self._flat(self._values, batch, first)
         if (listed != lengths).any():
             row = int((listed != lengths).argmax())
-            problem = f"holds {lengths[row]} {self._ids} but {listed[row]} {self._values}"
+            names = (".".join(filter(None, one)) for one in (self._ids, self._values))
+            problem = f"holds {lengths[row]} {next(names)} but {listed[row]} {next(names)}"
             raise self.error(first + row, problem, "both lists of a row must have the same length.")
         found = np.from_dlpack(values)
-        if not self._values.is_rank:
+        if not self.reading.is_rank:
             return found
         ranks = found.astype(np.float64)
         self.check_ranks(ranks, lengths, first)
         return -ranks
 
-    def _flat(self, column: Column, batch: Any, first: int) -> tuple[Any, Array]:
-        """Return the entries of all lists, concatenated, and the lengths of the lists, 0 for a null."""
-        lists = batch.column(column.name)
+    def _flat(self, place: tuple[str, str | None], batch: Any, first: int) -> tuple[Any, Array]:
+        """Return the entries of all lists of a column, or a field of them, and the lengths, 0 for a null."""
+        name, inner = place
+        lists = batch.column(name)
+        if not _is_list(lists.type):
+            lists = pa.ListArray.from_arrays(np.arange(len(lists) + 1, dtype=np.int32), lists)
         flat = pc.list_flatten(lists)
         lengths = pc.list_value_length(lists)
         if lists.null_count:  # tested first: fill_null takes as long as reading the lists
             lengths = pc.fill_null(lengths, 0)
         lengths = np.from_dlpack(lengths).astype(np.int64)
-        if column.field is not None:
-            flat = pc.struct_field(flat, column.field)
-        if flat.null_count:
-            row = _row_of(int(pc.index(pc.is_null(flat), True).as_py()), lengths)
-            raise self.error(first + row, "holds a null inside a list", "leave the entry out of both lists.")
+        if inner is not None:
+            flat = pc.struct_field(flat, inner)
+        if (entry := _first_null(flat)) is not None:
+            raise self.error(
+                first + row_of(entry, starts(lengths)),
+                "holds a null inside a list",
+                "leave the entry out of both lists.",
+            )
         return flat, lengths
 
 
-def open_lists(asked: Opening, table: Any = None) -> ListSource:
-    """Open a file of lists, or an Arrow table with lists, by the columns of its role.
+def open_lists(asked: Opening, table: Table | None = None) -> ListSource:
+    """Open a file or table with lists, by the columns of its role.
 
     Without a role, the file is opened as predictions if it has columns of predictions, otherwise as targets.
     """
-    if table is None:
-        table = open_table(asked.path)
-    table = table if isinstance(table, Table) else TableInMemory(asked.path, table)
-    role, columns = asked.role, asked.columns
-    if role is None:
-        names = table.schema.names
-        is_ranked = columns.labels not in names and any(plain(name) in LISTED["preds"].split() for name in names)
-        role = "preds" if columns.ids in names or is_ranked else "target"
-    without = role == "target" and columns.without_gain
-    columns_of_lists = replace(columns, gain="gain") if without else columns
+    table = table or open_table(asked.path)
     look = look_at(table, names=_names_of_whole(table))
-    ids, values = _columns(table, role, columns_of_lists, look)
-    values = None if without else values
-    key = _key(table, asked)
-    source = ListSource(table, ids, values, key, role)
-    source.reading = _reading_of_lists(look, table.schema.names, asked, ids, values, key)
-    return source
+    types = {field.name: field.type for field in table.schema}
+    lists = {name: _entries(kind.value_type) for name, kind in types.items() if _is_list(kind)}
+    if not lists and asked.role == "target":  # the class index of each row
+        lists = {name: "whole" for name, kind in types.items() if plain(name) in NAMED and pa.types.is_integer(kind)}
+    look = replace(look, types={name: str(kind) for name, kind in types.items()}, lists=lists)
+    return ListSource(table, choose_lists(look, asked))
 
 
-def _reading_of_lists(
-    look: Look, header: Sequence[str], asked: Opening, ids: Column, values: Column | None, key: str | None
-) -> Reading:
-    """Return the reading of a table of lists."""
-    query = () if key is None else parts_of_query(key, header)
-    read = {ids.name, *query, None if values is None else values.name}
-    named = ("ids", "scores") if asked.role == "preds" else ("labels", "gains")
-    value_is = "gain" if asked.role == "target" else "score"
-    return Reading(
-        role=asked.role,
-        query=query,
-        item=ids.field or ids.name,
-        within="" if ids.field is None else ids.name,
-        value=None if values is None else values.field or values.name,
-        value_is="" if values is None else "rank" if values.is_rank else value_is,
-        listed=True,
-        unread=tuple(
-            look.held(name) if name in look.names else Held(name, "lists", "lists")
-            for name in header
-            if name not in read
-        ),
-        guessed=ids.name not in (named[0], getattr(asked.columns, named[0])) or key not in (None, asked.columns.query),
-    )
+def _entries(kind: Any) -> Any:
+    """Return what the entries of lists are: ``text``, ``whole``, ``number`` or another; of structs by field."""
+    if pa.types.is_struct(kind):
+        return {field.name: _entries(field.type) for field in kind}
+    tests = {"text": _is_string, "whole": pa.types.is_integer, "number": pa.types.is_floating}
+    return next((name for name, fits in tests.items() if fits(kind)), str(kind))
 
 
 def open_objects(asked: Opening) -> ListSource:
@@ -446,94 +420,11 @@ def open_objects(asked: Opening) -> ListSource:
     return open_lists(asked, table)
 
 
-def _key(table: Table, asked: Opening) -> str | None:
-    """Return the column of queries: as named, or the only column with a usual name; None without such a column."""
-    whole, columns = _names_of_whole(table), asked.columns
-    if columns.is_given("query"):
-        lacking = [part for part in parts_of_query(columns.query, whole) if part not in whole]
-        if lacking:
-            raise _lacks(table, lacking[0])
-        return columns.query
-    usual = [name for name in whole if is_usual(name, "query")]
-    both = [name for name in dict.fromkeys([columns.query, *usual]) if name in whole and name in asked.beside]
-    if len(both) == 1:
-        return both[0]
-    return columns.query if columns.query in whole else usual[0] if len(usual) == 1 else None
-
-
 def _names_of_whole(table: Table) -> list[str]:
     """Return the names of the columns that can hold queries: of strings, numbers or times."""
     kinds = {field.name: _plain_type(field.type) for field in table.schema}
     fits = (_is_string, pa.types.is_primitive, pa.types.is_decimal)  # Spark writes long whole numbers as decimals
     return [name for name, kind in kinds.items() if any(one(kind) for one in fits)]
-
-
-def _columns(table: Table, role: Role, columns: Columns, look: Look) -> tuple[Column, Column | None]:
-    """Return the columns of label ids and of values, None without values.
-
-    Raises:
-        DataFileError: If the columns cannot be told, or if lists of predictions may be targets.
-    """
-    names = ("ids", "scores") if role == "preds" else ("labels", "gains")
-    ids, values = (getattr(columns, name) for name in names)
-    schema = table.schema
-    lists = {field.name: field.type.value_type for field in schema if _is_list(field.type)}
-    structs = [name for name, kind in lists.items() if pa.types.is_struct(kind)]
-    if columns.is_given("item") and columns.item in lists and not columns.is_given(names[0]):
-        ids = columns.item
-    elif ids not in schema.names and not columns.is_given(names[0]):
-        listed = [name for name, kind in lists.items() if _is_string(kind) or pa.types.is_integer(kind)]
-        usual = [name for name in listed if plain(name) in LISTED[role].split()]
-        taken = next((one for one in (structs, usual, listed) if len(one) == 1), [])
-        if taken:
-            ids = taken[0]
-            if role == "preds" and not usual and not structs:
-                check_lists(look, ids)
-            numbers = [name for name, kind in lists.items() if pa.types.is_floating(kind)]
-            if values not in schema.names and not columns.is_given(names[1]) and len(numbers) == 1 and ids in listed:
-                values = numbers[0]
-    if ids in structs:
-        return _of_structs(table, ids, role, columns)
-    found = _column(table, ids, pa.types.is_integer, "whole numbers or strings", also=_is_string)
-    if values not in schema.names:
-        if columns.is_given(names[1]):
-            raise _lacks(table, values)
-        return found, None
-    return found, _column(table, values, _is_number, "numbers")
-
-
-def _of_structs(table: Table, name: str, role: Role, columns: Columns) -> tuple[Column, Column | None]:
-    """Return two fields of a column of structs: the label, and its score, rank or gain (None without such a field)."""
-    kind = table.schema.field(name).type.value_type
-    value = "score" if role == "preds" else "gain"
-    fields = {field.name: field.type for field in kind}
-    ids = [one for one in fields if one == columns.item or is_usual(one, "item") or plain(one) in IDS]
-    ids = [columns.item] if columns.item in ids else ids
-    given = getattr(columns, value)
-    values = [one for one in fields if one not in ids and (one == given or is_usual(one, value))]
-    values = [given] if given in values else values
-    ranks = [] if values or role == "target" else [one for one in fields if is_usual(one, "rank") and one not in ids]
-    values = values or ranks
-    wrong = len(ids) != 1 or len(values) > 1 or (columns.is_given(value) and not values)
-    if wrong or not (_is_string(fields[ids[0]]) or pa.types.is_integer(fields[ids[0]])):
-        hint = f"columns=Columns(item=NAME, {value}=NAME) says which field is the label, and which its {value}."
-        raise DataFileError(table.path, f"column {name!r} is a list of {kind}", hint=hint)
-    scored = [Column(name, one, fields[one], is_usual(one, "rank")) for one in values if _is_number(fields[one])]
-    return Column(name, ids[0], fields[ids[0]]), scored[0] if scored else None
-
-
-def _column(table: Table, name: str, fits: Any, needed: str, also: Any = None) -> Column:
-    if name not in table.schema.names:
-        raise _lacks(table, name)
-    kind = table.schema.field(name).type
-    if _is_list(kind) and (fits(kind.value_type) or (also is not None and also(kind.value_type))):
-        return Column(name, None, kind.value_type)
-    raise DataFileError(table.path, f"column {name!r} is {kind}", hint=f"it needs one list of {needed} per row.")
-
-
-def _lacks(table: Table, name: str) -> DataFileError:
-    problem = f"has no column {name!r}; its columns are {in_words(table.schema.names)}"
-    return DataFileError(table.path, problem, hint=HINT)
 
 
 def _is_list(kind: Any) -> bool:
@@ -549,10 +440,6 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _row_of(entry: int, lengths: Array) -> int:
-    return int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
-
-
 # -- long tables ------------------------------------------------------------------------------------------------------
 
 LONG_ROWS = 2**17
@@ -565,11 +452,6 @@ LISTS_HINT = (
     "either a row holds a list of items, and no column a single item; or write a line for each item, with its query "
     "and, if it is a prediction, its score."
 )
-
-
-def read_long(asked: Opening) -> Opened:
-    """Read a long table; folders ``key=value`` in its path give further columns."""
-    return _long(asked, open_table(asked.path))
 
 
 def look_at(
@@ -587,8 +469,12 @@ def look_at(
     return Look(table.path, [*names, *given], rows, where)
 
 
-def _long(asked: Opening, table: Table) -> Opened:
-    """Return the lines of a table: an SQL statement for a local Parquet file, otherwise blocks from record batches."""
+def read_long(asked: Opening, table: Table | None = None) -> Opened:
+    """Return the lines of a file or table: SQL for a local Parquet file, otherwise blocks from record batches.
+
+    Folders ``key=value`` in the path give further columns.
+    """
+    table = table or open_table(asked.path)
     path, partition, schema = asked.path, asked.partition, table.schema
     lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
     try:
@@ -599,7 +485,7 @@ def _long(asked: Opening, table: Table) -> Opened:
         raise DataFileError(path, f"holds lists in {in_words(lists)}", hint=LISTS_HINT) from error
     stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
-    for name in (*chosen.query, chosen.item):
+    for name in (*chosen.keys, chosen.item):
         kind = kinds.get(name, pa.null())
         if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
             problem = f"its column {name!r} is {schema.field(name).type}"
@@ -621,32 +507,23 @@ def _long(asked: Opening, table: Table) -> Opened:
         return pc.cast(batch.column(name), pa.string()) if name in kinds else pa.repeat(partition[name], len(batch))
 
     def exact() -> Iterator[Triples]:
-        first = 0
-        with reading(table.path, table.form):
-            yield from blocks(first)
-
-    def blocks(first: int) -> Iterator[Triples]:
-        for _, batch in table.batches(stored, 0, table.num_rows, LONG_ROWS):
-            for name in stored:
-                if batch.column(name).null_count:
-                    row = first + int(pc.index(pc.is_null(batch.column(name)), True).as_py())
-                    hint = "every row needs a query, an item and a number; leave out rows that were not scored."
-                    raise DataFileError(path, f"has no value in column {name!r}", f"row {row}", hint)
-            query = _joined(*(named_cells(batch, name) for name in chosen.query))
-            with reading(path, "a table"):
+        with reading(path, table.form):
+            for first, batch in table.batches(stored, 0, table.num_rows, LONG_ROWS):
+                for name in stored:
+                    if (row := _first_null(batch.column(name))) is not None:
+                        hint = "every row needs a query, an item and a number; leave out rows that were not scored."
+                        raise DataFileError(path, f"has no value in column {name!r}", f"row {first + row}", hint)
+                query = _joined(*(named_cells(batch, name) for name in chosen.keys))
                 value = None if chosen.value is None else _numbers(batch.column(chosen.value), chosen.flags)
-            value = -value if chosen.is_rank and value is not None else value
-            yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.is_rank)
-            first += len(batch)
+                value = -value if chosen.is_rank and value is not None else value
+                yield Triples(query, named_cells(batch, chosen.item), value, _rows_from(first), chosen.ranks)
 
     if not isinstance(table, ParquetTable) or not isinstance(table.file, Path):
         value = None if chosen.value is None else "value"
-        return SqlLines(
-            source="", query="", item="", value=value, ranks=chosen.is_rank, exact=exact, reading=chosen, kept=table
-        )
+        return SqlLines(value=value, ranks=chosen.ranks, exact=exact, reading=chosen, kept=table)
     *query, item = (
         f"nullif({quoted(name)}::VARCHAR, '')" if name in kinds else literal(partition[name])
-        for name in (*chosen.query, chosen.item)
+        for name in (*chosen.keys, chosen.item)
     )
     value = chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE"
     return SqlLines(
@@ -654,7 +531,7 @@ def _long(asked: Opening, table: Table) -> Opened:
         query=sql_joined(query),
         item=item,
         value=sql_of_flags(quoted(str(chosen.value))) if chosen.flags else value,
-        ranks=chosen.is_rank,
+        ranks=chosen.ranks,
         exact=exact,
         kept=table,
         reading=chosen,
@@ -672,7 +549,11 @@ def _check_constants(table: Table, names: Sequence[str]) -> None:
         for _, batch in table.batches([name], 0, table.num_rows, LONG_ROWS):
             found |= set(pc.unique(batch.column(name)).to_pylist()[:FEW])
         if len(found - {None}) > 1:
-            raise may_be_gain(table.path, [held(name, list(found))], "")
+            raise varied(table.path, name, list(found))
+
+
+def _first_null(array: Any) -> int | None:
+    return int(pc.index(pc.is_null(array), True).as_py()) if array.null_count else None
 
 
 def _joined(*parts: Any) -> Any:
@@ -714,39 +595,36 @@ IN_DICT = Reading(query=("query",), item="item", value="value", value_is="score"
 
 def reader_in_memory(
     caller: str, argument: str, value: Any, path: FilePath, columns: Columns
-) -> tuple[Callable[[Opening], Opened | ListSource], bool]:
+) -> tuple[Callable[[Opening], Opened | ListSource], bool, tuple[str, ...]]:
     """Return the function that reads a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
 
     Returns:
-        The function, and whether the value is a table that holds a list of items in each row.
+        The function, whether the value holds lines that name their query, and the names of its columns.
 
     Raises:
         TypeError: If the value is neither a table nor a dict.
     """
     if isinstance(value, Mapping):
-        return partial(from_dict, value), False
+        return partial(from_dict, value), True, ()
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
         with reading(path, "objects"):
             value = pa.Table.from_pylist(value)
     if not (hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")):
         raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
     with reading(path, "a table"):
-        table = pa.table(value) if hasattr(value, "__arrow_c_stream__") else pa.Table.from_pandas(value)
+        is_arrow = hasattr(value, "__arrow_c_stream__")
+        table = TableInMemory(path, pa.table(value) if is_arrow else pa.Table.from_pandas(value))
+    names = table.schema.names
     lists = [field.name for field in table.schema if _is_list(field.type)]
-    whole = [name for name in table.schema.names if name not in lists]
-    if holds_lists(whole, lists, columns):
-        return partial(open_lists, table=table), True
-    return partial(_from_table, table), False
+    if holds_lists([name for name in names if name not in lists], lists, columns):
+        return partial(open_lists, table=table), False, tuple(names)
+    return partial(read_long, table=table), True, tuple(names)
 
 
 def is_run_in_memory(value: Any) -> bool:
     """Whether a value is a dict of dicts whose items are strings, the form of pytrec_eval, ranx and BEIR."""
     inner = (one for one in value.values() if isinstance(one, Mapping)) if isinstance(value, Mapping) else ()
     return isinstance(next(chain.from_iterable(inner), None), str)
-
-
-def _from_table(table: Any, asked: Opening) -> Opened:
-    return _long(asked, TableInMemory(asked.path, table))
 
 
 def read_json(asked: Opening) -> Opened:
@@ -759,9 +637,7 @@ def read_json(asked: Opening) -> Opened:
         fields = choose(look_at_objects(path, content, "its objects"), asked)
         lines = _from_objects(path, fields, content)
         value = None if fields.value is None else "value"
-        return SqlLines(
-            source="", query="", item="", value=value, ranks=fields.is_rank, exact=lambda: lines, reading=fields
-        )
+        return SqlLines(value=value, ranks=fields.ranks, exact=lambda: lines, reading=fields)
     if not isinstance(content, dict):
         raise DataFileError(path, f"holds a {type(content).__name__}, but no dict and no list of objects", hint=hint)
     return from_dict(content, asked)
@@ -770,7 +646,7 @@ def read_json(asked: Opening) -> Opened:
 def _from_objects(path: FilePath, fields: Reading, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
     places = ((f"object {number}", one) for number, one in enumerate(objects, 1))
     with reading(path, "JSON"):
-        yield from triples(((where, *record_entry(path, fields, one, where)) for where, one in places), fields.is_rank)
+        yield from triples(((where, *record_entry(path, fields, one, where)) for where, one in places), fields.ranks)
 
 
 def from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
@@ -784,7 +660,7 @@ def from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
         with reading(asked.path, "a dict"):
             objects = pa.table({"query": list(map(str, run)), "items": list(run.values())})
         columns = replace(asked.columns, query="query")
-        yield from open_lists(asked._replace(columns=columns), objects).entries()
+        yield from open_lists(asked._replace(columns=columns), TableInMemory(asked.path, objects)).entries()
         return
     by_name = is_run_in_memory(run)
     single = asked.role == "preds" and by_name

@@ -28,18 +28,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from io import TextIOWrapper
+from itertools import count, islice
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailmetrics.io.database import literal, named, quoted, trimmed
-from tailmetrics.io.errors import LONGEST_VALUE, DataFileError, cut, note, reading
-from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
-from tailmetrics.io.lines import Entry, SqlLines, Triples, triples
+from tailmetrics._arguments import LONGEST_VALUE, cut
+from tailmetrics.io.database import Entry, SqlLines, Triples, literal, named, quoted, trimmed, triples
+from tailmetrics.io.files import (
+    EMPTY_HINT,
+    DataFileError,
+    FilePath,
+    Plain,
+    check_file,
+    head,
+    note,
+    reading,
+    size_of,
+    stream,
+)
 from tailmetrics.io.reading import (
+    BETWEEN,
     BETWEEN_LABELS,
+    BLANK,
     EARLIEST,
     FLAGS,
     NO_GAIN,
@@ -61,7 +74,9 @@ from tailmetrics.io.reading import (
     is_usual,
     joined,
     labels_in,
+    one_or_several,
     records,
+    siblings,
     split,
     sql_joined,
     understand_lists,
@@ -76,7 +91,8 @@ LONGEST_ROW = 2**27
 """Bytes of a row of XMC at most; a row with a million labels and scores takes a tenth of it."""
 BLOCK_BYTES = 2**20
 """Bytes read at a time: enough to make Python's cost per block small, and far less than ``memory``."""
-BLANK = " \t\v\f\r"
+NOT_UTF_8 = re.compile("[\udc80-\udcff]")
+"""What Python puts in the place of bytes that are no UTF-8."""
 BLANKS = re.compile(f"[{BLANK}]+")
 WHOLE = "[+-]?[0-9]{1,18}"
 """A whole number of at most 18 digits: each fits into 64 bits, whose largest number has 19 digits."""
@@ -98,25 +114,18 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
     Raises:
         DataFileError: If a line is not UTF-8, or has more than ``longest`` bytes.
     """
-    number, rest = 0, b""
-    with stream(path) as file:
-        while True:
-            block = bytes(file.read(BLOCK_BYTES))
-            complete = (rest + block).splitlines(keepends=True)
-            rest = complete.pop() if block and complete else b""  # the line may go on, or end in a CR before its LF
-            for line in complete:
-                number += 1
-                try:
-                    text = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    hint = "text files are read as UTF-8: convert the file, or name its format."
-                    raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint) from error
-                yield number, text
-            if len(rest) > longest:
+    with stream(path) as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape") as text:
+        for number in count(1):
+            line = text.readline(longest + 1)
+            if len(line) > longest and line[-1] != "\n":
                 problem = f"is longer than {longest:,} bytes"
-                raise DataFileError(path, problem, f"line {number + 1}", "is it a text file, with ends of lines?")
-            if not block:
+                raise DataFileError(path, problem, f"line {number}", "is it a text file, with ends of lines?")
+            if not line.isascii() and NOT_UTF_8.search(line):
+                hint = "text files are read as UTF-8: convert the file, or name its format."
+                raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint)
+            if not line:
                 return
+            yield number, line.removesuffix("\n")
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
@@ -127,7 +136,8 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
 def wrong_number(path: FilePath, name: str, text: str, line: int, needed: str = "a number") -> DataFileError:
     """Return an error about a field that is not a number."""
     problem = f"{name} {text!r} is not {needed}"
-    return DataFileError(path, problem, f"line {line}", f"every {name} must be {needed}.")
+    hint = f"every {name} must be {needed}" + ", with a decimal point" * bool(re.fullmatch("-?[0-9]*,[0-9]+", text))
+    return DataFileError(path, problem, f"line {line}", f"{hint}.")
 
 
 def parse_float(path: FilePath, name: str, text: str, line: int) -> float:
@@ -184,8 +194,7 @@ class Table:
     Attributes:
         path: The file.
         delimiter: Separator of fields.
-        header: Names of the columns. If the file does not name them: numbers from 0 if the user gave numbers, otherwise
-            the guessed fields, such as ``query``.
+        header: Names of the columns; numbers from 0 if the file does not name them.
         skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
         columns: The column names given by the user, in terms of ``header``.
         look: The first rows.
@@ -204,7 +213,7 @@ class Table:
     def of(cls, asked: Opening, form: str) -> Table:
         """Return the table of a file, from its first lines."""
         path, role, columns = asked.path, asked.role, asked.columns
-        head = Head(path, columns, role, asked.delimiter)
+        head = Head(asked)
         line, first = next(numbered_lines(path), (0, ""))
         delimiter = head.delimiter(first, form)
         rows = head.fields(delimiter)
@@ -218,11 +227,16 @@ class Table:
         elif form == "lists" and len(fields) > 2 and not head.has_names(fields):
             header, line, all_fields = [str(place) for place in range(len(fields))], 0, True
         elif head.has_names(fields):
-            head.check_names(delimiter, fields, f"line {line}")
+            head.check_names(delimiter, fields, f"line {line}", asked)
             header, rows, columns = names, rows[1:], columns.by_names(names)
         else:
-            header, line = head.guessed(delimiter, "gain" if role == "target" else "score"), 0
-            columns = Columns(gain=NO_GAIN) if columns.without_gain else Columns()
+            head.check_unnamed(delimiter)
+            header, line = [str(place) for place in range(len(fields))], 0
+            kind = "gain" if role == "target" else "score"
+            value = {kind: "2"} if len(fields) > 2 else {}
+            value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
+            listed = {"lists": "labels" if role == "target" else "ids"}.get(form, "item")
+            columns = Columns(query="0", **{listed: "1"}, **value)
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
         return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
 
@@ -231,11 +245,10 @@ class Table:
         """The line of the names, for errors."""
         return f"line {self.skipped or 1}"
 
-    def shown(self, found: Reading, given: Columns) -> Reading:
-        """Return a reading in terms of the user: columns without names are numbers."""
-        if self.skipped:
-            return found
-        return replace(found.by_place(self.header), guessed=not given.by_place or found.guessed)
+    def told(self, found: Reading, given: Columns) -> Reading:
+        """Return a reading with its delimiter; columns without names are numbers."""
+        found = replace(found, delimiter=self.delimiter, has_names=bool(self.skipped))
+        return found if self.skipped else replace(found, guessed=not given.by_place or found.guessed)
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each record.
@@ -272,17 +285,16 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         if asked.role is not None and asked.columns.is_given(listed):
             hint = f"its columns are {in_words(table.header)}; format='lists' reads a column of lists."
             raise DataFileError(path, f"has no column of lists {getattr(asked.columns, listed)!r}", table.where, hint)
-        chosen = choose(table.look, asked._replace(columns=table.columns))
-        chosen = replace(chosen, delimiter=table.delimiter)
+        chosen = table.told(choose(table.look, asked._replace(columns=table.columns)), asked.columns)
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
-    *query, item = (table.header.index(name) for name in (*chosen.query, chosen.item))
+    *query, item = (table.header.index(name) for name in (*chosen.keys, chosen.item))
     value = None if chosen.value is None else table.header.index(chosen.value)
-    sign = -1.0 if chosen.is_rank else 1.0
+    sign, number = -1.0 if chosen.is_rank else 1.0, str(chosen.value) if chosen.has_names else chosen.value_is
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
-        held = None if value is None else sign * parse_value(path, str(chosen.value), fields[value], line, chosen.flags)
+        held = None if value is None else sign * parse_value(path, number, fields[value], line, chosen.flags)
         yield joined([fields[place] for place in query]), fields[item], held
 
     name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
@@ -304,10 +316,10 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         query=f"CASE WHEN {is_one_line} THEN {sql_joined([name(f'c{place}') for place in query])} END",
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
-        ranks=None if may_be_ranks else chosen.is_rank,
+        ranks=None if may_be_ranks else chosen.ranks,
         exact=lambda: table.entries(form, parse),
         kept=plain,
-        reading=table.shown(chosen, asked.columns),
+        reading=chosen,
         constants={one: f"c{table.header.index(one)}" for one in constants(chosen, table.columns)},
     )
 
@@ -332,24 +344,31 @@ def read_lists(asked: Opening) -> SqlLines:
     path = check_file(asked.path)
     with reading(path, "lists"):
         table = Table.of(asked, "lists")
-        found = understand_lists(
-            table.look, asked._replace(columns=table.columns), bool(table.skipped), table.all_fields
-        )
-        found = replace(found, delimiter=table.delimiter)
-    places = [table.header.index(name) for name in found.query]
+        own = asked._replace(columns=table.columns)
+        found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
+    places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
+    known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
+    cells = table.look.cells(found.item)
+    holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
+    shows_lists = asked.role == "preds" or not found.guessed or any(BETWEEN.search(cell) for cell in cells)
+    spread = [table.header.index(name) for name in siblings(found.item, table.header)]
     seen: set[str] = set()
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
         name = joined([fields[place] for place in places])
-        if name in seen:
+        if name in seen and found.listed:
             hint = "a query needs one line with its whole list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
-        if table.all_fields:
-            labels = [field for field in fields[1:] if field]
+        if table.all_fields or spread:
+            labels = [field for field in (fields[1:] if table.all_fields else map(fields.__getitem__, spread)) if field]
+        elif not found.listed:
+            labels = [one for one in [fields[listed]] if one]
         else:
-            labels = _labels_of(path, line, fields[listed], found.between)
+            labels = _labels_of(path, line, fields[listed], found.between, holds_blanks)
+            if len(labels) > 1 and not shows_lists:
+                raise one_or_several(path, found.item, fields[listed], f"line {line}")
         for place, word in enumerate(labels or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
@@ -358,11 +377,13 @@ def read_lists(asked: Opening) -> SqlLines:
         return table.entries("lists", parse)
 
     value = "value" if asked.role == "preds" else None
-    return SqlLines(source="", query="", item="", value=value, exact=exact, reading=table.shown(found, asked.columns))
+    return SqlLines(value=value, exact=exact, reading=found)
 
 
-def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
+def _labels_of(path: FilePath, line: int, cell: str, between: str | None, holds_blanks: bool) -> list[str]:
     """Return the labels of a cell; the whole file has one separator of labels, a character or blanks.
+
+    ``holds_blanks`` says that labels of the other files hold blanks.
 
     Raises:
         DataFileError: If the cell holds several possible separators, so that the end of a label is unclear, or a list
@@ -373,7 +394,7 @@ def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> lis
         raise DataFileError(path, f"holds a list as Python prints it, {cell[:40]!r}", f"line {line}", hint)
     labels = labels_in(cell, between)
     seen = [repr(one) for one in BETWEEN_LABELS if one in cell or one == between]
-    seen += ["blanks"] if between is None or any(map(BLANKS.search, labels)) else []
+    seen += ["blanks"] if between is None or (not holds_blanks and any(map(BLANKS.search, labels))) else []
     if len(seen) > 1:
         hint = (
             "separate labels by one of them alone; where a label itself holds such a character, write one label in "
@@ -429,7 +450,7 @@ MSMARCO = Layout("a ranked list of MS MARCO", ("query", "passage", "rank"), 1, 2
 def read_trec(asked: Opening) -> SqlLines:
     """Read a TREC run as (query, document, score), or qrels as (query, document, grade)."""
     path = check_file(asked.path)
-    head = Head(path)
+    head = Head(asked)
     run = is_run(head) if asked.role is None else asked.role == "preds"
     if asked.role == "preds":
         queries, ranks, scores = ([words[place] for words in head.words if len(words) > 5] for place in (0, 3, 4))
@@ -442,7 +463,7 @@ def read_trec(asked: Opening) -> SqlLines:
 def read_msmarco(asked: Opening) -> SqlLines:
     """Read an MS MARCO ranked list as (query, passage, minus rank); MS MARCO targets are read as TREC qrels."""
     path = check_file(asked.path)
-    if asked.role == "target" or (asked.role is None and is_qrels(Head(path))):
+    if asked.role == "target" or (asked.role is None and is_qrels(Head(asked))):
         return read_trec(asked)
     if asked.role is not None:
         note(path, "column 2 is the rank; columns=Columns(query='0', item='1', score='2') reads scores.")
@@ -453,7 +474,7 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
     """Return the SQL for files whose fields are separated by one space or one tab; ``_words`` reads other files."""
     with reading(path, layout.form):
         plain = Plain(path)
-        separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
+        separator, other = ("\t", " ") if "\t" in next(iter(Head(Opening(path)).lines), "") else (" ", "\t")
         has_others = any(_holds(path, b"#", other.encode()))
     kinds = {f"c{place}": "VARCHAR" for place in range(len(layout.names))}
     value, item = f"c{layout.value_field}", f"c{layout.item}"
@@ -515,11 +536,11 @@ def read_jsonl(asked: Opening) -> SqlLines:
     def parse(line: int, text: str) -> Iterator[Entry]:
         where = f"line {line}"
         record = _object(path, line, text)
-        if ungraded and any(is_usual(name, "gain") for name in record):
+        if ungraded and any(is_usual(name, "gain") for name in record if name not in fields.names):
             raise DataFileError(path, "has a gain, but lines before it have none", where, RECORD_HINT)
         yield record_entry(path, fields, record, where)
 
-    extra = USUAL["gain"].split() if ungraded else []
+    extra = [name for name in USUAL["gain"].split() if ungraded and name not in fields.names]
     kinds = dict.fromkeys(extra, "JSON") | dict.fromkeys(fields.names, "VARCHAR")
     same = constants(fields, columns)
     kinds |= dict.fromkeys(same, "VARCHAR")
@@ -533,10 +554,10 @@ def read_jsonl(asked: Opening) -> SqlLines:
     return SqlLines(
         source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{said}}}, compression='none', "
         f"maximum_object_size={LONGEST})",
-        query=sql_joined([_id(name, more) for name in fields.query]),
+        query=sql_joined([_id(name, more) for name in fields.keys]),
         item=_id(fields.item),
         value=value,
-        ranks=fields.is_rank,
+        ranks=fields.ranks,
         exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
         reading=fields,
@@ -547,7 +568,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
 def first_objects(path: FilePath) -> list[dict[str, Any]]:
     """Return the objects of the first lines of a JSON Lines file; wrong lines raise later, when all are read."""
     found = []
-    for line, text in enumerate(Head(path).lines, 1):
+    for line, text in enumerate(Head(Opening(path)).lines, 1):
         with suppress(DataFileError):
             found.append(_object(path, line, text))
     return found
@@ -557,7 +578,7 @@ def objects_of(path: FilePath, form: str) -> Sequence[Mapping[str, Any]]:
     """Return the first objects of a file of JSON Lines, or of the array in a JSON file; none of other JSON."""
     if form == "jsonl":
         return first_objects(path)
-    text = Head(path).data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").lstrip()
+    text = Head(Opening(path)).data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").lstrip()
     found: list[Mapping[str, Any]] = []
     decoder, place = json.JSONDecoder(), 1
     while text.startswith("[") and len(found) < FIRST_OBJECTS:
@@ -624,7 +645,7 @@ def record_entry(path: FilePath, fields: Reading, record: Mapping[str, Any], whe
         raise DataFileError(path, f"{name!r} is {said}, not {needed}", where, RECORD_HINT)
 
     *query, item = (
-        str(held(name, (str, Integral), "a string or a whole number")) for name in (*fields.query, fields.item)
+        str(held(name, (str, Integral), "a string or a whole number")) for name in (*fields.keys, fields.item)
     )
     if fields.value is None:
         return joined(query), item, None
@@ -653,7 +674,10 @@ def _id(name: str, more: str = "") -> str:
 
 PARSED_ROWS = 2**10
 """Number of rows parsed at a time: a megabyte of text at 100 pairs per row."""
-HEADER_HINT = "the first line is 'rows labels' (label:value lines) or 'rows features labels' (label,label lines)."
+HEADER_HINT = (
+    "the first line is 'rows labels' above lines of label:value. Lines 'label,label feature:value', as svmlight and "
+    "LIBSVM have them, need a line 'rows features labels' above them; with qid:query behind a grade they are LETOR."
+)
 FEATURE = re.compile(r"[0-9]+:")
 PAIR_HINT = "entries are label:value, separated by blanks."
 
@@ -668,7 +692,7 @@ class XmcSource(Source):
         words = first.split() or next((line.split() for line in lines if b":" in line), [])
         self._header_lines = int(not words or b":" not in words[0])
         if self._header_lines and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
-            raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
+            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", HEADER_HINT)
         if self._header_lines:
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:

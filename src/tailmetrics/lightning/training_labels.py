@@ -17,7 +17,7 @@ from rich.progress import track
 from torch import Tensor
 from torch.utils import data
 
-from tailmetrics._arguments import check_count, check_counts
+from tailmetrics._arguments import INTEGERS, check_count, check_counts, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
@@ -153,7 +153,9 @@ class TrainingLabels:
         yields all rows in every process, only the first process counts them.
         """
         counter, notes = LabelFrequency(num_labels).to(pl_module.device), []
-        ignored = next(iter(self.collection.members().values())).ignore_index  # equal in all members
+        members = self.collection.members().values()
+        ignored = next(iter(members)).ignore_index  # equal in all members
+        counts_rows = any("num_train" in metric.needs for metric in members)
         for loader in training_loaders(trainer, pl_module):
             padding, sampler = SamplerPadding(loader), _sampler(loader)
             length, limit = length_hint(loader, -1), trainer.limit_train_batches
@@ -184,7 +186,14 @@ class TrainingLabels:
                         if padding.sampler is not None:
                             kept = padding.first_seen(len(target), "train_target", masked=False)
                             target = target if kept is None else target[kept.to(target.device)]
-                        counter.update(_labels(target, counter.device), ignore_index=ignored)
+                        labels = _labels(target, counter.device)
+                        if counts_rows and ignored is not None and labels.ndim == 2 and labels.dtype in INTEGERS:
+                            raise ValueError(
+                                f"the target {shape_of(labels)} may hold tokens, of which each is a row, or lists of "
+                                "labels of one row, and metrics read the number of rows. Pass train_target=, a "
+                                "function of the batch that returns tokens flattened, or lists padded with -1."
+                            )
+                        counter.update(labels, ignore_index=ignored)
                     except (TypeError, ValueError) as error:
                         what = f"counting training labels, with {num_labels} labels by {source}"
                         raise ValueError(f"HeadToTailReport: {what}: {error}") from error

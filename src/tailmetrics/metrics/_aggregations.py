@@ -406,6 +406,8 @@ class RatioOfSums(_RowAggregation):
 
     actions = ("neg", "skip", "error")
     row_terms = "ratio"
+    divided_by = "sum of the denominators of rows"
+    """What the second term adds up, in words."""
 
     def states(self) -> dict[str, State]:
         """Return the sums of both terms."""
@@ -424,7 +426,7 @@ class RatioOfSums(_RowAggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the sums over rows of the second term."""
         sums = [int(total) / self.sum_format.unit for total in self.sum_format.totals(states["sums"][1])]
-        return by_weight("sum of the denominators of rows", self.weighted), self.by_cutoff(sums)
+        return by_weight(self.divided_by, self.weighted), self.by_cutoff(sums)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""

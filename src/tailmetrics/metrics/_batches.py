@@ -152,6 +152,11 @@ OF_NO_CLASS = (
     "such as padding, make the metrics with ignore_index=-1; if it marks labels that preds have no column for, they "
     "are misses, and without them values are too high: give the metrics empty_target_action='neg'."
 )
+OF_IGNORED = (
+    "a list holds the label that ignore_index takes out of the target. There it is a label that is never relevant, and "
+    "takes a place from another one. If it is padding, give it the score -inf, preds[:, {label}] = -inf, or leave it "
+    "out of the lists; of padding 0, pass preds[:, 1:] beside target - 1, without ignore_index."
+)
 OF_SHORT_LISTS = (
     "most lists end before that. A metric that reads beyond the end of a list, this one or another, takes the list as "
     "complete: what it leaves out is a miss, and a precision divides by what is listed. Compare models by lists of one "
@@ -169,6 +174,9 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
             warn_once(ranking, "no class", f"{caller}: {OF_NO_CLASS}")
     if isinstance(ranking, ReferenceRanking):
         return
+    cut, ignored = max((k or 0 for k in metric.cutoffs), default=0), metric.ignore_index
+    if cut and ignored is not None and ignored >= 0 and bool((ranking.ids[:, :cut] == ignored).any()):
+        warn_once(ranking, "ignored", f"{caller}: {OF_IGNORED.format(label=ignored)}")
     if metric._warns_of_cutoffs:
         for said in whole_buckets([metric], str):
             warn_outside(f"{caller}: {said}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Unpack
 
-from tailmetrics.metrics._aggregations import RatioOfSums, by_weight
+from tailmetrics.metrics._aggregations import RatioOfSums
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, ListArguments
 from tailmetrics.metrics._formulas import Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
@@ -375,10 +375,7 @@ class OverMisses(RatioOfSums):
     """The ratio of two sums over missed labels, to which a row without a relevant label adds nothing."""
 
     takes = ()
-
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
-        """Return the missed labels."""
-        return by_weight("missed labels", self.weighted), super().denominators(states)[1]
+    divided_by = "missed labels"
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""

@@ -44,20 +44,23 @@ def warn_of_kind(caller: str, ranking: Ranking, kind: ScoreKind) -> None:
         )
 
 
-def adjusted(caller: str, ranking: Ranking, offsets: Tensor, kind: ScoreKind, whole: bool) -> Iterator[Ranking]:
-    """Yield the ranking of a batch for each row of offsets. Lists and candidates are ranked among themselves.
+def adjusted(
+    caller: str, ranking: Ranking, offsets: Tensor, taus: Tensor, kind: ScoreKind, whole: bool
+) -> Iterator[Ranking]:
+    """Yield the ranking of a batch for each τ. Lists and candidates are ranked among themselves.
 
     Args:
         caller: Name of the caller, for errors.
         ranking: The batch, as it is ranked without offsets.
-        offsets: Shape (T, L), float64, at least 0: what is taken off the logarithms of the scores.
+        offsets: Shape (L,), float64, at least 0.
+        taus: Shape (T,), float64, above 0: so many offsets are taken off the logarithms of the scores.
         kind: What the scores are.
         whole: Whether a metric reads the scores of all labels.
 
     Raises:
         ValueError: If the batch has no scores of labels, or ``kind`` does not fit the scores.
     """
-    scores, values, num_labels = ranking.scores, ranking.values, offsets.shape[1]
+    scores, values, num_labels = ranking.scores, ranking.values, len(offsets)
     if values is None:
         raise ValueError(
             f"{caller}: preds are ranked ids, which have no scores; pass scores, or scored candidates (scores, ids)."
@@ -74,8 +77,10 @@ def adjusted(caller: str, ranking: Ranking, offsets: Tensor, kind: ScoreKind, wh
         )
     if kind == "probabilities" and values.shape[1] and bool((values[:, 0] > 1 + ABOVE_ONE).any()):
         raise _outside(caller, float(values[:, 0].max()))
-    offsets = offsets.to(ranking.ids.device, real_dtype(ranking.ids.device))
-    for one in _of_candidates(ranking, offsets, kind) if scores is None else _of_matrix(ranking, offsets, kind, whole):
+    device = ranking.ids.device
+    offsets, taus = offsets.to(device, real_dtype(device)), taus.to(device, real_dtype(device))
+    ranked = _of_candidates if scores is None else partial(_of_matrix, whole=whole)
+    for one in ranked(ranking, offsets, taus, kind):
         assert one.values is not None
         below = one.values[:, :1].isnan().any(dim=1)
         if kind == "probabilities" and bool((below if ranking.row_mask is None else below & ranking.row_mask).any()):
@@ -91,29 +96,30 @@ def _outside(caller: str, found: float | str) -> ValueError:
     )
 
 
-def _of_matrix(ranking: Ranking, offsets: Tensor, kind: ScoreKind, whole: bool) -> Iterator[Ranking]:
+def _of_matrix(ranking: Ranking, offsets: Tensor, taus: Tensor, kind: ScoreKind, whole: bool) -> Iterator[Ranking]:
     scores, kernels, context = ranking.scores, ranking.targets.kernels, ranking.context("adjusted")
     assert scores is not None
     number, of_kind = get_args(ScoreKind).index(kind), partial(logarithms, kind=kind)
-    found = kernels.top_k_adjusted(scores, offsets, number, ranking.depth, of_kind)
-    for offset, (values, ids, distinct, numbers) in zip(offsets, found, strict=True):
+    found = kernels.top_k_adjusted(scores, offsets, taus, number, ranking.depth, of_kind)
+    for tau, (values, ids, distinct, numbers) in zip(taus, found, strict=True):
         filled = numbers and ranking.row_mask is None
         yield replace(
             ranking,
             ids=ids if filled else retrieved(context, values[:, : ranking.depth], ids),
             values=values,
-            scores=logarithms(scores, kind) - offset if whole else None,
+            scores=logarithms(scores, kind) - tau * offsets if whole else None,
             distinct=distinct and filled,
             filled=filled,
         )
 
 
-def _of_candidates(ranking: Ranking, offsets: Tensor, kind: ScoreKind) -> Iterator[Ranking]:
+def _of_candidates(ranking: Ranking, offsets: Tensor, taus: Tensor, kind: ScoreKind) -> Iterator[Ranking]:
     given, kernels = ranking.values, ranking.targets.kernels
     assert given is not None
     known = logarithms(given[:, : ranking.depth], kind).masked_fill(ranking.ids < 0, -torch.inf)
-    for offset in offsets:
-        adjusted = known - offset[ranking.ids.clamp(min=0)]
+    of_listed = offsets[ranking.ids.clamp(min=0)]
+    for tau in taus:
+        adjusted = known - tau * of_listed
         values, ids, distinct = kernels.best_first(adjusted, ranking.ids)
         yield replace(
             ranking,

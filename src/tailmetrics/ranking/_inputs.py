@@ -35,7 +35,7 @@ class Context:
         validate: Whether values are checked; the checks make a GPU wait.
         duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` counts its later places
             as misses.
-        ignore_index: The label of rows that do not count; None for no such label.
+        ignore_index: The label of target ids that is none, such as padding; None if all are labels.
         warns: Whether to warn if the values look like another form than the one that was guessed, such as ranks. True
             for a first batch.
         scored: True if ``preds`` must be scores, False if they must be ids, None for either.
@@ -108,7 +108,7 @@ def as_tensors(context: Context, batch: Batch) -> None:
     """Turn each argument into a tensor, and choose the kernels that read the batch.
 
     The tensors have one axis of rows: scores (B, T, L) and a target (B, T) become B·T rows. Flat queries keep their
-    form. The row mask also excludes the rows of ``ignore_index``.
+    form. The row mask also excludes the rows that hold nothing but ``ignore_index``.
     """
     caller, preds = context.caller, batch.preds
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
@@ -204,18 +204,31 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
 
 
 def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
-    """Exclude the rows whose label is ``ignored`` from a batch, by its row mask."""
-    target = batch.target
-    if target.ndim != 1 or target.dtype not in INTEGERS:
+    """Take the label ``ignored`` out of target ids, by -1, and the rows that then have no label out of the row mask."""
+    target, preds = batch.target, batch.preds
+    first = preds[0] if isinstance(preds, tuple) else preds
+    # beside ids of one shape, ids may be lists or tokens, and beside scores of one shape they may be gains
+    is_alike = target.ndim == 2 and not isinstance(preds, tuple) and first is not None and first.shape == target.shape
+    if target.ndim not in (1, 2) or target.dtype not in INTEGERS or target.is_sparse_csr or is_alike:
         raise ValueError(
-            f"{caller}: ignore_index={ignored} drops rows by their one label, but target is "
-            f"{shape_of(target)}; pass one label per row, or row_mask. Beside a target [B, T], preds are [B, T, K]: of "
-            "one predicted label for each token, preds[..., None]."
+            f"{caller}: ignore_index={ignored} leaves out ids of labels, but target is {shape_of(target)}"
+            f"{', as wide as preds' if is_alike else ''}; pass label ids, row_mask, or -1 in the place of padding, "
+            f"target.masked_fill(target == {ignored}, -1). Beside a target [B, T], preds are [B, T, K]: of one "
+            "predicted label for each token, preds[..., None]."
         )
-    target = target.to(torch.int64)  # in uint8, -100 would be the label 156
-    kept = target.ne(ignored)
+    batch.target, kept = labels_without(target, ignored)
     batch.row_mask = kept if batch.row_mask is None else kept & batch.row_mask
-    batch.target = torch.where(kept, target, -1)
+
+
+def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+    """Return label ids, (N,) or (N, M), with -1 in the place of a label, and a mask of the rows that count, (N,).
+
+    A row that held nothing else does not count; a row without labels does.
+    """
+    ids = ids.to(torch.int64)  # in uint8, -100 would be the label 156
+    kept = ids.ne(ignored)
+    found = torch.where(kept, ids, -1)
+    return found, kept if ids.ndim == 1 else kept.all(dim=1) | found.ne(-1).any(dim=1)
 
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

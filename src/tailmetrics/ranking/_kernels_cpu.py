@@ -326,13 +326,18 @@ class NativeKernels(CpuKernels):
         return native.top_k(scores, k, num_threads())
 
     def top_k_adjusted(
-        self, scores: Tensor, offsets: Tensor, kind: int, k: int, logarithms: Any
+        self, scores: Tensor, offsets: Tensor, taus: Tensor, kind: int, k: int, logarithms: Any
     ) -> Iterator[tuple[Tensor, Tensor, bool, bool]]:
         if not scores.numel() or k == 0:
-            yield from super().top_k_adjusted(scores, offsets, kind, k, logarithms)
+            yield from super().top_k_adjusted(scores, offsets, taus, kind, k, logarithms)
             return
-        values, ids, distinct, numbers = native.top_k_adjusted(scores, offsets, kind, k, num_threads())
-        yield from ((*of_offset, distinct, numbers) for of_offset in zip(values, ids, strict=True))
+        values, ids, distinct, numbers = native.top_k_adjusted(scores, offsets, taus, kind, k, num_threads())
+        yield from ((*of_tau, distinct, numbers) for of_tau in zip(values, ids, strict=True))
+
+    def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
+        if scores.dtype not in (torch.float32, torch.float64):
+            return super().largest(scores, groups, num_groups)
+        return native.largest(scores, groups, num_groups, num_threads())
 
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         if targets.padded is None:

@@ -64,19 +64,41 @@ class ScoreKernels:
         return values, ids[:, :k], False, False
 
     def top_k_adjusted(
-        self, scores: Tensor, offsets: Tensor, kind: int, k: int, logarithms: Callable[[Tensor], Tensor]
+        self,
+        scores: Tensor,
+        offsets: Tensor,
+        taus: Tensor,
+        kind: int,
+        k: int,
+        logarithms: Callable[[Tensor], Tensor],
     ) -> Iterator[tuple[Tensor, Tensor, bool, bool]]:
-        """Yield for each row of offsets the result of :meth:`top_k` for the logarithms of the scores less the offsets.
+        """Yield for each τ the result of :meth:`top_k` for the logarithms of the scores less τ times the offsets.
 
         Args:
             scores: Shape (N, L), floating.
-            offsets: Shape (T, L), at least 0.
+            offsets: Shape (L,), at least 0.
+            taus: Shape (T,), above 0.
             kind: What the scores are, as :func:`tailmetrics.ranking.native.top_k_adjusted` takes it.
             k: At most L.
             logarithms: Returns the logarithms of scores of this kind.
         """
         known = logarithms(scores)
-        yield from (self.top_k(known - offset, k) for offset in offsets)
+        yield from (self.top_k(known - tau * offsets, k) for tau in taus)
+
+    def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
+        """Return the largest score of each group of labels, shape (N, num_groups).
+
+        Args:
+            scores: Shape (N, L), floating.
+            groups: Shape (L,), int64: the group of each label.
+            num_groups: The number of groups, each with a label.
+        """
+
+        def of_part(part: Tensor, _: int) -> Tensor:
+            lowest = part.new_full((len(part), num_groups), -torch.inf)
+            return lowest.scatter_reduce_(1, groups.expand_as(part), part, "amax")
+
+        return torch.cat(self.over_rows(of_part, scores))
 
     def look_through(self, ids: Tensor) -> ListCheck:
         """Return the lowest and highest id of lists (N, K), and the first rows with a gap and with a repeated id.

@@ -37,13 +37,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "masks are read as lit
 
 enum { DONE, NO_MEMORY, NO_SUCH_LABEL }; /* what a function returns */
 enum { HALF, BRAIN, SINGLE, DOUBLE };    /* types of scores */
-/* What scores are, where offsets are taken off their logarithms; the last: of SOFTMAX, such as floats hold. */
-enum { SOFTMAX, SIGMOID, PROBABILITIES, LOGARITHMS };
+enum { SOFTMAX, SIGMOID, PROBABILITIES }; /* what scores are, where offsets are taken off their logarithms */
 enum { MARKS = 1 << 12 };                /* so few that the first cache holds them, a byte each */
 static const int64_t NOT_RANKED = (int64_t)1 << 62;
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE float least_of(float a, float b) { return a < b ? a : b; }
 
 /* ---- Rows over threads ---- */
 
@@ -148,11 +148,18 @@ typedef struct {
     void *values;       /* [T, N, depth], float or double; T is 1 without offsets */
     int64_t *ids;       /* [T, N, k] */
     atomic_llong *found; /* 1 is added if a row has equal values or NaN, 2 if NaN or -inf is among its best k */
-    const double *offsets; /* [T, L], at least 0, taken off the logarithms of the scores; NULL: scores are ranked as such */
-    const float *rounded;  /* [T, L], offsets as floats */
-    double largest;        /* of the offsets */
-    int64_t num_offsets, kind;
+    const double *offsets; /* [L], at least 0; NULL: scores are ranked as such */
+    const float *rounded;  /* [L], offsets as floats */
+    const double *taus;    /* [T], above 0: so many offsets are taken off the logarithms of the scores */
+    double largest;        /* of the offsets, so many times */
+    int64_t num_taus, kind;
 } TopK;
+typedef struct {
+    Scores scores;
+    const int32_t *groups; /* [L] */
+    int64_t num_groups;
+    void *largest; /* [N, num_groups] */
+} Largest;
 typedef struct {
     Scores scores;
     const int64_t *starts, *wanted;  /* [N + 1], [T]: columns, which may lie outside of `scores` */
@@ -174,32 +181,40 @@ INLINE float from_half(uint16_t half) {
     return float_of(bits | (uint32_t)(half & 0x8000) << 16);
 }
 
-/* The logarithm that a score stands for, but for a number that all labels of a row share. */
-INLINE double logarithm_of(int64_t kind, double score) {
-    return kind == SOFTMAX ? score
-        : kind == SIGMOID ? (score < 0 ? score : 0) - log1p(exp(-fabs(score))) : log(score);
+/* log(1 + x) for x from 0 to 1, within 1e-5: Abramowitz and Stegun, Handbook of Mathematical Functions, 4.1.43. */
+INLINE float near_log1p(float x) {
+    return x * (0.99949556f + x * (-0.49190896f + x * (0.28947478f + x * (-0.13606275f + x * 0.03215845f))));
 }
 
-/* A bound of it less an offset, on one side, -1 or 1. The C library takes a hundred times as long for a logarithm, so that
-   only labels get it that may be among the best. The bits of a float are about 2^23 times its logarithm to the base 2. */
-INLINE float bound_of(int64_t kind, float score, float offset, float side) {
-    float size = fabsf(score), near = score, error;
-    int32_t bits;
-    if (kind == LOGARITHMS) /* whose bar is lower by what is rounded */
-        return score - offset;
-    size = size < FLT_MAX ? size : FLT_MAX;
-    error = (size + offset) * 2.5e-7f; /* three roundings of 2^-24 */
-    if (kind == SIGMOID) { /* e^-size within 3 % by its bits, and log(1 + e) within .02 by a parabola */
-        float e = float_of((uint32_t)(int32_t)((126.957f - 1.442695f * (size < 80 ? size : 80)) * 0x1p23f));
-        near = (score < 0 ? score : 0) - e * (1 - 0.3069f * e);
-        error += 0.05f;
-    } else if (kind == PROBABILITIES) { /* within .03; NaN is looked at in any case */
-        memcpy(&bits, &score, 4);
-        near = ((float)bits * 0x1p-23f - 126.957f) * 0.693147f;
-        near = score >= FLT_MIN || (side > 0 && score >= 0) ? near : side > 0 ? NAN : -INFINITY;
-        error = 0.04f + offset * 2.5e-7f;
-    }
-    return near - offset + side * error;
+/* The logarithm of 1 / (1 + exp(-score)), within 1e-3. As below, no branch and no call: many are computed at a time. */
+INLINE float near_log_sigmoid(float score) {
+    float size = fabsf(score), scale;
+    float twos = (size < 80 ? size : 80) * -1.442695f, shifted = twos + 0x1.8p23f, rest = twos - (shifted - 0x1.8p23f);
+    uint32_t bits; /* the last ones of the shifted number are a whole number */
+    memcpy(&bits, &shifted, 4);
+    scale = float_of((bits << 23) + 0x3f800000);
+    scale *= 1 + rest * (0.693147f + rest * (0.240227f + rest * 0.055504f)); /* 2^rest */
+    return (score > 0 ? 0 : score) - near_log1p(scale);
+}
+
+/* The same within the last digits. The C library takes ten times as long. */
+INLINE double log_sigmoid(double score) {
+    double size = fabs(score), power = 1, scale, sum = 0;
+    size = size < 752 ? size : 752;
+    double shifted = size * -0x1.71547652b82fep0 + 0x1.8p52, whole = shifted - 0x1.8p52;
+    double rest = -size - whole * 0x1.62e42fefap-1 - whole * 0x1.cf79abc9e3b3ap-40; /* log(2) in two parts */
+    uint64_t bits;
+    memcpy(&bits, &shifted, 8);
+    bits = (bits << 52) + ((uint64_t)(1023 + 64) << 52); /* 2^64 more than exp(whole), which may be subnormal */
+    memcpy(&scale, &bits, 8);
+    for (int i = 14; i > 0; i--) /* exp(rest) by its series */
+        power = 1 + power * (rest * (1.0 / i));
+    power *= scale;
+    power *= 0x1p-64;
+    double ratio = power / (2 + power), square = ratio * ratio; /* log(1 + power) is 2 atanh(ratio) */
+    for (int i = 33; i > 1; i -= 2)
+        sum = square * (sum + 1.0 / i);
+    return (score > 0 ? 0 : score) - 2 * (ratio + ratio * sum);
 }
 
 INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bits */
@@ -210,10 +225,6 @@ INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bit
     }
     return bits;
 }
-
-/* Write bounds of some labels into the room; rows of all offsets of the same scores come one after another. */
-static inline const float *bounds_of(
-    const TopK *task, int64_t row, int64_t first, int64_t count, float side, float *room);
 
 /* Names of what is compiled twice: OF(sort) is sort_float, and sort_double. */
 #define JOIN2(name, real) name##_##real
@@ -229,113 +240,237 @@ typedef uint64_t key_double;
 #define REAL double
 #include "_native.c"
 
-INLINE const float *bounds_of(const TopK *task, int64_t row, int64_t first, int64_t count, float side, float *room) {
-    const Scores *scores = &task->scores;
-    const float *offsets = task->rounded + row % task->num_offsets * scores->width + first, *given = room;
-    row /= task->num_offsets;
-    if (scores->type == DOUBLE)
-        for (int64_t i = 0; i < count; i++)
-            room[i] = (float)((const double *)scores->data)[row * scores->row_stride + first + i];
-    else
-        given = read_float(scores, row, first, count, room);
-    if (task->kind == SOFTMAX && scores->type != DOUBLE)
-        for (int64_t i = 0; i < count; i++)
-            room[i] = bound_of(LOGARITHMS, given[i], offsets[i], side);
-    else if (task->kind == SOFTMAX)
-        for (int64_t i = 0; i < count; i++)
-            room[i] = bound_of(SOFTMAX, given[i], offsets[i], side);
-    else if (task->kind == SIGMOID)
-        for (int64_t i = 0; i < count; i++)
-            room[i] = bound_of(SIGMOID, given[i], offsets[i], side);
-    else
-        for (int64_t i = 0; i < count; i++)
-            room[i] = bound_of(PROBABILITIES, given[i], offsets[i], side);
-    return room;
+/* ---- The best labels by the logarithms that scores stand for, less several multiples of offsets ---- */
+
+#define LEAST_LOGARITHM -87.3f /* above that of the least normal float by 0.04 */
+
+typedef struct {
+    double tau, bar;     /* only a label whose value is above the bar can be among the best; NaN: any can be */
+    float factor, below; /* tau; the value of such a label is above this where all numbers are floats */
+    int64_t found;       /* so many labels were above the bar */
+    bool ascends;        /* many of a tile were */
+    Room_float list;     /* of these, with the keys of their values as floats */
+} Tau;
+typedef struct {
+    Tau *each;          /* [T] */
+    Room_double tied;   /* labels whose values are one float */
+    float *near;        /* [L], logarithms as floats */
+    double *known;      /* [L], exact ones of labels that may be above a bar */
+    uint8_t *flags;     /* [TILE + 64], whether a label of a tile may be */
+    uint32_t *ids;      /* [TILE], these labels */
+    double *logarithms; /* [TILE] of them */
+} Adjusting;
+
+static Adjusting room_for_adjusting(const TopK *task, char *room, size_t *used) {
+    int64_t width = task->scores.width;
+    Adjusting all = {.each = part(room, used, task->num_taus, sizeof(Tau))};
+    all.tied = room_for_double(task->depth, width, room, used);
+    all.near = part(room, used, width, sizeof(float));
+    all.known = part(room, used, width, sizeof(double));
+    all.flags = part(room, used, TILE + 64, 1);
+    all.ids = part(room, used, TILE, sizeof(uint32_t));
+    all.logarithms = part(room, used, TILE, sizeof(double));
+    for (int64_t t = 0; t < task->num_taus; t++) {
+        Room_float list = room_for_float(task->depth, width, room, used);
+        if (room)
+            all.each[t] = (Tau){.tau = task->taus[t], .factor = (float)task->taus[t], .list = list};
+    }
+    return all;
 }
 
-/* Append the labels whose upper bound is above the bar and whose value is, with the keys of their values. */
-INLINE int64_t collect_adjusted(
-    const TopK *task, int64_t row, const float *bounds, int64_t count, int64_t first, double bar, uint64_t *keys,
-    uint32_t *ids) {
+/* Read a row as logarithms, within 1e-3 and 2^-23 of them; those of probabilities below all normal floats are lower. */
+INLINE const float *logarithms_of(const TopK *task, int64_t row, float *near) {
     const Scores *scores = &task->scores;
-    const double *offsets = task->offsets + row % task->num_offsets * scores->width + first;
-    const float *rounded = task->rounded + row % task->num_offsets * scores->width + first;
-    const bool known = scores->type == SINGLE && task->kind == SOFTMAX; /* then bounds are the scores themselves */
-    int64_t found = 0;
-    float below = nextafterf((float)(bar - task->largest * 0x1p-22), -INFINITY), single;
-    row /= task->num_offsets;
-    for (int64_t i = 0; i < count; i += 64) {
-        int64_t together = smaller(64, count - i);
-        uint8_t flags[64] = {0};
-        int any = 0;
-        if (known)
-            for (int64_t j = 0; j < together; j++)
-                any |= !(bounds[i + j] - rounded[i + j] <= below);
-        else
-            for (int64_t j = 0; j < together; j++)
-                any |= !(bounds[i + j] <= below);
-        if (!any)
-            continue;
-        for (int64_t j = 0; j < together; j++)
-            flags[j] = !(bounds[i + j] - (known ? rounded[i + j] : 0) <= below);
-        for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1) {
-            int64_t place = i + __builtin_ctzll(bits);
-            double score = scores->type == DOUBLE
-                ? ((const double *)scores->data)[row * scores->row_stride + first + place]
-                : (double)*read_float(scores, row, first + place, 1, &single);
-            double value = logarithm_of(task->kind, score) - offsets[place];
-            keys[found] = key_of_double(value);
-            ids[found] = (uint32_t)(first + place);
-            found += !(value <= bar);
+    const float *given = near;
+    if (scores->type == DOUBLE)
+        for (int64_t i = 0; i < scores->width; i++)
+            near[i] = (float)((const double *)scores->data)[row * scores->row_stride + i];
+    else
+        given = read_float(scores, row, 0, scores->width, near);
+    if (task->kind == SIGMOID)
+        for (int64_t i = 0; i < scores->width; i++)
+            near[i] = near_log_sigmoid(given[i]);
+    if (task->kind == PROBABILITIES)
+        for (int64_t i = 0; i < scores->width; i++) {
+            uint32_t bits;
+            memcpy(&bits, &given[i], 4);
+            float mantissa = float_of((bits & 0x7fffff) | 0x3f800000), exponent = (float)((int32_t)bits >> 23) - 127;
+            float found = exponent * 0.6931472f + near_log1p(mantissa - 1);
+            near[i] = given[i] >= FLT_MIN ? found : given[i] >= 0 ? LEAST_LOGARITHM : (float)NAN;
+        }
+    return task->kind == SOFTMAX ? given : near;
+}
+
+/* What a value of this size may lack or have too much where all numbers are floats. */
+INLINE double error_of(const TopK *task, double value) {
+    return (task->kind == SOFTMAX ? 0 : 1e-3) + 0x1p-21 * (fabs(value) + task->largest);
+}
+
+/* Raise the bar of a tau to a value, if that is higher. */
+INLINE void raise_bar(const TopK *task, Tau *one, double value) {
+    if (one->bar == one->bar && !(value > one->bar))
+        return;
+    one->bar = value;
+    one->below = nextafterf((float)(value - error_of(task, value)), -INFINITY);
+    one->below = one->below > -FLT_MIN && one->below < FLT_MIN ? -FLT_MIN : one->below; /* see bar_of */
+}
+
+/* Raise the bar of a tau by a look at the logarithms from `start` on. */
+INLINE void look_ahead(const TopK *task, const Adjusting *all, Tau *one, const float *logarithms, int64_t start) {
+    Scores row = {logarithms, SINGLE, 0, 1, task->scores.width};
+    double value = bar_of_float(&row, 0, start, task->depth, task->rounded, one->factor, &all->each->list);
+    if (task->kind != PROBABILITIES || value > LEAST_LOGARITHM + 0.01)
+        raise_bar(task, one, value - error_of(task, value));
+}
+
+/* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are. */
+INLINE int64_t may_be_above(
+    const TopK *task, const Adjusting *all, const float *logarithms, int64_t first, int64_t count) {
+    const float *offsets = task->rounded + first;
+    uint8_t *flags = all->flags;
+    uint32_t *ids = all->ids;
+    int64_t found = 0, num = task->num_taus;
+    bool barred = true;
+    for (int64_t t = 0; t < num; t++)
+        barred &= all->each[t].bar == all->each[t].bar;
+    memset(flags, !barred, (size_t)count);
+    memset(flags + count, 0, 64);
+    for (int64_t t = 0; barred && t < num; t += 4) { /* four at a time: less is read */
+        const Tau *a = all->each + t, *b = all->each + smaller(t + 1, num - 1);
+        const Tau *c = all->each + smaller(t + 2, num - 1), *d = all->each + smaller(t + 3, num - 1);
+        const float by_a = a->factor, by_b = b->factor, by_c = c->factor, by_d = d->factor;
+        const float at_a = a->below, at_b = b->below, at_c = c->below, at_d = d->below;
+        for (int64_t i = 0; i < count; i++) { /* without a branch */
+            float ab = least_of(offsets[i] * by_a + at_a, offsets[i] * by_b + at_b);
+            float cd = least_of(offsets[i] * by_c + at_c, offsets[i] * by_d + at_d);
+            flags[i] |= !(logarithms[first + i] <= least_of(ab, cd));
         }
     }
+    for (int64_t i = 0; i < count; i += 64)
+        for (uint64_t bits = bits_of(flags + i); bits; bits &= bits - 1)
+            ids[found++] = (uint32_t)(first + i + __builtin_ctzll(bits));
     return found;
 }
 
-/* As top_k_rows, with bounds of the values in the place of scores. */
+/* Write the logarithms of the labels that were found in a tile. */
+INLINE void know(const TopK *task, const Adjusting *all, int64_t row, int64_t count) {
+    const Scores *scores = &task->scores;
+    float single;
+    for (int64_t i = 0; i < count; i++)
+        all->logarithms[i] = scores->type == DOUBLE
+            ? ((const double *)scores->data)[row * scores->row_stride + all->ids[i]]
+            : (double)*read_float(scores, row, all->ids[i], 1, &single);
+    if (task->kind == SIGMOID)
+        for (int64_t i = 0; i < count; i++)
+            all->logarithms[i] = log_sigmoid(all->logarithms[i]);
+    if (task->kind == PROBABILITIES)
+        for (int64_t i = 0; i < count; i++)
+            all->logarithms[i] = log(all->logarithms[i]);
+    for (int64_t i = 0; i < count; i++)
+        all->known[all->ids[i]] = all->logarithms[i];
+}
+
+/* Append labels above the bar of a tau to its list. */
+INLINE void append(const TopK *task, const Adjusting *all, Tau *one, int64_t count) {
+    const uint32_t *ids = all->ids;
+    const double *logarithms = all->logarithms, *offsets = task->offsets, tau = one->tau, bar = one->bar;
+    uint32_t *found_keys = one->list.keys, *found_ids = one->list.ids;
+    int64_t found = one->found;
+    for (int64_t i = 0; i < count; i++) {
+        double value = logarithms[i] - tau * offsets[ids[i]];
+        found_keys[found] = key_of_float((float)value);
+        found_ids[found] = ids[i];
+        found += !(value <= bar);
+    }
+    one->found = found;
+}
+
+/* The value of a label of a list. */
+INLINE double value_of(const TopK *task, const Adjusting *all, const Tau *one, uint32_t id) {
+    return all->known[id] - one->tau * task->offsets[id];
+}
+
+/* Sort a list by values as floats, and then the labels whose values are one float by the values themselves. */
+INLINE void sort_adjusted(const TopK *task, const Adjusting *all, const Tau *one) {
+    const Room_float *list = &one->list;
+    sort_float(list, one->found);
+    for (int64_t first = 0, end; first < one->found; first = end) {
+        for (end = first + 1; end < one->found && list->keys[end] == list->keys[first]; end++)
+            all->tied.ids[end - first] = list->ids[end];
+        if (end == first + 1)
+            continue;
+        all->tied.ids[0] = list->ids[first];
+        for (int64_t i = 0; i < end - first; i++)
+            all->tied.keys[i] = key_of_double(value_of(task, all, one, all->tied.ids[i]));
+        sort_double(&all->tied, end - first);
+        memcpy(list->ids + first, all->tied.ids, sizeof(uint32_t) * (size_t)(end - first));
+    }
+}
+
+/* Ask the memory for a part of the next row, so that it is there when it is read. */
+INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t count) {
+    int64_t size = scores->type == DOUBLE ? 8 : scores->type == SINGLE ? 4 : 2;
+    const char *next = (const char *)scores->data + ((row + 1) * scores->row_stride + first) * size;
+    for (int64_t i = 0; row + 1 < scores->num_rows && i < count * size; i += 64)
+        __builtin_prefetch(next + i);
+}
+
+/* As top_k_rows, once for each tau: a row of scores is read once, and few logarithms are computed exactly. */
 CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t end_row, char *room) {
     const TopK *task = argument;
     int64_t depth = task->depth, width = task->scores.width, seen = 0;
     size_t used = 0;
-    Room_float scan = room_for_float(depth, width, room, &used);
-    Room_double parts = room_for_double(depth, width, room, &used);
+    Adjusting all = room_for_adjusting(task, room, &used);
     for (int64_t row = first_row; row < end_row; row++) {
-        double bar = width >= 8 * depth + 16 ? bar_of_float(task, row, 0, &scan) - task->largest * 0x1p-22 : (double)NAN;
-        int64_t found = 0, ascends = 0;
+        const float *logarithms = logarithms_of(task, row, all.near);
+        for (int64_t t = 0; t < task->num_taus; t++) {
+            Tau *one = &all.each[t];
+            one->bar = NAN;
+            one->found = one->ascends = 0;
+            if (width >= 8 * depth + 16)
+                look_ahead(task, &all, one, logarithms, 0);
+        }
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
-            double ahead = ascends ? bar_of_float(task, row, first, &scan) - task->largest * 0x1p-22 : bar;
-            bar = ahead > bar ? ahead : bar;
-            const float *bounds = task->scores.type == SINGLE && task->kind == SOFTMAX
-                ? read_float(&task->scores, row / task->num_offsets, first, count, scan.tile)
-                : bounds_of(task, row, first, count, 1, scan.tile);
-            found += collect_adjusted(task, row, bounds, count, first, bar, parts.keys + found, parts.ids + found);
-            if (found >= 2 * depth || first + TILE >= width) {
-                sort_double(&parts, found);
-                bar = score_of_double(parts.keys[depth - 1]);
-                ascends |= found >= 4 * depth;
-                found = depth;
+            for (int64_t t = 0; t < task->num_taus; t++)
+                if (all.each[t].ascends)
+                    look_ahead(task, &all, &all.each[t], logarithms, first);
+            fetch_next(&task->scores, row, first, count);
+            count = may_be_above(task, &all, logarithms, first, count);
+            know(task, &all, row, count);
+            for (int64_t t = 0; t < task->num_taus; t++) {
+                Tau *one = &all.each[t];
+                append(task, &all, one, count);
+                if (one->found < 2 * depth && first + TILE < width)
+                    continue;
+                sort_adjusted(task, &all, one);
+                one->ascends |= one->found >= 4 * depth;
+                one->found = depth;
+                raise_bar(task, one, value_of(task, &all, one, one->list.ids[depth - 1]));
             }
         }
-        int64_t list = row % task->num_offsets * (task->scores.num_rows / task->num_offsets) + row / task->num_offsets;
-        double *values = (double *)task->values + list * depth;
-        for (int64_t i = 0; i < depth; i++)
-            values[i] = score_of_double(parts.keys[i]);
-        for (int64_t i = 0; i < task->k; i++)
-            task->ids[list * task->k + i] = parts.ids[i];
-        for (int64_t i = 1; i < depth; i++)
-            seen |= !(values[i - 1] > values[i]);
-        seen |= values[0] != values[0] || values[task->k - 1] == -INFINITY ? 2 : 0;
+        for (int64_t t = 0; t < task->num_taus; t++) {
+            const Tau *one = &all.each[t];
+            int64_t list = t * task->scores.num_rows + row;
+            double *values = (double *)task->values + list * depth;
+            for (int64_t i = 0; i < depth; i++)
+                values[i] = value_of(task, &all, one, one->list.ids[i]) + 0.0; /* 0 for -0 */
+            for (int64_t i = 0; i < task->k; i++)
+                task->ids[list * task->k + i] = one->list.ids[i];
+            for (int64_t i = 1; i < depth; i++)
+                seen |= !(values[i - 1] > values[i]);
+            seen |= values[0] != values[0] || values[task->k - 1] == -INFINITY ? 2 : 0;
+        }
     }
     atomic_fetch_or(task->found, seen);
     return DONE;
 }
 
 int tailmetrics_top_k_adjusted(const TopK *task, int64_t threads) {
-    double cost = (task->kind == SOFTMAX ? 0.3 : 0.6) * (double)task->scores.width + 40.0 * (double)task->depth + 500;
+    double offsets = (double)task->num_taus, width = (double)task->scores.width;
+    double cost = (0.3 + 0.2 * offsets) * width + 20.0 * offsets * (double)task->depth + 500;
     size_t room = 0;
-    room_for_float(task->depth, task->scores.width, NULL, &room);
-    room_for_double(task->depth, task->scores.width, NULL, &room);
+    room_for_adjusting(task, NULL, &room);
     return run(adjusted_rows, task, task->scores.num_rows, room, cost, threads);
 }
 
@@ -652,13 +787,6 @@ INLINE const REAL *OF(read)(const Scores *scores, int64_t row, int64_t first, in
     return room;
 }
 
-/* Return some scores of a row; where offsets are taken off, bounds of them on one side. */
-INLINE const REAL *OF(tile_of)(const TopK *task, int64_t row, int64_t first, int64_t count, float side, REAL *room) {
-    if (sizeof(REAL) == sizeof(double) || !task->offsets)
-        return OF(read)(&task->scores, row, first, count, room);
-    return (const REAL *)(const void *)bounds_of(task, row, first, count, side, (float *)(void *)room);
-}
-
 /* A whole number that ascends from the best score to the worst: NaN, inf, ..., -inf. 0 and -0 are the same. */
 INLINE KEY OF(key_of)(REAL score) {
     KEY bits;
@@ -701,7 +829,7 @@ INLINE KEY OF(kth)(const KEY *keys, int64_t count, int64_t k, int64_t slack) {
 typedef struct { KEY *keys, *other_keys; uint32_t *ids, *other_ids; REAL *tile; } OF(Room);
 
 static OF(Room) OF(room_for)(int64_t depth, int64_t width, char *room, size_t *used) {
-    int64_t sorted = larger(FEWEST_GROUPS, smaller(6 * depth + TILE, width));
+    int64_t sorted = larger(4 * FEWEST_GROUPS, smaller(6 * depth + TILE, width));
     OF(Room) parts = {.keys = part(room, used, sorted, sizeof(KEY))};
     parts.other_keys = part(room, used, sorted, sizeof(KEY));
     parts.ids = part(room, used, sorted, sizeof(uint32_t));
@@ -776,32 +904,36 @@ INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REA
 
 /* A score that at least `depth` scores of a row from `start` on are above, seldom many more of those that are read; NaN
    where all are -inf. It is the next one below the maxima of so many groups of scores, found without a branch. */
-INLINE REAL OF(bar_of)(const TopK *task, int64_t row, int64_t start, const OF(Room) *parts) {
-    int64_t groups = FEWEST_GROUPS;
-    while (groups < 3 * task->depth)
+INLINE REAL OF(bar_of)(
+    const Scores *scores, int64_t row, int64_t start, int64_t depth, const float *offsets, float tau,
+    const OF(Room) *parts) {
+    int64_t groups = offsets ? 4 * FEWEST_GROUPS : FEWEST_GROUPS;
+    while (groups < 3 * depth)
         groups *= 2;
-    int64_t some = larger(128 * task->depth, 2048), parts_read = 1;
-    if (task->offsets) { /* labels in the order of their counts ascend now: a part of all of them is read */
-        parts_read = start ? 1 : smaller(3, larger(1, task->scores.width / some));
+    int64_t some = larger(128 * depth, 2048), parts_read = 1;
+    if (offsets) { /* labels in the order of their counts ascend now: a part of all of them is read */
+        parts_read = start ? 1 : smaller(3, larger(1, scores->width / some));
         some = 65536;
     }
     int64_t reach = start ? TILE : smaller(some, larger(65536, 3 * groups));
-    int64_t end = smaller(task->scores.width, start + reach), step = smaller(groups, TILE);
+    int64_t end = smaller(scores->width, start + reach), step = smaller(groups, TILE);
     REAL *maxima = (REAL *)parts->other_keys; /* which have the size of scores */
     for (int64_t i = 0; i < groups; i++)
         maxima[i] = -INFINITY;
     for (int64_t first = start; first < end; first += TILE) {
         int64_t count = smaller(TILE / parts_read, end - first);
-        const REAL *scores = OF(tile_of)(task, row, first, count, -1, parts->tile);
+        const REAL *tile = OF(read)(scores, row, first, count, parts->tile);
         for (int64_t at = 0; at < count; at += step) {
             REAL *here = maxima + ((first + at) & (groups - 1));
-            for (int64_t i = at; i < smaller(at + step, count); i++)
-                here[i - at] = scores[i] > here[i - at] ? scores[i] : here[i - at];
+            for (int64_t i = at; i < smaller(at + step, count); i++) {
+                REAL value = offsets ? tile[i] - tau * offsets[first + i] : tile[i];
+                here[i - at] = value > here[i - at] ? value : here[i - at];
+            }
         }
     }
     for (int64_t i = 0; i < groups; i++)
         parts->other_keys[i] = OF(key_of)(maxima[i]);
-    REAL bar = OF(score_of)(OF(kth)(parts->other_keys, groups, task->depth, task->depth / 16) + 1);
+    REAL bar = OF(score_of)(OF(kth)(parts->other_keys, groups, depth, depth / 16) + 1);
     return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
 }
 
@@ -817,11 +949,13 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     int64_t seen = 0;
     for (int64_t row = first_row; row < end_row; row++) {
         /* of a narrow row most scores would be above a first bar */
-        REAL bar = width >= 8 * depth + 16 ? OF(bar_of)(task, row, 0, &parts) : (REAL)NAN;
+        REAL bar = width >= 8 * depth + 16 ? OF(bar_of)(&task->scores, row, 0, depth, NULL, 0, &parts) : (REAL)NAN;
         int64_t found = 0, ascends = 0;
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
-            REAL ahead = ascends ? OF(bar_of)(task, row, first, &parts) : bar; /* else all of it may be above the bar */
+            REAL ahead = bar; /* where scores ascend, all of the tile may be above it */
+            if (ascends)
+                ahead = OF(bar_of)(&task->scores, row, first, depth, NULL, 0, &parts);
             bar = ahead > bar ? ahead : bar;
             const REAL *scores = OF(read)(&task->scores, row, first, count, parts.tile);
             found += OF(collect)(scores, count, first, bar, keys + found, ids + found);
@@ -850,6 +984,49 @@ int OF(tailmetrics_top_k)(const TopK *task, int64_t threads) {
     size_t room = 0;
     OF(room_for)(task->depth, task->scores.width, NULL, &room);
     return run(OF(top_k_rows), task, task->scores.num_rows, room, cost, threads);
+}
+
+/* The least key of each group of labels of a row. Neighbours are often of one group, and a step would wait for the one
+   before it: so many parts of the row are read side by side, each with least keys of its own. */
+INLINE void OF(least_keys)(const Largest *task, const KEY *keys, KEY *least, int parts) {
+    const int32_t *groups = task->groups;
+    int64_t num = task->num_groups, width = task->scores.width, reach = width / parts;
+    for (int64_t i = 0; i < parts * num; i++)
+        least[i] = OF(key_of)(-INFINITY);
+    for (int64_t i = 0; i < reach; i++)
+        for (int part = 0; part < parts; part++) {
+            KEY key = keys[part * reach + i], *of_group = least + part * num + groups[part * reach + i];
+            *of_group = key < *of_group ? key : *of_group;
+        }
+    for (int64_t i = parts * reach; i < width; i++)
+        least[groups[i]] = keys[i] < least[groups[i]] ? keys[i] : least[groups[i]];
+    for (const KEY *of_part = least + num; of_part < least + parts * num; of_part += num)
+        for (int64_t i = 0; i < num; i++)
+            least[i] = of_part[i] < least[i] ? of_part[i] : least[i];
+}
+
+CLONES static int OF(largest_rows)(const void *argument, int64_t first_row, int64_t end_row, char *room) {
+    const Largest *task = argument;
+    int64_t width = task->scores.width;
+    KEY *keys = (KEY *)(void *)room, *least = keys + width;
+    for (int64_t row = first_row; row < end_row; row++) {
+        const REAL *scores = OF(read)(&task->scores, row, 0, width, NULL);
+        REAL *largest = (REAL *)task->largest + row * task->num_groups;
+        for (int64_t i = 0; i < width; i++)
+            keys[i] = OF(key_of)(scores[i]);
+        if (8 * task->num_groups <= width)
+            OF(least_keys)(task, keys, least, 8);
+        else
+            OF(least_keys)(task, keys, least, 1);
+        for (int64_t group = 0; group < task->num_groups; group++)
+            largest[group] = OF(score_of)(least[group]);
+    }
+    return DONE;
+}
+
+int OF(tailmetrics_largest)(const Largest *task, int64_t threads) {
+    size_t room = sizeof(REAL) * (size_t)(task->scores.width + larger(task->scores.width, task->num_groups));
+    return run(OF(largest_rows), task, task->scores.num_rows, room, (double)task->scores.width + 100, threads);
 }
 
 /* Count what is above each wanted label of a row, and equal: a tile at a time, once for each of them. */

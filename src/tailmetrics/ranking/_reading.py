@@ -16,6 +16,7 @@ from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import (
     warn_of_ids,
     warn_of_no_common_id,
+    warn_of_padded_lists,
     warn_of_sampled_negatives,
     warn_of_scores,
     warn_of_speed,
@@ -122,6 +123,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores, lists.distinct)
     if context.warns and context.kernels.reads:
         warn_of_speed()
+    if context.warns and context.validate and targets.padded is not None and batch.documents is None:
+        warn_of_padded_lists(context.caller, targets.padded, PADDED)
     if context.warns and context.validate and not depth.decisions:
         if batch.documents is not None:
             warn_of_scores(context, *batch.documents)
@@ -495,9 +498,10 @@ def check_lists(
     if distinct and found.repeat_row is not None:
         labels, times = torch.unique(ids[found.repeat_row], return_counts=True)
         label = int(labels[(times > 1) & (labels >= 0)][0])
+        remedy = REMEDIES.get(argument.removeprefix("ids in "), "").format(label=label)
         raise ValueError(
             f"{caller}: {argument.removeprefix('ids in ')} names the label {label} twice in row {found.repeat_row}; "
-            f"each label can stand in a row once{REMEDIES.get(argument.removeprefix('ids in '), '')}."
+            f"each label can stand in a row once{remedy}."
         )
     return found.lowest
 
@@ -508,8 +512,12 @@ REMEDIES = {
         "preds.float(), and a target second"
     ),
     "target": (
-        ": remove the repetition. Integers are ids here: pass a multi-hot target as bool, target.bool(), and grades as "
-        "floats, target.float(), beside preds.float()"
+        ": remove the repetition; if it pads, write -1, target.masked_fill(target == {label}, -1), or make the metrics "
+        "with ignore_index={label}. Integers are ids here: pass a multi-hot target as bool, target.bool(), and grades "
+        "as floats, target.float(), beside preds.float()"
     ),
 }
 """The remedies for a repeated id that the error message suggests, by argument."""
+
+PADDED = "make the metrics with ignore_index={label}"
+"""The remedy for target lists that seem to be padded by a label."""

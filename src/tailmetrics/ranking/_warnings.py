@@ -132,21 +132,51 @@ def warn_of_padding(caller: str, labels: Tensor, tokens: int, row_mask: Tensor |
     if labels.ndim != 1 or labels.is_floating_point() or not known or is_compiling() or tokens < 2:
         return
     labels = labels if row_mask is None else labels.where(row_mask, -1)
-    sequences = labels[: len(labels) // tokens * tokens].reshape(-1, tokens)[: max(1, SAMPLED_CELLS // tokens)]
-    if len(sequences) < 4:  # two or three may end alike by chance
+    label = _label_at_ends(labels[: len(labels) // tokens * tokens].reshape(-1, tokens), shortest=2)
+    if label not in (None, ignored):
+        warn_outside(
+            f"{caller}: most sequences end in a run of label {label}, which is hardly anywhere else, as padding is. It "
+            "counts as a label that was to be predicted. If it is padding, write -100 there (padding_value=-100) and "
+            f"make the metrics with ignore_index=-100; ignore_index={label} would leave out every row of label {label}."
+        )
+
+
+def warn_of_padded_lists(caller: str, lists: Tensor, instead: str) -> None:
+    """Warn if a label looks like padding of lists (N, M): most lists end in it, and it is rare elsewhere.
+
+    Args:
+        caller: The name that the warning begins with.
+        lists: Label ids, -1 for none. Lists on a GPU are not checked.
+        instead: Says what to do if the label ``{label}`` is padding.
+    """
+    if lists.ndim != 2 or lists.shape[1] < 2 or len(lists) < FEWEST_ROWS or not lists.is_cpu or is_compiling():
         return
+    if bool((lists < 0).any()) or (lists.shape[1] > 2 and not bool((lists[:, -1] == lists[:, -2]).any())):
+        return  # padded by -1, or wide enough for the padding to stand twice, and it does not
+    label = _label_at_ends(lists, shortest=1)
+    if label is not None:
+        warn_outside(
+            f"{caller}: most rows of target end in label {label}, which is hardly anywhere else, as padding is. It "
+            f"counts as a label. If it is padding, {instead.format(label=label)}. If it is a label, nothing is wrong."
+        )
+
+
+def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
+    """Return the label of which most sequences end in a run, if it is rare elsewhere; None if there is none.
+
+    Args:
+        sequences: Shape (N, T), whole numbers.
+        shortest: The least length of a run.
+    """
+    sequences = sequences[: max(1, SAMPLED_CELLS // sequences.shape[1])]
+    if len(sequences) < 4:  # two or three may end alike by chance
+        return None
     label = int(sequences[:, -1].mode().values)
     same = sequences == label
     run = same.flip(1).cumprod(1).sum(1)  # the length of the run at the end of each sequence
     inside, others = int(same.sum() - run.sum()), int(sequences.numel() - run.sum())
-    # "rare": at most 1 % of all other tokens. A frequent class, such as "no entity", stands everywhere
-    if label < 0 or label == ignored or 2 * int((run > 1).sum()) <= len(run) or 100 * inside > others or not others:
-        return
-    warn_outside(
-        f"{caller}: most sequences end in a run of label {label}, which is hardly anywhere else, as padding is. It "
-        "counts as a label that was to be predicted. If it is padding, write -100 there (padding_value=-100) and make "
-        f"the metrics with ignore_index=-100; ignore_index={label} would leave out every row of label {label}."
-    )
+    is_rare = 100 * inside <= others  # at most 1 % of all others: a frequent class, such as "no entity", is everywhere
+    return label if label >= 0 and 2 * int((run >= shortest).sum()) > len(run) and is_rare and others else None
 
 
 class SpeedWarning(UserWarning):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from tailmetrics.report.pages import Shown
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
+    from tailmetrics.significance.estimating import Interval
 
 COLUMNS = (
     "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
@@ -48,6 +49,8 @@ SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 GAPS = ("gap", "adjusted_gap")
 UNEQUAL = "†"
 """The mark after values of runs whose lists have unequal lengths."""
+WIDER = 2
+"""An interval of rows that all agree is cut off if it makes the drawing more than this many times wider."""
 LINE = 22
 """Height of a line in a drawing of differences, in pixels."""
 
@@ -193,7 +196,7 @@ class ComparisonReport(Shown):
         sections = [*_runs(self), *drawn, *_pairs(self), _not_compared(self, brief)]
         if self.headline in self.by_bucket and not brief:
             sections = [_headline(self), *sections]
-        rows, tests = max((one.n for one in self.comparisons), default=0), len(self.comparisons)
+        rows, tests = max((one.n for one in self.comparisons), default=0), self.corrected_for
         named = f" ({self.clusters})" if self.clusters else ""
         clusters = [f"{self.num_clusters:,} clusters{named}"] if self.num_clusters else []
         return Document(
@@ -303,7 +306,8 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
         caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
         short = {short_name(name): key for name, key in keys.items()}
         charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
-        charts = [] if metric == report.headline else charts  # they stand first
+        if report.headline in report.by_bucket:  # its drawings stand first, and the picture has no others by bucket
+            charts = [] if metric == report.headline else [replace(one, in_picture=False) for one in charts]
         title = f"{metric} from the most frequent labels to the rarest"
         yield _run_section(report, title, caption, short, charts)
 
@@ -348,8 +352,8 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
 def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, gutter: int) -> Iterator[Chart]:
     """Yield a drawing of the differences from the baseline for each other run.
 
-    If two runs agree in every row, the interval of their difference is wide. It is cut off at the edge, because it
-    would hide the others.
+    If two runs agree in every row, the interval of their difference may be so wide that it would hide the others: it
+    then ends in an arrow at the edge.
     """
     for place, run in enumerate(report.runs[1:], 1):
         found = {name: report.against(key, run) for name, key in keys.items()}
@@ -357,8 +361,9 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
         if not any(found.values()):
             continue
         ends = [0.0, *(one.difference for one in known.values())]
-        apart = [one.interval for one in known.values() if "agree" not in one.interval.method]
-        ends = [end for end in [*ends, *(end for one in apart for end in (one.low, one.high))] if math.isfinite(end)]
+        ends += _ends(one.interval for one in known.values() if "agree" not in one.interval.method)
+        wide, width = [*ends, *_ends(one.interval for one in known.values())], max(ends) - min(ends)
+        ends = wide if max(wide) - min(wide) <= WIDER * width or not width else ends
         margin = 0.04 * (max(ends) - min(ends) or 1.0)
         scale, colour = Scale(min(ends) - margin, max(ends) + margin), run_look(place)[0]
         zero = scale.share(0.0)
@@ -376,6 +381,8 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
             least = "" if math.isnan(one.least_difference) else f", {number(one.least_difference)} would be shown"
             text = f"{name} {signed(one.difference)}{said}{', significant' if one.significant else least}"
             marks += [Mark("line", [(lower, tick.at), (upper, tick.at)], colour)] if has_ends else []
+            beyond = [(0.0, "◂")] * (one.interval.low < scale.low) + [(1.0, "▸")] * (one.interval.high > scale.high)
+            marks += [Mark("text", [(edge, tick.at)], colour, style="middle", text=arrow) for edge, arrow in beyond]
             marks.append(Mark("dot", [(at, tick.at)], colour, "circle", filled=one.significant, text=text))
         yield Chart(
             f"{run} minus {report.runs[0]}",
@@ -388,6 +395,10 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
             height=LINE * len(found),
             gutter=gutter,
         )
+
+
+def _ends(intervals: Iterable[Interval]) -> list[float]:
+    return [end for one in intervals for end in (one.low, one.high) if math.isfinite(end)]
 
 
 def _scatters(report: ComparisonReport) -> Section:
@@ -434,12 +445,13 @@ def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]],
 
 
 def _over_all_differences(report: ComparisonReport) -> Section:
-    """Return the differences over all labels: values up to 1 in one drawing, larger values in another."""
-    shares = {key for key in report.overall if all(not abs(value) > 1 for value in report.values[key].values())}
-    charts: list[Chart] = []
-    for wanted in (True, False):
-        keys = {key: key for key in report.overall if (key in shares) is wanted}
-        charts += _differences(report, keys, "over all labels", 190) if keys else []
+    """Return the differences over all labels: of values up to 1, of larger values, and of gaps, in a drawing each."""
+    kinds: dict[str, dict[str, str]] = {"over all labels": {}, "above 1, over all labels": {}, "gaps": {}}
+    for key in report.overall:
+        above = any(abs(value) > 1 for value in report.values[key].values())
+        is_gap = report.parts[key].bucket in GAPS
+        kinds["gaps" if is_gap else "above 1, over all labels" if above else "over all labels"][key] = key
+    charts = [one for what, keys in kinds.items() if keys for one in _differences(report, keys, what, 190)]
     return Section("differences", "Differences over all labels", charts=charts)
 
 

@@ -17,7 +17,7 @@ Records: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
 """Names of columns, and lines of values."""
 
 
-WIDTHS = (322, 960)
+WIDTHS = (322, 1040)
 """Widths of a page's content in pixels, with some reserve: of a phone of 390 pixels, and of a screen of 1,280."""
 _WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
 """Where a page breaks the name of a column into lines."""
@@ -89,14 +89,16 @@ class Section:
     folded: bool = False
 
     @property
-    def parts(self) -> list[Section]:
-        """The table as tables that a phone shows whole; each begins with the columns that name the line.
+    def screens(self) -> dict[str, list[Section]]:
+        """The table as tables that a phone shows whole, and as those of a screen; under one name if they are alike.
 
-        A folded table is cut for a larger screen: on a phone it would become a long row of tables.
+        Each table begins with the columns that name the line.
         """
         columns = list(zip(*self.lines, strict=True))
         cells = ([*_WORDS.split(name), *column] for name, column in zip(self.header, columns, strict=True))
-        return self.within(WIDTHS[self.folded], [max(map(_width, of)) for of in cells])
+        wide = [max(map(_width, of)) for of in cells]
+        phone, screen = (self.within(page, wide) for page in WIDTHS)
+        return {"": screen} if len(phone) == len(screen) else {"phone": phone, "screen": screen}
 
     def within(self, page: float, wide: Sequence[float]) -> list[Section]:
         """Return the table as tables of at most this width, given the widths of its columns."""

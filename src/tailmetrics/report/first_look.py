@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from tailmetrics._arguments import cut
 from tailmetrics.report.document import Section
-from tailmetrics.report.formatting import brief, cut, number, short_name, signed, without_zero
+from tailmetrics.report.formatting import brief, number, short_name, signed, without_zero
 
 Report: TypeAlias = Any
 """A report or a comparison. Their modules import this one, so that it does not import their classes."""
@@ -20,6 +21,8 @@ BLOCKS = " ▏▎▍▌▋▊▉█"
 """An eighth of a letter more each."""
 WIDE = 20
 """Letters of the longest bar: beside names, counts, value and interval it fits into 80 columns."""
+HALF = 5
+"""Letters of the longest bar of a difference, to each side."""
 AMONG_THEMSELVES = "(scope bucket)"
 """The words of a caption of values for which the labels of each bucket are ranked among themselves."""
 METRICS = 12
@@ -175,6 +178,18 @@ def bar(part: float, width: int = WIDE) -> str:
     return BLOCKS[8] * (eighths // 8) + BLOCKS[eighths % 8].strip()
 
 
+def _from_zero(part: float) -> str:
+    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the right.
+
+    >>> _from_zero(-0.5), _from_zero(1.0)
+    ('  ▐██│', '     │█████')
+    """
+    if not part < 0:
+        return f"{' ' * HALF}│{bar(part, HALF)}"
+    halves = round(-2 * HALF * part)  # a letter has eighths from its left edge, and only a half from its right one
+    return f"{'▐' * (halves % 2)}{BLOCKS[8] * (halves // 2)}".rjust(HALF) + "│"
+
+
 def tables_of_comparison(report: Report) -> list[Section]:
     """Return the table of the headline by bucket, and the table over all labels; two runs have their difference."""
     metric = report.headline or next(iter(report.by_bucket), "")
@@ -182,7 +197,7 @@ def tables_of_comparison(report: Report) -> list[Section]:
     keys |= {key: name for name, key in report.by_bucket.get(metric, {}).items()}
     keys = {key: name for key, name in keys.items() if key in report.values}
     first = _differences if len(report.runs) == 2 else _runs
-    by_bucket = first(report, keys, f"{metric} by bucket")
+    by_bucket = first(report, keys, f"{metric} by bucket" if metric in report.by_bucket else metric)
     others = {key: key for key in report.overall if report.parts[key].bucket not in ("gap", "adjusted_gap")}
     overall = _overall(report, others)
     return [one for one in (by_bucket, overall) if one.lines]
@@ -198,7 +213,7 @@ def _differences(report: Report, keys: Mapping[str, str], title: str) -> Section
         low, high = one.interval.low, one.interval.high
         ends = "–" if math.isnan(low) else f"{signed(low)} … {signed(high)}"
         values = number(one.baseline_value), number(one.value), signed(one.difference), ends
-        lines.append([name, *values, f"{'*' if one.significant else ' '} {bar(abs(one.difference) / most, WIDE // 2)}"])
+        lines.append([name, *values, f"{'*' if one.significant else ' '} {_from_zero(one.difference / most)}"])
     header = ["bucket", baseline, run, "difference", f"{report.confidence:.0%} interval", ""]
     caption = f"*: significant, corrected for {report.corrected_for} comparisons"
     return Section("first", title, caption, header=header, lines=lines)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from tailmetrics._arguments import cut
+
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
 
@@ -118,11 +120,6 @@ def brief(value: float, place: bool = False) -> str:
 def short_name(bucket: str) -> str:
     """Return a bucket's name, shortened for the room under a bar: ``10`` for ``decile_10``."""
     return cut(bucket.removeprefix("decile_").removeprefix("quantile_"), 10)
-
-
-def cut(text: str, letters: int) -> str:
-    """Return a text, cut to at most this number of letters."""
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def rounded(value: int) -> str:

@@ -42,8 +42,9 @@ def picture(shown: Documented) -> Figure:
     columns = min(2, len(charts))
     lines = math.ceil(len(charts) / columns)
     wide = min(max(WIDTH, *(chart.min_width / PIXELS for chart in charts)), 40)
-    figure = Figure(figsize=(wide * columns, HEIGHT * lines + 0.6), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False)
+    high = [max(map(_height, charts[columns * line : columns * (line + 1)])) for line in range(lines)]
+    figure = Figure(figsize=(wide * columns, sum(high) + 0.6), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False, height_ratios=high)
     for place, chart in zip(axes.flat, charts, strict=False):
         _draw(place, chart, int(wide / LETTER))
     for place in axes.flat[len(charts) :]:
@@ -62,11 +63,16 @@ def figures(shown: Documented) -> Iterator[tuple[str, Figure]]:
     document = shown.document()
     for chart in document.charts:
         wide = min(max(WIDTH, chart.min_width / PIXELS), 40)
-        figure = Figure(figsize=(wide, HEIGHT), layout="constrained")
+        figure = Figure(figsize=(wide, _height(chart)), layout="constrained")
         axes = figure.subplots()
         _draw(axes, chart, int(wide / LETTER))
         _add_legend(figure, axes, document.runs)
         yield re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_"), figure
+
+
+def _height(chart: Chart) -> float:
+    """Return the height of a panel in inches: that of all panels, or what many lines need."""
+    return max(HEIGHT, chart.height / PIXELS + 0.8)
 
 
 def save(figure: Figure, path: Path) -> None:

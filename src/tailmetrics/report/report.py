@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tailmetrics._arguments import cut
 from tailmetrics.report.charts import (
     Chart,
     Mark,
@@ -32,7 +33,6 @@ from tailmetrics.report.formatting import (
     between,
     brief,
     count,
-    cut,
     number,
     p_value,
     rounded,

@@ -9,7 +9,8 @@ from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.formatting import cut, in_cell, in_latex, in_markdown, printable
+from tailmetrics._arguments import cut
+from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -170,8 +171,8 @@ def _print_first(document: Document, console: Console, warnings: Sequence[str], 
         )
     notes = [printable(one) for one in warnings[:NOTES]]
     parts += [Text(cut(f"! {one}", console.width), style="yellow") for one in notes]
-    if len(warnings) > NOTES:
-        parts.append(Text(f"! {len(warnings) - NOTES} more notes", style="yellow"))
+    more = len(warnings) - NOTES
+    parts += [Text(f"! {more} more note{'s' * (more > 1)}", style="yellow")] if more > 0 else []
     parts += [Text(printable(rest), style="dim")] if rest else []
     console.print(Group(*parts), crop=False)
 

@@ -380,7 +380,8 @@ def verdict(
     """Return the results of comparisons in words: one line for each pair of models.
 
     A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
-    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart. Values,
+    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
+    are those in which all rows have equal values. Values,
     difference and interval are given over all labels, and for the buckets with the largest gain and loss. Then the line
     names other keys by which the model is worse, and says by how many keys it is better. If there are several pairs,
     it gives their numbers alone. Comparisons without a p-value are left out.
@@ -406,7 +407,13 @@ def verdict(
     return "\n".join(f"{run} against {other}: {made.of_pair(found)}." for (run, other), found in pairs.items())
 
 
-OUTCOMES = ("better", "no difference shown", "worse", "too few rows")
+BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
+    "better",
+    "no difference shown",
+    "the same in every row",
+    "worse",
+    "too few rows",
+)
 SPANS = 6
 """The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, beside unseen."""
 SAID = 3
@@ -453,7 +460,7 @@ class _Verdict:
             if some:
                 parts.append(f"{outcome} in {_in_words(some, said, SPANS)}")
                 said = said or any(name.startswith("decile_") for name in some)
-                if outcome in ("better", "worse"):
+                if outcome in (BETTER, WORSE):
                     most = max(some, key=lambda name: abs(found[name].difference))
                     which = "" if len(some) == 1 else f"{_in_words([most], most not in self.buckets)}: "
                     parts[-1] += f" ({which}{_sizes(found[most])})"
@@ -461,7 +468,7 @@ class _Verdict:
 
     def _elsewhere(self, others: Mapping[tuple[str, bool], Mapping[str, Comparison]]) -> Iterator[str]:
         """Yield the keys by which the model is worse, and the number of keys by which it is better."""
-        for outcome, named in (("worse", self.named), ("better", 0)):
+        for outcome, named in ((WORSE, self.named), (BETTER, 0)):
             found: list[tuple[str, str]] = []
             for (key, by_bucket), of in others.items():
                 names = [name for name, one in of.items() if _outcome(one, self.less) == outcome]
@@ -477,9 +484,13 @@ class _Verdict:
 
 
 def _sizes(one: Comparison) -> str:
-    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``."""
+    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
+
+    An interval is of this comparison alone; where it leaves out 0, and the correction finds no difference, it says so.
+    """
     interval = one.interval
     ends = "" if isnan(interval.low) else f" [{_brief(interval.low, '+')}, {_brief(interval.high, '+')}]"
+    ends += " before correction" if not one.significant and (interval.low > 0 or interval.high < 0) else ""
     return f"{_brief(one.baseline_value)} → {_brief(one.value)}, {_brief(one.difference, '+')}{ends}"
 
 
@@ -492,9 +503,9 @@ def _brief(value: float, sign: str = "") -> str:
 def _outcome(one: Comparison, less: frozenset[str]) -> str:
     """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
     if one.significant:
-        return OUTCOMES[0 if (one.difference > 0) != covers(less, one.key) else 2]
+        return BETTER if (one.difference > 0) != covers(less, one.key) else WORSE
     drawn = one.n if one.interval.clusters is None else one.interval.clusters
-    return OUTCOMES[3 if drawn < FEW else 1]
+    return TOO_FEW if drawn < FEW else SAME if one.ties == one.n else NOT_SHOWN
 
 
 def _in_words(names: Sequence[str], said: bool = True, most: int = 4) -> str:
