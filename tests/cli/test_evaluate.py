@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+import yaml
 
 import tailmetrics as package
 from cli.made import padded
@@ -368,3 +369,19 @@ def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(given, ev
     assert found["metrics"]["accuracy@1"] == 0
     one = compared(*words, "--preds", tmp_path / "o.npy")["cross_entropy"]
     assert one["baseline_value"] == pytest.approx(found["metrics"]["cross_entropy"], abs=1e-12)
+
+
+def test_a_printed_config_reads_as_what_it_was_printed_from(given, evaluated, tailmetrics, tmp_path, capsys):
+    """Of columns it holds the names that were given, so that the others are still found by their usual names."""
+    files = given(preds="user,what,score\na,i,.9\na,j,.1\nb,j,.8\n", target="user,what\na,i\nb,i\n")
+    words = [*files, "--metrics+=PrecisionAtK", "--metrics.k=1", "--columns.item", "what"]
+    expected = evaluated(*words)["metrics"]
+    with pytest.raises(SystemExit, match="0"):
+        tailmetrics("evaluate", *words, "--print_config")
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed)["columns"] == {"item": "what"}
+    (tmp_path / "printed.yaml").write_text(printed)
+    assert evaluated("--config", tmp_path / "printed.yaml")["metrics"] == expected == {"precision@1": 0.5}
+    with pytest.raises(SystemExit, match="0"):
+        tailmetrics("evaluate", "--preset", "xmc", "--print_config")
+    assert yaml.safe_load(capsys.readouterr().out)["columns"] == {}

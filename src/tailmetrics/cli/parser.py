@@ -21,6 +21,7 @@ from jsonargparse import (  # type: ignore[attr-defined] # exported without sayi
     ActionConfigFile,
     ArgumentParser,
     DefaultHelpFormatter,
+    set_dumper,
 )
 
 import tailmetrics
@@ -38,6 +39,7 @@ from tailmetrics.cli.options import (
 from tailmetrics.evaluation.description import UNSAID, by_bucket
 from tailmetrics.io import FORMATS
 from tailmetrics.io.files import check_file, reading
+from tailmetrics.io.reading import only_given
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.significance.estimating import Resample
 
@@ -153,9 +155,15 @@ def parse(argv: Sequence[str] | None) -> Request:
     return Request(objects.command, options)
 
 
+def _as_yaml(config: Any) -> str:
+    """Return what ``--print_config`` prints, without the names of columns that nobody gave."""
+    return str(yaml.safe_dump(only_given(config), default_flow_style=False, allow_unicode=True, sort_keys=False))
+
+
 @cache
 def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     """Return the parser, and the options of each command."""
+    set_dumper("yaml", _as_yaml)
     parser = ArgumentParser(
         prog="tailmetrics",
         version=tailmetrics.__version__,

@@ -102,6 +102,13 @@ class Columns:
         return replace(self, **{field: ",".join(parts) for field, parts in renamed.items()})
 
 
+def only_given(config: Any) -> Any:
+    """Return nested dicts without the names of columns that the user did not give."""
+    if not isinstance(config, dict):
+        return config
+    return {name: only_given(value) for name, value in config.items() if not isinstance(value, _Default)}
+
+
 _DEFAULTS = {one.name: str(one.default) for one in fields(Columns)}
 
 USUAL = {
