@@ -738,7 +738,7 @@ MANY_SCORES = 3
 """Columns of fractions from which a table is taken for scores of labels, one column for each label."""
 
 
-def check_lists(look: Look, name: str) -> None:
+def check_lists(look: Look, asked: Opening, name: str) -> None:
     """Raise if a list that would be read as predictions may be the targets, beside scores of the labels.
 
     Raises:
@@ -749,9 +749,10 @@ def check_lists(look: Look, name: str) -> None:
         return
     problem = f"column {name!r} may be the targets, not the lists of predictions"
     hint = f"columns=Columns(ids={name!r}) reads it as predictions."
-    if scores:
-        problem += f"; {in_words(scores[:3])}{' …' * (len(scores) > 3)} may be scores, a column for each label"
-        hint = f"write the scores alone, numpy.save('preds.npy', table[labels]), and give label_names=NAMES. Or {hint}"
+    if not scores:
+        raise UndecidedError(look, asked, [Decision(problem, hint, [("ids", repr(name))])])
+    problem += f"; {in_words(scores[:3])}{' …' * (len(scores) > 3)} may be scores, a column for each label"
+    hint = f"write the scores alone, numpy.save('preds.npy', table[labels]), and give label_names=NAMES. Or {hint}"
     raise DataFileError(look.path, problem, look.where, hint)
 
 
@@ -773,7 +774,7 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
     listed = any(plain(name) in LISTED["preds"].split() for name in look.types) and columns.labels not in look.types
     role = asked.role or ("preds" if columns.ids in look.types or listed else "target")
     label, value, value_is = ("ids", "scores", "score") if role == "preds" else ("labels", "gains", "gain")
-    item, number = _columns_of_lists(look, columns, role, label, value)
+    item, number = _columns_of_lists(look, asked, role, label, value)
     within = ""
     if isinstance(look.lists.get(item), Mapping):
         within, (item, number) = item, _fields_of_structs(look, item, value_is, columns)
@@ -805,8 +806,9 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
     )
 
 
-def _columns_of_lists(look: Look, columns: Columns, role: Role, label: str, value: str) -> tuple[str, str | None]:
+def _columns_of_lists(look: Look, asked: Opening, role: Role, label: str, value: str) -> tuple[str, str | None]:
     """Return the columns of labels and of their values, None without values: by given names, or by usual ones."""
+    columns = asked.columns
     item, number = getattr(columns, label), getattr(columns, value)
     if not columns.is_given(label) and columns.is_given("item") and columns.item in look.lists:
         item = columns.item
@@ -817,7 +819,7 @@ def _columns_of_lists(look: Look, columns: Columns, role: Role, label: str, valu
         taken = next((some for some in (structs, usual, labels) if len(some) == 1), [item])
         item = taken[0]
         if role == "preds" and item in labels and not usual and not structs:
-            check_lists(look, item)
+            check_lists(look, asked, item)
         numbers = [name for name, kind in look.lists.items() if kind == "number"]
         if not columns.is_given(value) and number not in look.types and len(numbers) == 1 and item in labels:
             number = numbers[0]
