@@ -33,7 +33,7 @@ from tailmetrics.cli.inputs import (
     read_row_groups,
     show_readings,
 )
-from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options, sentence
+from tailmetrics.cli.messages import CommandError, describe, in_options, sentence, tell
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -217,15 +217,13 @@ def report_of(
     notes = [in_options(note) for note in report.notes]
     notes_on_files = (*note_on_equal(dataset, preds, target), *note_on_swapped(dataset, preds, target))
     for said in (*notes_on_files, *notes_on_queries(dataset, data.missing, preds, target)):
-        warnings.warn(
-            in_options(said), CommandWarning, stacklevel=2
-        )  # the report repeats warnings, and --quiet hides none
+        tell(in_options(said))  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
         positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
         said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
         if removed:  # they may be the positives that were held out
             lost = f"{removed:,} of the {positives:,} positives of {target}: {bare:,} rows keep no positive"
-            warnings.warn(f"{said}, among them {lost}.", CommandWarning, stacklevel=2)
+            tell(f"{said}, among them {lost}.")
         else:
             notes.append(f"{said}, none of them a positive.")
     if dataset.label_names is not None and data.num_labels is None and data.label_names is None:
@@ -307,7 +305,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         if uncounted and metrics:
             left_out = [*dict.fromkeys(others), *(f"{name} by bucket" for name in dict.fromkeys(by_bucket))]
             said = f"No file says how often labels occur in training. So these are left out: {', '.join(left_out)}. "
-            warnings.warn(f"{said}Add --train-target FILE or --label-counts FILE.", CommandWarning, stacklevel=2)
+            tell(f"{said}Add --train-target FILE or --label-counts FILE.")
     for metric in metrics:
         num_labels = metric.num_labels or 1
         if dataset.preds.dense:
@@ -322,7 +320,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         except ValueError as error:
             name = type(metric).__name__
             problem = str(error).removeprefix(f"{name}: ").partition("; ")[0]
-            warnings.warn(f"{name} is left out: {problem}", CommandWarning, stacklevel=2)
+            tell(f"{name} is left out: {problem}")
     if not kept:
         raise CommandError("the predictions answer no metric of the preset", "write dense scores [N, L].")
     return kept
@@ -377,7 +375,7 @@ def bind(
             else None
         )
         for said in note_on_unseen(counts, hint):
-            warnings.warn(said, CommandWarning, stacklevel=2)
+            tell(said)
         num_rows = num_train if counted is None else counted.num_rows
         order = order_of_names(inputs.files.names or (), len(counts)) if level is None else level.order()
         collection.bind(Training(len(counts), counts, num_rows, order=order, tree=labels.tree))
@@ -402,7 +400,7 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
     ):
         said = f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
         more = "Add --buckets deciles, which reports each metric by decile too."
-        warnings.warn(said + more, CommandWarning, stacklevel=2)
+        tell(said + more)
 
 
 def _note_lower_gains(collection: TopKCollection, train: TargetDataset) -> None:
@@ -410,7 +408,7 @@ def _note_lower_gains(collection: TopKCollection, train: TargetDataset) -> None:
     level, gains = _largest_min_gain(collection), train.target.first_values()
     if ((gains > 0) & (gains < level)).any() and (gains >= level).any():
         said = f"Training targets count from any gain above 0, targets from {level:g}: "
-        warnings.warn(f"{said}--train-min-gain {level:g} counts both alike.", CommandWarning, stacklevel=2)
+        tell(f"{said}--train-min-gain {level:g} counts both alike.")
 
 
 def _largest_min_gain(collection: TopKCollection) -> float:

@@ -357,7 +357,7 @@ def read_labels(inputs: Inputs) -> Labels:
 
     Raises:
         CommandError: If the file of the tree does not fit, or ``--level`` is given without it; or if ``--ignore-index``
-            would leave out a label by its place among the names.
+            is given for labels that have names: it would leave out one of them by its place.
     """
     options, num_labels = inputs.files.options, inputs.files.num_labels
     if options.ignore_index is not None and options.ignore_index >= 0 and inputs.runs[0].label_names is not None:

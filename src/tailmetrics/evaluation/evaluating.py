@@ -419,11 +419,18 @@ def prepared(
         collection = with_label_values(collection, num_labels)
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
-    more: dict[str, Any] = {"label_names": label_names, "row_names": row_names, "level": level}
-    more["intervals"] = wanted.confidence
-    for name in ("labels", "examples", "headline", "trade_off", "scores"):
-        more[name] = getattr(wanted, name)
-    return Evaluation(collection, **more)
+    return Evaluation(
+        collection,
+        labels=wanted.labels,
+        label_names=label_names,
+        examples=wanted.examples,
+        row_names=row_names,
+        intervals=wanted.confidence,
+        headline=wanted.headline,
+        level=level,
+        trade_off=wanted.trade_off,
+        scores=wanted.scores,
+    )
 
 
 def _by_name(label_counts: Any) -> dict[str, Any] | None:

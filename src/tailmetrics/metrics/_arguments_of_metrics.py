@@ -114,8 +114,8 @@ class UnbucketedArguments(TorchMetricsArguments, total=False):
         weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
         duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
             counts the first place, and the later places are misses.
-        ignore_index: A label id that is no label in ``target``, such as the -100 of language models, or padding: a
-            row of no other label does not count. Lists may still hold it, as a miss.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
+            that holds nothing else does not count. In a list of ``preds`` this id is a miss.
         name: Key of the value in :meth:`scalars`, in place of the usual key.
         validate_args: False skips the checks of values in tensors, for which the CPU waits for the GPU.
     """

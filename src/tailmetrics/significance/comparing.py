@@ -381,10 +381,10 @@ def verdict(
 
     A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
     no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
-    are those in which all rows have equal values. Values,
-    difference and interval are given over all labels, and for the buckets with the largest gain and loss. Then the line
-    names other keys by which the model is worse, and says by how many keys it is better. If there are several pairs,
-    it gives their numbers alone. Comparisons without a p-value are left out.
+    are those in which all rows have equal values. Values, difference and interval are given over all labels, and for
+    the buckets with the largest gain and loss. Then the line names other keys by which the model is worse, and says by
+    how many keys it is better. If there are several pairs, it gives their numbers alone. Comparisons without a p-value
+    are left out.
 
     Args:
         comparisons: The result of :func:`compare`.
