@@ -152,6 +152,23 @@ def test_adjusted_lists_are_those_of_a_stable_sort(kernels: Kernels, kind: Score
             assert not numbers or bool((wanted[:, : ids.shape[1]] > -torch.inf).all())
 
 
+@pytest.mark.parametrize("kind", ["sigmoid", "probabilities"])
+def test_logarithms_as_floats_lose_no_label(kernels: Kernels, kind: ScoreKind) -> None:
+    """Where values of all sizes of scores differ by less than a float tells, the lists are those of float64."""
+    width, order = 9001, torch.randperm(9001, generator=torch.Generator().manual_seed(3))
+    scores = torch.linspace(-12, 12, width)[order][None]
+    scores = scores.sigmoid() if kind == "probabilities" else scores
+    exact = logarithms(scores, kind)
+    offsets = exact[0] + 40 - 1e-7 * torch.randperm(width, generator=torch.Generator().manual_seed(4)).double()
+    number = ("softmax", "sigmoid", "probabilities").index(kind)
+    for k in (10, 600):
+        found = kernels.top_k_adjusted(
+            scores, offsets, torch.ones(1).double(), number, k, partial(logarithms, kind=kind)
+        )
+        ((_, ids, *_),) = found
+        assert torch.equal(ids, plain_top_k(exact - offsets, k)[1])
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
     """Of one group, few, as many as labels; neighbours and labels far apart; with -inf and NaN, of any layout."""
