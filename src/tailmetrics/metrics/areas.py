@@ -31,6 +31,8 @@ from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
 
+__all__ = ["CoverageError", "LabelAP", "LabelAUC", "RankingLoss", "RowAUC"]
+
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 BLOCK_SCORES = 2**18

@@ -23,6 +23,19 @@ from tailmetrics.metrics._readings import TopKHits, TopKLists
 from tailmetrics.metrics._states import COUNT, Increment, Increments, PerRow, State, at_labels, at_targets, ratios
 from tailmetrics.ranking import Ranking
 
+__all__ = [
+    "CatalogCoverageAtK",
+    "EntropyAtK",
+    "GiniAtK",
+    "NoveltyAtK",
+    "PersonalizationAtK",
+    "PopularityAtK",
+    "PopularityLiftAtK",
+    "PositiveCoverageAtK",
+    "PredictionProportionAtK",
+    "TieRateAtK",
+]
+
 LabelDenominator: TypeAlias = Literal["observed", "known"]
 
 

@@ -27,6 +27,8 @@ from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
+__all__ = ["F1AtThreshold", "PrecisionAtThreshold", "RecallAtThreshold"]
+
 Thresholds: TypeAlias = "float | Sequence[float] | Tensor | NDArray[np.floating[Any]]"
 
 

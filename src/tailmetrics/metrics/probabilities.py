@@ -26,6 +26,8 @@ from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
+__all__ = ["CalibrationErrorAtK", "CrossEntropy"]
+
 AS_PROBABILITIES = "as probabilities do, but are read as scores"
 """What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
 

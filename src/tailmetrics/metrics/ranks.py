@@ -22,6 +22,8 @@ from tailmetrics.ranking._device import made_once, ordered_sum, real_dtype
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._target_ranks import n_or_one
 
+__all__ = ["MAP", "MRR", "KForRecall"]
+
 
 @takes_arrays
 def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:

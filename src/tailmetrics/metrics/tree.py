@@ -22,6 +22,8 @@ from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._target_ranks import listed_ids
 from tailmetrics.tree import LabelTree, Paths
 
+__all__ = ["HierarchicalF1AtK", "HierarchicalPrecisionAtK", "HierarchicalRecallAtK", "NearMissAtK"]
+
 
 class Nodes(NamedTuple):
     """Numbers of nodes of each row, or of each row and bucket: labels with all their ancestors, each node once.
