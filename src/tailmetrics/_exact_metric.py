@@ -60,9 +60,9 @@ TOUCHES_STATES |= dict.fromkeys(("compute", "result", "tied_shares", "not_measur
 TOUCHES_STATES |= dict.fromkeys(("references", "orders", "results", "summaries"), "")
 TOUCHES_STATES |= dict.fromkeys(("reset", "sync", "unsync", "_apply", "_compute_groups_create_state_ref"), "")
 TOUCHES_STATES |= dict.fromkeys(("state_dict", "load_state_dict", "__getstate__", "__deepcopy__"), "")
-"""Methods that read or change states. Those with a name, the one in errors, need the states of this process alone.
+"""Methods that hold the lock of the states. A method that needs the states of this process alone has a name for errors.
 
-``update`` does the same with fewer calls, and ``merge_state`` with the states of two objects.
+``update`` holds the lock with fewer calls, and ``merge_state`` holds the locks of two objects.
 """
 
 

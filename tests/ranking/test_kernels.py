@@ -20,7 +20,7 @@ import processes
 import tailmetrics
 from hatch_build import compile_native
 from tailmetrics import HitRateAtK, LabelBuckets, Ranking
-from tailmetrics.metrics._states import Alike
+from tailmetrics.metrics._states import EqualRows
 from tailmetrics.metrics._ties import tied_across
 from tailmetrics.ranking import (
     NOT_RANKED,
@@ -110,7 +110,7 @@ def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
                 assert not tailmetrics.rank(one, ranking.ids[:, 0], depth=5, validate_args=False).distinct
         for cuts in ((1,), (2, 4, 5)):
             told, looked = (tied_across(one, cuts) for one in (ranking, replace(ranking, distinct=False)))
-            assert isinstance(told, Alike) and looked is not None
+            assert isinstance(told, EqualRows) and looked is not None
             assert torch.equal(told.values, looked.values.to(torch.int64))
             assert torch.equal(told.total.view(-1), looked.values.sum(dim=0))
 

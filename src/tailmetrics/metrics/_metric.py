@@ -26,7 +26,7 @@ from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Keys, Stem, convention
 from tailmetrics.metrics._labels import OverLabels
 from tailmetrics.metrics._readings import Ranks, Reading, TieCount
-from tailmetrics.metrics._states import Addition, Alike, AtCells, PerRow, Prepared, State, check_cells
+from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Prepared, State, check_cells
 from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
@@ -482,7 +482,7 @@ class TopKMetric(ExactMetric):
             return self.prepared(ranking)
 
     def prepared(self, ranking: Ranking) -> Prepared:
-        """Return the amounts that a checked batch adds to the states."""
+        """Return what :meth:`prepare` returns, for a batch that was checked before."""
         increments, tie_count = self.aggregation.increments(ranking), self._tie_count
         tied = None if tie_count is None else tie_count.of(ranking)
         if tied is not None and tie_count is not None:
@@ -490,7 +490,7 @@ class TopKMetric(ExactMetric):
         return Prepared(increments, ranking.rows)
 
     def note_in(self, addition: Addition, prepared: Prepared) -> None:
-        """Note the prepared amounts in ``addition``, for the states of this metric."""
+        """Note the prepared amounts in ``addition``: sums over all rows here, the others by :meth:`Addition.note`."""
         rows, held = prepared.rows, vars(self)
         if (rows.groups is not None and not self.row_groups) or (rows.weights is not None and not self.weighted):
             rows = BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
@@ -500,7 +500,7 @@ class TopKMetric(ExactMetric):
             if state.is_inference():  # after a reset under inference_mode a state cannot be changed in place
                 state = held[full] = state.clone()
             if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
-                if isinstance(increment, Alike):
+                if isinstance(increment, EqualRows):
                     addition.states.append(state)
                     addition.amounts.append(increment.total)
                 else:

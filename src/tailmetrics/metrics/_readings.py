@@ -118,7 +118,10 @@ class Reading(ABC):
         return ranking if self.buckets is None else ranking.by_bucket(self.buckets, "global")
 
     def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
-        """Return the formula's value of each row, shape (K, ...), or numerator and denominator, (2, K, ...)."""
+        """Return the formula's value of each row, shape (K, ...), or numerator and denominator, (2, K, ...).
+
+        ``known`` keeps values of references from batch to batch.
+        """
         return self.formula.at(ranks, self.ks)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:  # noqa: B027 - most have nothing to warn of
@@ -223,7 +226,7 @@ class Ranks(Reading):
         return ranking if self.min_gain is None or self.formula.reads_gains else ranking.at_least(self.min_gain)
 
     def of(self, ranking: Ranking) -> TargetRanks:
-        """Return the ranks of the relevant labels; by bucket if the metric has buckets."""
+        """Return the ranks of the relevant labels, by bucket if there are buckets; else often the ranking itself."""
         if self.min_gain is not None:
             ranking = self.relevant(ranking)
         buckets = self.buckets
@@ -337,8 +340,8 @@ class TieCount:
         cuts = {k for k in reading.cutoffs if k is not None} | ({reading.depth} if reading.uses_depth else set())
         self.cuts: tuple[int | None, ...] = (*sorted(cuts), *[None] * (None in reading.cutoffs))
         self._first_alone = reading.formula.reads_first and not reading.by_bucket
-        whole = (reading.min_gain, self._first_alone, reading.uses_depth) if None in self.cuts else ()
-        self.name = f"tied_{digest_of((self.cuts, weighted, *whole))}"
+        of_labels = (reading.min_gain, self._first_alone, reading.uses_depth) if None in self.cuts else ()
+        self.name = f"tied_{digest_of((self.cuts, weighted, *of_labels))}"
 
     def of(self, ranking: Ranking) -> PerRow | None:
         """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
@@ -350,7 +353,7 @@ class TieCount:
         return found
 
     def _of_labels(self, ranking: Ranking) -> PerRow | None:
-        """Return the counts of a batch where no cut-off ends the list."""
+        """Return the counts of a batch if a cut-off is None."""
         reading = self._reading
         depth = reading.depth if reading.uses_depth else None
         hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._states import Alike, PerRow, divide
+from tailmetrics.metrics._states import EqualRows, PerRow, divide
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
@@ -443,7 +443,7 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     if values is None or not values.shape[1]:
         return None
     if ranking.distinct:
-        return Alike((1, *[0] * len(cuts)), ranking.num_rows, values.device)
+        return EqualRows((1, *[0] * len(cuts)), ranking.num_rows, values.device)
     inside = cuts if cuts[-1] < values.shape[1] else tuple(cut for cut in cuts if cut < values.shape[1])
     of_both_sides = values.index_select(1, _sides(inside, values.device))
     better, next_one = of_both_sides.chunk(2, dim=1)
@@ -462,13 +462,13 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
         depth: How many places of the list are read; None for all labels.
         first: Whether only the best relevant label of a row matters.
     """
-    values, exact = ranking.values, ranking.exact
-    if depth is None and isinstance(exact, ExactRanks):
+    values = ranking.values
+    if depth is None and isinstance(exact := ranking.exact, ExactRanks):
         both = exact.tied(first)
     elif values is None or not values.shape[1]:
         return None
     elif ranking.distinct:
-        return Alike((1, 0), ranking.num_rows, values.device)
+        return EqualRows((1, 0), ranking.num_rows, values.device)
     else:
         ranks, end = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks, values.shape[1] - 1
         place = (ranks - 1).clamp(max=end)
