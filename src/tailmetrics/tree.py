@@ -309,7 +309,7 @@ class Level(NamedTuple):
         if ranking.scores is None:
             lists = self._lists(ranking, places)
         else:
-            context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.chosen_kernels)
+            context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.read_by)
             scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
             lists = lists_from_scores(context, scores, num_labels if depth is None else depth)
         rest = ranking.rows, None, ranking.queries

@@ -68,7 +68,7 @@ class Targets:
         num_rows: N.
         num_labels: L; None if label ids were given without it.
         row_mask: Shape (N,), bool: the rows that count; None for all. Other rows have no relevant label.
-        chosen_kernels: The kernels that were chosen when the batch was read.
+        read_by: The kernels that read the batch.
         dense: Shape (N, L), bool or gains.
         padded: Shape (N, M), int64: label ids with gain 1, padded with -1.
         filled: Whether every place of ``padded`` is known to hold a label.
@@ -78,7 +78,7 @@ class Targets:
     num_rows: int
     num_labels: int | None
     row_mask: Tensor | None
-    chosen_kernels: Kernels
+    read_by: Kernels
     dense: Tensor | None = None
     padded: Tensor | None = None
     given: Entries | None = None
@@ -86,8 +86,8 @@ class Targets:
 
     @property
     def kernels(self) -> Kernels:
-        """The chosen kernels; the plain kernels while ``torch.compile`` traces."""
-        return PLAIN if is_compiling() else self.chosen_kernels
+        """The kernels that read the batch; the plain kernels while ``torch.compile`` traces."""
+        return PLAIN if is_compiling() else self.read_by
 
     @property
     def binary(self) -> bool:
@@ -215,7 +215,7 @@ class Kernels(ScoreKernels):
         if not self.reads:
             return targets
         if is_compiling():  # tracing began after the kernels were chosen: the plain kernels make the entries
-            return replace(targets, chosen_kernels=PLAIN)
+            return replace(targets, read_by=PLAIN)
         return replace(targets, dense=None, given=targets.entries)
 
     def without_void(self, entries: Entries) -> Entries:
