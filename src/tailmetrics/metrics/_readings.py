@@ -118,10 +118,7 @@ class Reading(ABC):
         return ranking if self.buckets is None else ranking.by_bucket(self.buckets, "global")
 
     def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
-        """Return the formula's value of each row, shape (K, ...), or numerator and denominator, (2, K, ...).
-
-        ``known`` keeps values of references from batch to batch.
-        """
+        """Return the value of each row, (K, ...), or two terms, (2, K, ...); ``known`` keeps values of references."""
         return self.formula.at(ranks, self.ks)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:  # noqa: B027 - most have nothing to warn of
