@@ -31,7 +31,7 @@ from tailmetrics.evaluation.description import (
 )
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
-from tailmetrics.evaluation.row_values import RowValues, from_all
+from tailmetrics.evaluation.row_values import RowValues, deepest_cutoff, from_all
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.evaluation.trade_off import WITHIN_LISTS, TradeOff
 from tailmetrics.frequency import LabelFrequency
@@ -165,7 +165,7 @@ class Evaluation:
             self.moments = [RowMoments(self.collection, *kind).to(device) for kind in kinds]
             rows = RowValues(self.collection, labels_alone=True)
             self.over_labels = rows if rows.metrics and has_scipy() else None
-        deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
+        deepest = max((deepest_cutoff(metric)[0] for metric in self.members), default=0)
         if self.with_examples and deepest:
             self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None))
 
@@ -416,11 +416,6 @@ def check_update(collection: TopKCollection, caller: str) -> None:
             f"{caller}: {type(collection).__name__} overrides update(), which would not be called here; "
             "pass a TopKCollection, and change the batches instead."
         )
-
-
-def _ranks(metric: TopKMetric) -> Iterator[int]:
-    """Yield the cut-offs of a metric that are ranks, not thresholds of scores."""
-    yield from (k for k in metric.cutoffs if isinstance(k, int))
 
 
 def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:

@@ -168,7 +168,8 @@ def _of_tensors(
         _check_names(num_names, batch, first.shape[1] if scored else None, ignore_index)
 
     def batches(size: int) -> Iterator[Part]:
-        for rows in _slices(len(first), size):
+        for start in range(0, max(1, len(first)), size):  # without rows one empty batch, in which arguments are checked
+            rows = slice(start, min(start + size, len(first)))
             part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
             yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
 
@@ -282,12 +283,6 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
             "as a column of the lowest score, -inf, so that it counts as missed: without its rows, values are too high."
         )
     return [[numbers[name] for name in row] for row in value]
-
-
-def _slices(num_rows: int, size: int) -> Iterator[slice]:
-    """Yield the slice of each batch; without rows, one empty slice, so that arguments are still checked."""
-    for start in range(0, max(1, num_rows), size):
-        yield slice(start, min(start + size, num_rows))
 
 
 def _cut(value: Tensor, rows: slice) -> Tensor:

@@ -19,13 +19,7 @@ from tailmetrics.evaluation.description import by_bucket, listed, with_label_val
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import (
-    NDCGAtK,
-    PrecisionAtK,
-    PredictionProportionAtK,
-    RecallAtK,
-    TopKMetric,
-)
+from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
 from tailmetrics.ranking._adjusting import ScoreKind
@@ -211,13 +205,8 @@ def evaluated(
         )
     metrics = listed(wanted.metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
-    ignored, repeats = (
-        _of_metrics(given, name, value, usual)
-        for name, value, usual in (
-            ("ignore_index", inputs.ignore_index, None),
-            ("duplicates", inputs.duplicates, "error"),
-        )
-    )
+    ignored = _of_metrics(given, "ignore_index", inputs.ignore_index, None)
+    repeats = _of_metrics(given, "duplicates", inputs.duplicates, "error")
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
     mask, missing = inputs.row_mask, inputs.missing

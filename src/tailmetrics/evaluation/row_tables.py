@@ -67,14 +67,12 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
         others = " or ".join(one.name for one in usual[1:])
         note(f"{path}: {usual[0].name} is compared; for {others}, name the file.")
     found = usual[:1] or sorted(path.glob("rows*.parquet"))
-    if len(found) != 1:
-        problem = (
-            f"holds several tables of rows: {', '.join(one.name for one in found)}"
-            if found
-            else "holds no table of rows"
-        )
-        hint = "name one of them." if found else "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
-        raise DataFileError(path, problem, hint=hint)
+    if not found:
+        hint = "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
+        raise DataFileError(path, "holds no table of rows", hint=hint)
+    if len(found) > 1:
+        several = ", ".join(one.name for one in found)
+        raise DataFileError(path, f"holds several tables of rows: {several}", hint="name one of them.")
     return found[0]
 
 

@@ -139,13 +139,8 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     rows, number = np.repeat(np.arange(lengths.size), lengths), len(spec["sizes"])
     kept = inside[rows]
     if "area" in spec:
-        of_bucket = (
-            codes.reshape(lengths.size, -1) // (BINS * MARKS) == bucket
-            if codes.size
-            else np.zeros((lengths.size, 0), bool)
-        )
-        columns = of_bucket[0] if len(of_bucket) else np.zeros(0, bool)
-        found = codes.reshape(of_bucket.shape)[:, columns]
+        table = codes.reshape(lengths.size, codes.size // max(lengths.size, 1))
+        found = table[:, (table // (BINS * MARKS) == bucket).all(axis=0)]
         bins, marks = found % BINS // 2, found // BINS % MARKS
         return AreaRows(bins, found % 2 > 0, inside, spec["area"], spec["average"], marks)
     label, flags = codes // 4, codes % 4
@@ -243,8 +238,8 @@ class RowColumns:
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
         self._averages: list[Any] = list(fit)
         counting = [one for one in members.values() if one.is_bound and one.aggregation.keeps_all_counts]
-        deepest = max(counting, key=_deepest, default=None) if labels_alone else None
-        self._of_each_label: Any = deepest if deepest is not None and _deepest(deepest)[0] else None
+        deepest = max(counting, key=deepest_cutoff, default=None) if labels_alone else None
+        self._of_each_label: Any = deepest if deepest is not None and deepest_cutoff(deepest)[0] else None
         if self._of_each_label is not None and all(one is not deepest for one in self._averages):
             self._averages.append(deepest)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
@@ -333,7 +328,7 @@ class RowColumns:
                     yield self._collection.named(next(keys)), (column, spec, bucket, number - 1 if number else None)
 
 
-def _deepest(metric: Any) -> tuple[int, int]:
+def deepest_cutoff(metric: Any) -> tuple[int, int]:
     """Return the deepest cut-off of a metric, and its place; 0 for thresholds."""
     return max((k if isinstance(k, int) else 0, place) for place, k in enumerate(metric.cutoffs))
 
@@ -495,14 +490,11 @@ class RowValues(RowColumns):
         with the number of these rows; none if nothing keeps the labels of rows.
         """
         columns, counts = joined(self._batches), {label: Counter[int]() for label in labels}
-        name = (
-            ""
-            if self._of_each_label is None
-            else self._label_columns(self._of_each_label)[_deepest(self._of_each_label)[1]]
-        )
+        metric = self._of_each_label
+        name = "" if metric is None else self._label_columns(metric)[deepest_cutoff(metric)[1]]
         if name in columns:
             rows = np.repeat(np.arange(columns[name + LENGTHS].size), columns[name + LENGTHS])
-            label, flags = columns[name] // 4 // len(spec_of(self._of_each_label)["sizes"]), columns[name] % 4
+            label, flags = columns[name] // 4 // len(spec_of(metric)["sizes"]), columns[name] % 4
             near = np.isin(rows, rows[(flags == 2) & np.isin(label, labels)])
             rows, label, flags = rows[near], label[near], flags[near]
             for one, found in counts.items():

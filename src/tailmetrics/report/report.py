@@ -585,8 +585,7 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the key of each cross-entropy with its perplexity in words, if each row has one relevant label."""
     for key, value in report.overall.items():
         if "cross_entropy" in key and (report.positives is None or report.positives == report.rows):
-            one = report.intervals.get(key)
-            ends = () if one is None or math.isnan(one.low) else (one.low, one.high)
+            ends = report.intervals[key].ends if key in report.intervals else ()
             found, *reach = torch.tensor([value, *ends], dtype=torch.float64).exp().tolist()
             yield key, " ".join(["perplexity", number(found), *([between(*reach)] if reach else [])])
 

@@ -65,6 +65,11 @@ class Interval:
     method: str
     clusters: int | None = None
 
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Both ends; empty without an interval."""
+        return () if isnan(self.low) else (self.low, self.high)
+
     def moves(self, at_half: float) -> bool:
         """Whether the value depends on the number of rows, given the value at half of the rows.
 
@@ -80,12 +85,9 @@ class Interval:
         """
         below = hypot(self.value - self.low, other.high - other.value)
         above = hypot(self.high - self.value, other.value - other.low)
-        value, clusters = (
-            self.value - other.value,
-            None if self.clusters is None else self.clusters + (other.clusters or 0),
-        )
-        ends = value - below, value + above
-        return Interval(value, *ends, self.n + other.n, self.confidence, "from both intervals", clusters)
+        value, n = self.value - other.value, self.n + other.n
+        clusters = None if self.clusters is None else self.clusters + (other.clusters or 0)
+        return Interval(value, value - below, value + above, n, self.confidence, "from both intervals", clusters)
 
 
 @dataclass(frozen=True)

@@ -352,13 +352,9 @@ class AreaRows:
     def _num_labels(self) -> int:
         return 1 if self.average == "micro" else self.bins.shape[1]
 
-    @property
-    def _by_support(self) -> bool:
-        return self.average == "weighted"
-
     def _averaged(self, areas: Array, support: Array | Ints) -> tuple[Array, float]:
         """Return the weights of the labels, and the average."""
-        weights = np.where(np.isnan(areas), 0.0, support if self._by_support else 1.0)
+        weights = np.where(np.isnan(areas), 0.0, support if self.average == "weighted" else 1.0)
         total = weights.sum()
         return weights, float((weights * np.nan_to_num(areas)).sum() / total) if total else float("nan")
 
@@ -403,7 +399,7 @@ class AreaRows:
         beyond = np.where(known, areas - value, 0.0)
         cells = np.where(known[places], slopes, 0.0) * weights[places] / max(total, 1)
         leaves = relevant & (support[places] == 1) & known[places]  # the label leaves the average with its only row
-        weighs = relevant & known[places] if self._by_support else leaves
+        weighs = relevant & known[places] if self.average == "weighted" else leaves
         cells = np.where(leaves, 0.0, cells) + np.where(weighs, beyond[places] / max(total, 1), 0.0)
         rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], relevant.shape)
         shares = np.where(relevant, 1 / np.maximum(support[places], 1), 0.0)
