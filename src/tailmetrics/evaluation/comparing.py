@@ -244,27 +244,18 @@ def compared(
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
+    said = verdict(found, facts.buckets, facts.lower_is_better, headline, facts.over_all)
+    alike = ("buckets", "row_groups", "captions", "over_all", "lower_is_better", "what_buckets_are")
     return ComparisonReport(
         found,
         title=title or _title(list(runs), more.get("baseline")),
         correction=correction,
-        buckets=facts.buckets,
-        row_groups=facts.row_groups,
-        captions=facts.captions,
-        over_all=facts.over_all,
         unequal_lists=unequal,
-        verdict=" ".join(
-            [
-                verdict(found, facts.buckets, facts.lower_is_better, headline, facts.over_all),
-                *([because[mixed]] if mixed in because else []),
-                *unequal_in_words(unequal),
-            ]
-        ),
-        lower_is_better=facts.lower_is_better,
+        verdict=" ".join([said, *([because[mixed]] if mixed in because else []), *unequal_in_words(unequal)]),
         headline=headline,
         not_compared=others,
         not_compared_because=list(because.values()),
-        what_buckets_are=facts.what_buckets_are,
         versions=versions(),
+        **{name: getattr(facts, name) for name in alike},
         **(shown or {}),
     )

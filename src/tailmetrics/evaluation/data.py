@@ -120,16 +120,12 @@ def read_data(
     :func:`tailmetrics.evaluate`.
     """
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
-    preds, target, train_target = (
-        _as_lists(_as_table_of_objects(argument, value))
-        for argument, value in (("preds", preds), ("target", target), ("train_target", train_target))
-    )
+    given = {"preds": preds, "target": target, "train_target": train_target}
+    preds, target, train_target = (_as_lists(_as_table_of_objects(*one)) for one in given.items())
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
-        target, train_target = (
-            _numbered(argument, value, label_names)
-            for argument, value in (("target", target), ("train_target", train_target))
-        )
+        target = _numbered("target", target, label_names)
+        train_target = _numbered("train_target", train_target, label_names)
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
@@ -173,16 +169,11 @@ def _of_tensors(
             part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
             yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
 
-    notes: tuple[str, ...] = ()
-    if (
-        given is None
-        and first.shape == relevant.shape
-        and len(first) >= LEAST_ROWS
-        and first.layout == relevant.layout == torch.strided
-    ):
-        # the first rows tell of almost all data that they differ, without a look at all scores
-        some = bool((first[:FIRST_ROWS] == relevant[:FIRST_ROWS]).all())
-        notes = EQUAL if some and bool((first == relevant).all()) else ()
+    alike = given is None and first.shape == relevant.shape and first.layout == relevant.layout == torch.strided
+    # the first rows tell of almost all data that they differ, without a look at all scores
+    pairs = ((first[:rows], relevant[:rows]) for rows in (FIRST_ROWS, None))
+    equal = alike and len(first) >= LEAST_ROWS and all(bool((mine == its).all()) for mine, its in pairs)
+    notes = EQUAL if equal else ()
     for said in notes:
         warn_outside(f"{CALLER}: {said}")
     train = None
@@ -641,7 +632,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     Raises:
         ValueError: If a row has a group that is not among the names.
     """
-    if isinstance(values, Tensor) or not _any_names(values):
+    if not _any_names(values):
         return values
     numbers = {name: number for number, name in enumerate(names)}
     found = [-1 if _is_missing(value) else numbers.get(str(value), -2) for value in values]
@@ -660,13 +651,13 @@ def group_names(values: Any) -> list[str] | None:
         raise TypeError(
             f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
         )
-    if isinstance(values, Tensor) or not _any_names(values):
+    if not _any_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})
 
 
 def _any_names(values: Any) -> bool:
-    return any(isinstance(value, str) for value in values)
+    return not isinstance(values, Tensor) and any(isinstance(value, str) for value in values)
 
 
 def _is_missing(value: Any) -> bool:

@@ -169,6 +169,10 @@ class ComparisonReport(Shown):
         place = self.runs.index(run)
         return LETTERS[place] if place < len(LETTERS) else f"({place + 1})"
 
+    def cell(self, key: str, run: str) -> str:
+        """Return a value with the marks behind it, as a table shows it."""
+        return f"{number(self.values[key].get(run, math.nan))}{self.marked(key, run)}"
+
     def marked(self, key: str, run: str) -> str:
         """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""
         return self.beaten(key, run).translate(SUPERSCRIPTS) + UNEQUAL * (key in self.unequal_lists)
@@ -282,17 +286,13 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
 def _run_section(
     report: ComparisonReport, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart]
 ) -> Section:
-    lines, bold = [], set()
+    lines = [[report.letter(run), run, *(report.cell(key, run) for key in keys.values())] for run in report.runs]
+    bold = set[tuple[int, int]]()
     gaps = {one.key for one in report.comparisons if one.statistic == "gap"}
-    for line, run in enumerate(report.runs):
-        values = [report.values[key].get(run, math.nan) for key in keys.values()]
-        marks = (report.marked(key, run) for key in keys.values())
-        cells = [f"{number(value)}{mark}" for value, mark in zip(values, marks, strict=True)]
-        lines.append([report.letter(run), run, *cells])
-        for column, (key, value) in enumerate(zip(keys.values(), values, strict=True)):
-            known = [one for one in report.values[key].values() if not math.isnan(one)]
-            if known and key not in gaps and value == (min if key in report.lower_is_better else max)(known):
-                bold.add((line, column + 2))
+    for column, key in enumerate(keys.values(), 2):
+        known = {run: value for run, value in report.values[key].items() if not math.isnan(value)}
+        best = (min if key in report.lower_is_better else max)(known.values(), default=math.nan)
+        bold |= {(report.runs.index(run), column) for run, value in known.items() if value == best and key not in gaps}
     header, legend = ["", "run", *keys], report.runs if charts else []
     return Section(
         "runs", title, caption, header=header, lines=lines, fixed=2, texts=2, bold=frozenset(bold), charts=charts,
@@ -305,7 +305,7 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
     for metric, keys in report.by_bucket.items():
         caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
         short = {short_name(name): key for name, key in keys.items()}
-        charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
+        charts = _drawings(report, metric)
         if report.headline in report.by_bucket:  # its drawings stand first, and the picture has no others by bucket
             charts = [] if metric == report.headline else [replace(one, in_picture=False) for one in charts]
         title = f"{metric} from the most frequent labels to the rarest"
@@ -314,14 +314,19 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
 
 def _headline(report: ComparisonReport) -> Section:
     """Return the drawings of the metric that the comparison is about."""
-    metric, keys = report.headline, report.by_bucket[report.headline]
-    short = {short_name(name): key for name, key in keys.items()}
-    charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
-    return Section("headline", f"{metric}, from head to tail", charts=charts, legend=report.runs)
+    title = f"{report.headline}, from head to tail"
+    return Section("headline", title, charts=_drawings(report, report.headline), legend=report.runs)
 
 
-def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -> Chart:
+def _drawings(report: ComparisonReport, metric: str) -> list[Chart]:
+    """Return the drawings of one metric by bucket: of the values of the runs, and of their differences."""
+    short = {short_name(name): key for name, key in report.by_bucket[metric].items()}
+    return [_run_lines(report, metric), *_differences(report, short, metric, 46)]
+
+
+def _run_lines(report: ComparisonReport, metric: str) -> Chart:
     """Return the drawing of one metric by bucket, with a line for each run."""
+    keys = report.by_bucket[metric]
     values = [value for key in keys.values() for value in report.values[key].values()]
     scale = scale_from_zero(values, values) if any(map(math.isfinite, values)) else Scale(0.0, 1.0)
     marks = []

@@ -233,10 +233,7 @@ def _overall(report: Report, keys: Mapping[str, str]) -> Section:
     title = "Over all labels"
     if len(report.runs) > 2:
         some = dict([*keys.items()][:METRICS])
-        lines = [
-            [key, *(f"{number(report.values[key].get(run, math.nan))}{report.marked(key, run)}" for run in report.runs)]
-            for key in some
-        ]
+        lines = [[key, *(report.cell(key, run) for run in report.runs)] for key in some]
         return Section("first", title, header=["metric", *report.runs], lines=lines)
     lines = []
     for key in keys:
