@@ -13,7 +13,7 @@ from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import torch
 from torch import Tensor
@@ -39,6 +39,27 @@ LEAST_PROBLEM = 60
 """Characters that are kept for the problem, whatever the length of the remedy."""
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
 """A quoted value, or a word that is longer than a line; an apostrophe inside a word is no quote."""
+
+
+Key = TypeVar("Key")
+Member = TypeVar("Member")
+
+
+def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
+    """Return the members of each key, in the order in which they are met.
+
+    >>> grouped([("a", 1), ("b", 2), ("a", 3)])
+    {'a': [1, 3], 'b': [2]}
+    """
+    found: dict[Key, list[Member]] = {}
+    for key, member in pairs:
+        found.setdefault(key, []).append(member)
+    return found
+
+
+def some_of(texts: Sequence[str], most: int) -> list[str]:
+    """Return the first texts, ``most`` at most, and the number of the remaining ones."""
+    return [*texts[:most], *([f"{len(texts) - most} more"] if len(texts) > most else [])]
 
 
 def cut(text: str, most: int, from_end: bool = False) -> str:

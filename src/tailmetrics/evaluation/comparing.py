@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailmetrics._arguments import grouped
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
@@ -134,10 +135,7 @@ def compare_runs(
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
     """Return each distinct warning once; if only some runs have it, the names of these runs precede it."""
-    said: dict[str, list[str]] = {}
-    for name, sentences in runs.items():
-        for sentence in dict.fromkeys(sentences):
-            said.setdefault(sentence, []).append(name)
+    said = grouped((one, name) for name, sentences in runs.items() for one in dict.fromkeys(sentences))
     return [one if len(names) == len(runs) else f"{', '.join(names)}: {one}" for one, names in said.items()]
 
 

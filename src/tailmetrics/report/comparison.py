@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import (
     Chart,
     Mark,
@@ -236,16 +237,11 @@ class ComparisonReport(Shown):
 
 def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
     """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of each key in words."""
-    kinds: dict[str, list[str]] = {}
-    for key, places in lists.items():
-        kinds.setdefault(places, []).append(key)
-    some = {
-        places: [*keys[:3], *([f"{len(keys) - 3} more"] if len(keys) > 3 else [])] for places, keys in kinds.items()
-    }
+    kinds = grouped((places, key) for key, places in lists.items())
     return [
-        f"{UNEQUAL} {', '.join(keys)}: the median number of labels read in a list differs ({places}), "
+        f"{UNEQUAL} {', '.join(some_of(keys, 3))}: the median number of labels read in a list differs ({places}), "
         "which may be part of the difference. A k that the lists of all reach, if there is one, reads as much of each."
-        for places, keys in some.items()
+        for places, keys in kinds.items()
     ]
 
 
@@ -273,14 +269,13 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
     if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.runs[0]} alone."
     caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
-    if report.overall:
-        gaps = [key for key in report.overall if report.parts[key].bucket in GAPS]
-        whole = {key: key for key in report.overall if key not in gaps}
-        if whole:
-            yield _run_section(report, "The runs over all labels", caption, whole, [])
-        if gaps:
-            said = "A smaller gap alone is not better: a model that misses head and tail alike has one."
-            yield _run_section(report, "Gaps between head and tail", said, {key: key for key in gaps}, [])
+    gaps = {key: key for key in report.overall if report.parts[key].bucket in GAPS}
+    whole = {key: key for key in report.overall if key not in gaps}
+    if whole:
+        yield _run_section(report, "The runs over all labels", caption, whole, [])
+    if gaps:
+        said = "A smaller gap alone is not better: a model that misses head and tail alike has one."
+        yield _run_section(report, "Gaps between head and tail", said, gaps, [])
 
 
 def _run_section(
@@ -482,14 +477,10 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         caption += f" {AT_MOST}: {said}."
     if any(one.statistic == "labels" for one in report.comparisons):
         caption += " Of averages over labels, win/tie/loss are labels, not rows."
-    pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
-    for number_of_pair, (run, baseline) in enumerate(pairs):
-        part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]
-        without = {one.key: one.interval.method for one in part if one.interval.method.startswith("none: ")}
-        lacking = [
-            f"no interval, {why.removeprefix('none: ')}: {', '.join(key for key in without if without[key] == why)}"
-            for why in dict.fromkeys(without.values())
-        ]
+    pairs = grouped(((one.run, one.baseline), one) for one in report.comparisons)
+    for number_of_pair, ((run, baseline), part) in enumerate(pairs.items()):
+        without = grouped((one.interval.method, one.key) for one in part if one.interval.method.startswith("none: "))
+        lacking = [f"no interval, {why.removeprefix('none: ')}: {', '.join(keys)}" for why, keys in without.items()]
         open_keys = [one.key for one in part if abs(one.difference) < one.bin_error]
         if open_keys:
             lacking.append(

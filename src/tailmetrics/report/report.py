@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import cut
+from tailmetrics._arguments import cut, grouped
 from tailmetrics.report.charts import (
     Chart,
     Mark,
@@ -555,10 +555,7 @@ def _of_intervals(report: Report) -> str:
 
 def _scopes(report: Report, metrics: Sequence[str]) -> str:
     """Return the captions of several metrics as one text: each caption once, with its metrics."""
-    found: dict[str, list[str]] = {}
-    for metric in metrics:
-        if metric in report.captions:
-            found.setdefault(report.captions[metric], []).append(metric)
+    found = grouped((report.captions[metric], metric) for metric in metrics if metric in report.captions)
     if len(found) == 1:
         return next(iter(found))
     return "; ".join(f"{', '.join(of)}: {text}" for text, of in found.items())
