@@ -14,7 +14,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
-from tailmetrics.evaluation.evaluating import Inputs, Wanted, evaluated, taken
+from tailmetrics.evaluation.evaluating import Options, evaluated
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
@@ -96,8 +96,8 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
-    inputs, wanted = taken(Inputs, given), replace(taken(Wanted, given), metrics=listed(metrics))
-    found = {name: evaluated(preds, target, inputs, wanted, rows=True) for name, preds in runs.items()}
+    options = Options.of(given, metrics=listed(metrics))
+    found = {name: evaluated(preds, target, options, rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
         if other.row_names != data.row_names:
