@@ -18,15 +18,15 @@ from torch import Tensor
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.digest import RunDigest, merged
 from tailmetrics.evaluation.row_values import (
-    DENOMINATOR,
+    COUNTS,
     GROUP,
     LABELS,
     LENGTHS,
     LISTED,
-    NUMERATOR,
     RowColumns,
     RowFacts,
     columns_of,
+    keys_in,
     read_columns,
 )
 from tailmetrics.io import DataFileError
@@ -148,11 +148,7 @@ class RowTable:
     @property
     def pairs(self) -> dict[str, bool]:
         """Key -> whether it is a ratio, with a numerator and a denominator."""
-        numbers = [one for one in self.columns if one not in (GROUP, LISTED, CLUSTER) and not one.startswith(LABELS)]
-        numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
-        found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
-        found |= {key: found[over_all] for key, (over_all, _) in self.facts.of_groups.items() if over_all in found}
-        return found | {key: False for key, (column, *_) in self.facts.labels.items() if column in self.columns}
+        return keys_in([name for name in self.columns if name != CLUSTER], self.facts)
 
     def column(self, name: str) -> list[Any]:
         """Return one column as a list, such as the user of each row.
@@ -199,6 +195,8 @@ class RowTable:
                 columns[name] = lists.flatten().to_numpy()
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
+        if COUNTS in self.columns:
+            columns[COUNTS] = self._read([COUNTS])[COUNTS].to_numpy()
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
         return read_columns(keys, self.facts, columns, self.scalars, nothing)

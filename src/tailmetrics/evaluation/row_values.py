@@ -338,6 +338,15 @@ def _columns(key: str, value: Any) -> dict[str, Column]:
     return {key + end: side.detach().cpu().numpy().astype(np.float64) for end, side in ends}
 
 
+def keys_in(columns: Collection[str], facts: RowFacts) -> dict[str, bool]:
+    """Return the keys whose values columns hold, each with whether it is a ratio of a numerator and a denominator."""
+    numbers = [name for name in columns if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
+    values = [name for name in numbers if not name.endswith(DENOMINATOR)]
+    found = {name.removesuffix(NUMERATOR): name.endswith(NUMERATOR) for name in values}
+    found |= {key: found[whole] for key, (whole, _) in facts.of_groups.items() if whole in found}
+    return found | {key: False for key, (column, *_) in facts.labels.items() if column in columns}
+
+
 def columns_of(key: str, facts: RowFacts, known: Collection[str]) -> list[str]:
     """Return the names of the columns from which a key is read; ``known`` holds the names of all columns."""
     if key in facts.labels:
@@ -451,10 +460,7 @@ class RowValues(RowColumns):
         For the arguments see :func:`read_columns`.
         """
         columns = joined(self._batches)
-        names = [name.removesuffix(NUMERATOR) for name in columns if not name.endswith(DENOMINATOR)]
-        plain = [name for name in names if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
-        keys = [*plain, *self.facts.of_groups, *self.facts.labels] if columns else ()
-        return read_columns(keys, self.facts, columns, scalars, nothing)
+        return read_columns(keys_in(columns, self.facts), self.facts, columns, scalars, nothing)
 
     @property
     def list_lengths(self) -> Ints | None:
