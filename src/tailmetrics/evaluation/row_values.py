@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from io import BytesIO
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -148,11 +148,9 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
     if "exposure" in spec:
         return ShownRows(*cells, inside, sum(spec["sizes"]), spec["exposure"], spec["sizes"][bucket], spec["weights"])
-    over = cast("Literal['present', 'union', 'all']", spec["over"])
-    below = (spec["below"][0], spec["below"][1]) if "below" in spec else (0.0, 1.0)
-    size, weighted = spec["sizes"][bucket], spec.get("weighted", False)
-    of_averages = spec.get("of_averages", False)
-    return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size, of_averages)
+    more: dict[str, Any] = {name: spec[name] for name in ("top", "over", "weighted", "of_averages") if name in spec}
+    more["below"] = tuple(spec.get("below", (0.0, 1.0)))  # of a file, a list
+    return LabelRows(*cells, inside, sum(spec["sizes"]), size=spec["sizes"][bucket], **more)
 
 
 def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
