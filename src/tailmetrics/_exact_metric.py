@@ -26,6 +26,7 @@ from tailmetrics._arguments import (
     check_keywords,
     described,
     given,
+    grouped,
     settled_arguments,
     shape_of,
     unknown_arguments,
@@ -598,9 +599,7 @@ def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]
         caller: The name that errors begin with.
         metrics: Those that are to be computed, in the same order on every process; a state of several is sent once.
     """
-    groups: dict[tuple[Any, torch.device], list[ExactMetric]] = {}
-    for metric in metrics:
-        groups.setdefault((metric.process_group or distributed.group.WORLD, metric.device), []).append(metric)
+    groups = grouped(((metric.process_group or distributed.group.WORLD, metric.device), metric) for metric in metrics)
     in_order = sorted(groups, key=lambda key: order_of(key[0])) if len(groups) > 1 else groups
     try:
         for group, device in in_order:

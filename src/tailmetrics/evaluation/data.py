@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import starmap
+from itertools import pairwise
 from math import prod
-from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
@@ -479,8 +478,7 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
         return ()
     if hasattr(mine, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
         numbered = mine.values is not None and its.values is not None
-        pairs = (_entries_of(rows, numbered) for rows in (mine, its))
-        same = all(starmap(eq, zip(*pairs, strict=True)))
+        same = _entries_of(mine, numbered) == _entries_of(its, numbered)
     else:
         same = np.array_equal(mine, its)
     if not same:
@@ -490,11 +488,11 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
     )
 
 
-def _entries_of(rows: Any, numbered: bool) -> Iterator[list[tuple[float, ...]]]:
-    """Yield the labels of each row, in their order, with their numbers if asked for."""
+def _entries_of(rows: Any, numbered: bool) -> list[list[tuple[float, ...]]]:
+    """Return the labels of each row, in their order, with their numbers if asked for."""
     parts = (rows.ids, rows.values) if numbered else (rows.ids,)
-    for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
-        yield sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True))
+    ends = pairwise(rows.offsets)
+    return [sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True)) for start, stop in ends]
 
 
 def _check_columns(argument: str, value: Any) -> None:
@@ -637,7 +635,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     numbers = {name: number for number, name in enumerate(names)}
     found = [-1 if _is_missing(value) else numbers.get(str(value), -2) for value in values]
     if -2 in found:
-        unknown = values[found.index(-2)] if isinstance(values, Sequence) else list(values)[found.index(-2)]
+        unknown = list(values)[found.index(-2)]
         raise ValueError(
             f"{caller}: row_groups holds {str(unknown)!r}, which is none of {', '.join(names)}; name all groups, or "
             "pass None for rows that count only overall."

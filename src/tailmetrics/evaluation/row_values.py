@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
@@ -22,10 +21,8 @@ from tailmetrics.metrics._states import InBlocks, Increment
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.report import what_buckets_are
-from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, ShownRows, mixed
+from tailmetrics.significance.labels import AreaRows, Array, Flags, Ints, LabelRows, OverLabels, ShownRows, mixed
 
-Column = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 Lists: TypeAlias = tuple[Ints, Ints]
 """The number of codes of each row, shape (N,), and the concatenated codes of all rows."""
 
@@ -126,7 +123,7 @@ def spec_of(metric: TopKMetric) -> dict[str, Any]:
     return {**(metric.aggregation.label_terms() or {}), "sizes": sizes}
 
 
-def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDArray[np.bool_]) -> OverLabels:
+def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flags) -> OverLabels:
     """Return the decoded labels of all rows for the value of one bucket.
 
     Args:
@@ -331,7 +328,7 @@ def deepest_cutoff(metric: Any) -> tuple[int, int]:
     return max((k if isinstance(k, int) else 0, place) for place, k in enumerate(metric.cutoffs))
 
 
-def _columns(key: str, value: Any) -> dict[str, Column]:
+def _columns(key: str, value: Any) -> dict[str, Array]:
     ends = zip((NUMERATOR, DENOMINATOR), value, strict=True) if isinstance(value, tuple) else [("", value)]
     return {key + end: side.detach().cpu().numpy().astype(np.float64) for end, side in ends}
 
