@@ -452,17 +452,9 @@ class MedianOfRows(Aggregation):
     reading: Ranks
 
     def __init__(
-        self,
-        caller: str,
-        reading: Ranks,
-        weighted: bool,
-        *,
-        statistic: RowStatistic,
-        miss_value: int | None,
-        name: str,
-        **other_arguments: Any,
+        self, *arguments: Any, statistic: RowStatistic, miss_value: int | None, name: str, **other_arguments: Any
     ) -> None:
-        super().__init__(caller, reading, weighted, **other_arguments)
+        super().__init__(*arguments, **other_arguments)
         self.statistic, self.miss_value, self._name = statistic, miss_value, name
         self.row_terms = statistic
 

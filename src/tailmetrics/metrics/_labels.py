@@ -123,16 +123,13 @@ class ByAverage:
                 raise ValueError(
                     f"{caller}: {name}={value!r} says what average='macro' is{over}; average is {average!r}."
                 )
-        made: type[Any] = {"samples": MeanOfRows, "micro": RatioOfCounts}.get(average, OverLabels)
+        shared = caller, reading, weighted
         own: dict[str, Any] = {"average": average, "empty_target_action": empty_target_action}
-        if made is not MeanOfRows:
-            own["ratio"] = self.ratio
-        if made is RatioOfCounts:
-            own["up_to_k"] = self.up_to_k
-        if made is OverLabels:
-            own |= {"labels": labels, "macro": macro}
-        found: Aggregation = made(caller, reading, weighted, **own)
-        return found
+        if average == "samples":
+            return MeanOfRows(*shared, **own)
+        if average == "micro":
+            return RatioOfCounts(*shared, ratio=self.ratio, up_to_k=self.up_to_k, **own)
+        return OverLabels(*shared, ratio=self.ratio, labels=labels, macro=macro, **own)
 
 
 class _CountAggregation(Aggregation):

@@ -47,6 +47,8 @@ class Reading(ABC):
         formula: The formula that reads.
         by_bucket: Whether the metric has buckets, known or not.
         min_gain: Smallest gain with which a label is relevant; None for any gain above 0.
+        scope: Whether the labels of a bucket are read among themselves, or in the one list of the row; of readings that
+            take it.
     """
 
     takes: tuple[str, ...] = ("min_gain",)
@@ -76,12 +78,15 @@ class Reading(ABC):
         by_bucket: bool,
         *,
         min_gain: float | None = None,
+        scope: Scope = "bucket",
     ) -> None:
         self.caller, self.formula, self.by_bucket = caller, formula, by_bucket
         self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.cutoffs = self._checked_cutoffs(k)
         # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
         self.several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))
+        if "scope" in self.takes:
+            self.scope = check_choice(caller, "scope", scope, Scope)
 
     def bound(self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None) -> Self:
         """Return the reading with the facts of training."""
@@ -175,7 +180,6 @@ class Ranks(Reading):
     """The ranks of the relevant labels of each row, or of each row and bucket.
 
     Args:
-        scope: Whether the labels of a bucket are ranked among themselves, or in the one list of the row.
         depth: Number of labels of a list that are ranked among themselves.
         ties: The order of equal scores.
         to_depth: Whether all lists end at ``depth``, also without buckets.
@@ -187,24 +191,18 @@ class Ranks(Reading):
 
     def __init__(
         self,
-        caller: str,
-        k: Any,
-        formula: Formula,
-        by_bucket: bool,
-        *,
-        scope: Scope = "bucket",
+        *arguments: Any,
         depth: int = DEFAULT_DEPTH,
         ties: Ties = "id",
         to_depth: bool = False,
         **other_arguments: Any,
     ) -> None:
-        super().__init__(caller, k, formula, by_bucket, **other_arguments)
-        mean: tuple[Ties, ...] = ("expected",) if formula.is_averaged else ()
+        super().__init__(*arguments, **other_arguments)
+        mean: tuple[Ties, ...] = ("expected",) if self.formula.is_averaged else ()
         self.ties: Ties = ties
         self.tie_rules = ("id", *mean, "worst", "best")
-        self.scope = check_choice(caller, "scope", scope, Scope)
-        self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
-        self.uses_depth = to_depth or (by_bucket and self.scope == "bucket")
+        self.depth = check_count(self.caller, "depth", depth, maximum=LARGEST_CUTOFF)
+        self.uses_depth = to_depth or (self.by_bucket and self.scope == "bucket")
         # a cut-off of None reads a whole list: then equal scores anywhere in it matter, unless it ends at depth
         self.reads_everything = None in self.cutoffs and not self.uses_depth
         self._to_depth, self._deepest = to_depth, self.depth if to_depth else max(self.ks)

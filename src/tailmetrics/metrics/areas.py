@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count
+from tailmetrics._arguments import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
-from tailmetrics.metrics._formulas import NO_FORMULA, Formula
+from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import ValuesByCounts, counts_above_and_tied
@@ -151,7 +151,7 @@ AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
 
 
 WHOLE = replace(NO_FORMULA, optional_k=True)
-"""The formula of aggregations that read the scores of all labels themselves."""
+"""The formula of aggregations that read the scores of all labels themselves; formulas of pairs replace its function."""
 
 
 class AllScores(Reading):
@@ -523,7 +523,7 @@ def _scores_and_counts_above(
     return own, above, tied
 
 
-class Pairs(Reading):
+class Pairs(AllScores):
     """The scores of all labels of each row, as counts of pairs of a relevant and an irrelevant label.
 
     Labels that are not stored share one score, below all stored scores. With buckets, ``scope="bucket"`` reads only the
@@ -531,16 +531,6 @@ class Pairs(Reading):
     """
 
     takes = ("min_gain", "scope")
-    needs_scores = True
-
-    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.scope = check_choice(self.caller, "scope", scope, Scope)
-
-    @property
-    def reads(self) -> Depth:
-        """How deep a batch has to be ranked."""
-        return Depth(0, None)
 
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise if nothing tells the number of labels."""
@@ -573,10 +563,6 @@ class Pairs(Reading):
         """Return in words what a value by bucket looks at."""
         pairs = "all irrelevant labels" if self.scope == "global" else "the irrelevant labels of the bucket"
         return f"relevant labels of the bucket against {pairs} (scope {self.scope})"
-
-
-OF_PAIRS = Formula(NO_FORMULA.function, optional_k=True)
-"""What the formulas of pairs have in common."""
 
 
 def _area_of_pairs(pairs: PairCounts) -> Tensor:
@@ -628,7 +614,7 @@ class RowAUC(TopKMetric):
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         formula = replace(
-            OF_PAIRS,
+            WHOLE,
             function=_area_of_pairs,
             answered=_has_pairs,
             lacking="no pair of a relevant and an irrelevant label",
@@ -663,12 +649,8 @@ class CoverageError(TopKMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(
-            None,
-            replace(OF_PAIRS, function=_depth_of_pairs, value_format=COUNT, unit="places"),
-            reading=Pairs,
-            **kwargs,
-        )
+        formula = replace(WHOLE, function=_depth_of_pairs, value_format=COUNT, unit="places")
+        super().__init__(None, formula, reading=Pairs, **kwargs)
 
 
 @final
@@ -696,4 +678,4 @@ class RankingLoss(TopKMetric):
     higher_is_better = False
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(None, replace(OF_PAIRS, function=_wrong_pairs), reading=Pairs, **kwargs)
+        super().__init__(None, replace(WHOLE, function=_wrong_pairs), reading=Pairs, **kwargs)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count, shape_of
+from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, RelevanceArguments
@@ -22,7 +22,6 @@ from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
-from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
@@ -52,10 +51,6 @@ class Probabilities(Reading):
     """The probabilities of the relevant labels, by the softmax of dense scores over all labels."""
 
     takes = ("min_gain", "scope")
-
-    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.scope = check_choice(self.caller, "scope", scope, Scope)
 
     @property
     def reads(self) -> Depth:
