@@ -298,18 +298,15 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
                 found[one.name] = one.replace(kind=Parameter.KEYWORD_ONLY) if by_name else one
         typed = _typed_dicts(vars(base)["__init__"]) if own else []
         if typed:
-            keys = [name for one in typed for name in one.__annotations__ if name not in found]
-            keys = [name for name in dict.fromkeys(keys) if name not in KEYWORDS]
+            keys = dict.fromkeys(name for one in typed for name in one.__annotations__)
+            new = [name for name in keys if name not in found and name not in KEYWORDS]
+            new.sort(key=lambda name: SHARED.index(name) if name in SHARED else -1)
             shapes = (
                 signature(vars(one)["__init__"]) for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)
             )
             defaults = {one.name: one.default for shape in shapes for one in shape.parameters.values()}
             defaults |= getattr(metric, "keyword_defaults", {})
-            shared = {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in keys}
-            found |= {
-                name: shared[name]
-                for name in sorted(shared, key=lambda name: SHARED.index(name) if name in SHARED else -1)
-            }
+            found |= {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in new}
             break
         kinds = {one.kind for one in own}
         if own and Parameter.VAR_KEYWORD not in kinds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ class LabelTree:
             most if num_labels is None else check_count("LabelTree", "num_labels", num_labels, maximum=most)
         )
         self._check_circles()
-        self.ancestors = self._ancestors()
+        self.ancestors = _ancestors_of(self.parents, torch.arange(self.num_labels))
         self.depths = (self.ancestors >= 0).sum(dim=1)
         self.digest = sha256(f"{self.num_labels} ".encode() + self.parents.numpy().tobytes()).hexdigest()
         self._tables = {torch.device("cpu"): self._paths()}  # made here: torch.compile cannot trace NumPy's sort
@@ -217,9 +218,6 @@ class LabelTree:
             nodes.T.contiguous().to(torch.int32), lengths.to(torch.int32), places, self.parents[: self.num_labels]
         )
 
-    def _ancestors(self) -> Tensor:
-        return _ancestors_of(self.parents, torch.arange(self.num_labels))
-
     def _check_circles(self) -> None:
         """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""
         ahead = self.parents
@@ -254,7 +252,7 @@ class LabelTree:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
-        return _made, (self.parents, self.names, self.num_labels)
+        return partial(LabelTree, num_labels=self.num_labels), (self.parents, self.names)
 
 
 class Level(NamedTuple):
@@ -355,10 +353,6 @@ class Level(NamedTuple):
 
 CIRCLE_SHOWN = 8
 """The most labels of a circle that an error names."""
-
-
-def _made(parents: Tensor, names: Sequence[str] | None, num_labels: int) -> LabelTree:
-    return LabelTree(parents, names, num_labels=num_labels)
 
 
 def _checked_parents(parents: Any) -> Tensor:

@@ -53,7 +53,7 @@ from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import check_batch
 from tailmetrics.ranking import Ranking, rank
 from tailmetrics.ranking._inputs import labels_without
-from tailmetrics.ranking._warnings import read_from
+from tailmetrics.ranking._warnings import READ_FROM, held
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
@@ -472,8 +472,8 @@ def stream(
         raise CommandError("--probabilities needs dense scores [N, L]", "leave it out: lists are in order already.")
     if options.probabilities and any(metric.reading.reads.decisions for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
-    path = dataset.preds.path
-    with read_from(str(path)), progress(f"evaluating {path.name}", dataset.stop - dataset.start, ranks) as advance:
+    path, num_rows = dataset.preds.path, dataset.stop - dataset.start
+    with held(READ_FROM, str(path)), progress(f"evaluating {path.name}", num_rows, ranks) as advance:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)

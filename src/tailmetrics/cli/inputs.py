@@ -49,6 +49,7 @@ from tailmetrics.io.labels import counted_names, load_names, read_edges
 from tailmetrics.io.loading import Given, deciding, first_rows
 from tailmetrics.io.reading import Head, Opening, in_words
 from tailmetrics.io.text import every_line
+from tailmetrics.ranking._warnings import held
 from tailmetrics.tree import LabelTree, Level
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
@@ -163,8 +164,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
     if options.num_train is not None and options.label_counts is None:
         hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
         raise CommandError("--num-train is given without --label-counts", hint)
-    with progress("opening files", 1.0, ranks) as show:
-        token = WATCHER.set(lambda doing, share: show(share, doing))
+    with progress("opening files", 1.0, ranks) as show, held(WATCHER, lambda doing, share: show(share, doing)):
         try:
             with deciding(_with_roles(preds[0], options), options.delimiter, others):
                 counts, names = _counts_and_names(preds, options)
@@ -187,8 +187,6 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
             if problem != error.problem and options.label_counts is not None:
                 hint = "label_counts has one count per label; training labels that nobody has counted are train_target."
             raise DataFileError(error.path, problem, error.where, hint) from error
-        finally:
-            WATCHER.reset(token)
     if train is not None and train.num_labels is None:
         hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
         raise CommandError("the number of labels is not known: no file declares it", hint)

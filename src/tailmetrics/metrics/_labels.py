@@ -266,11 +266,10 @@ class OverLabels(_CountAggregation):
     def states(self) -> dict[str, State]:
         """Return the counts of each label that the average reads, and the number of rows that count."""
         reading = self.reading
-        assert reading.num_labels is not None
         columns = (self.row_format.columns,) if self.weighted else ()
         names = [f"{what}_at_{k}" for k in reading.ks for what in ("hits", *(["predicted"] if self._predicts else []))]
         names += ["support"] if "support" in self._kept else []
-        of_labels = State((reading.num_labels, *columns), shared=True, key=self._state_key(False))
+        of_labels = State((self.num_labels, *columns), shared=True, key=self._state_key(False))
         of_buckets = State((self.num_buckets, self.row_format.columns), shared=True, key=self._state_key(True))
         return {**dict.fromkeys(names, of_labels), "counted": of_buckets}
 
@@ -384,7 +383,7 @@ class OverLabels(_CountAggregation):
         """Return how many labels of each bucket are relevant in some row, as far as the support is kept."""
         support, buckets = states.get("support"), self.reading.buckets
         some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
-        of_one = torch.zeros(self.reading.num_labels or 0, dtype=torch.int64)
+        of_one = torch.zeros(self.num_labels, dtype=torch.int64)
         inside = of_one if buckets is None else buckets.assignment
         counts: list[int] = torch.bincount(inside[some], minlength=self.num_buckets).tolist()
         return counts

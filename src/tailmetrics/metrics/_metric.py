@@ -541,9 +541,7 @@ class TopKMetric(ExactMetric):
             values = self.shaped([self.aggregation.values(states) for states in of_groups])
             known = self.aggregation.facts(of_groups[0]), self.not_measured(), self._tied_shares(of_groups[0])
             denominators = self._denominators(of_groups)
-        return Result(
-            values if values.numel() > 1 else values.view(()), *known, denominators
-        )  # as compute() is squeezed
+        return Result(values, *known, denominators)
 
     def _denominators(self, of_groups: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
         found: dict[str, tuple[float, str]] = {}
@@ -581,13 +579,14 @@ class TopKMetric(ExactMetric):
         return [{name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))]
 
     def shaped(self, values: Sequence[Values]) -> Tensor:
-        """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`."""
+        """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`, one alone as ()."""
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
         found = torch.stack([torch.as_tensor(of_group, dtype=real, device=self.device) for of_group in values])
         if self.bound_buckets is not None and not per_label:  # a bucket without labels says nothing about the model
             found = found.masked_fill((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or per_label)
-        return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
+        shape = [size for size, asked in zip(found.shape, several, strict=True) if asked]
+        return found.view(shape if found.numel() > 1 else ())
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.

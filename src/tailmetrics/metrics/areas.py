@@ -211,26 +211,21 @@ class LabelAreas(Aggregation):
 
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
-        reading = self.reading
-        assert reading.num_labels is not None
-        kept = State((reading.num_labels, self.bins), shared=reading.min_gain is None, key=f"_in_{self.bins}")
+        kept = State((self.num_labels, self.bins), shared=self.reading.min_gain is None, key=f"_in_{self.bins}")
         return {"scores": kept, "relevant": kept}
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the cells of the scores of a batch."""
-        num_labels = self.reading.num_labels
-        assert num_labels is not None
         ranking = self.reading.relevant(ranking)
-        entries = ranking.targets.entries
-        label = entries.ids.clamp(min=0)
-        own = AtCells(self._cells(label, _scores_of_targets(ranking, num_labels)), entries.ids >= 0, entries.rows)
-        return {"scores": InBlocks(lambda: self._blocks(ranking, num_labels)), "relevant": own}
+        entries, scores = ranking.targets.entries, _scores_of_targets(ranking, self.num_labels)
+        own = AtCells(self._cells(entries.ids.clamp(min=0), scores), entries.ids >= 0, entries.rows)
+        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
 
-    def _blocks(self, ranking: Ranking, num_labels: int) -> Iterator[AtCells]:
+    def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
-        label = torch.arange(num_labels, device=ranking.ids.device)
-        height = max(1, BLOCK_SCORES // max(1, num_labels))
-        for first, block in dense_blocks(ranking, num_labels):
+        label = torch.arange(self.num_labels, device=ranking.ids.device)
+        height = max(1, BLOCK_SCORES // max(1, self.num_labels))
+        for first, block in dense_blocks(ranking, self.num_labels):
             for number, part in enumerate(torch.split(block, height)):
                 start = first + number * height
                 row = torch.arange(start, start + len(part), device=part.device)
@@ -319,9 +314,7 @@ class LabelAreas(Aggregation):
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
-        num_labels = self.reading.num_labels
-        assert num_labels is not None
-        entries = self.reading.relevant(ranking).targets.entries
+        entries, num_labels = self.reading.relevant(ranking).targets.entries, self.num_labels
         relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool)
         some = entries.ids >= 0
         relevant[entries.rows[some].cpu(), entries.ids[some].cpu()] = True
@@ -354,7 +347,7 @@ def _error_bounds(metric: TopKMetric) -> tuple[Tensor, Tensor]:
     with metric.over_all_processes():
         found = [aggregation.bounds(states) for states in metric.states_of_groups()]
     low, high = (metric.shaped(list(side)) for side in zip(*found, strict=True))
-    return (low, high) if low.numel() > 1 else (low.view(()), high.view(()))  # as compute() is squeezed
+    return low, high
 
 
 @final

@@ -270,11 +270,7 @@ class PrecisionAtThreshold(_ThresholdMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        threshold: Thresholds = 0.5,
-        *,
-        average: Average = "micro",
-        **kwargs: Unpack[ThresholdArguments],
+        self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
     ) -> None:
         super().__init__(threshold, PRECISION, average=average, **kwargs)
 
@@ -306,11 +302,7 @@ class RecallAtThreshold(_ThresholdMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        threshold: Thresholds = 0.5,
-        *,
-        average: Average = "micro",
-        **kwargs: Unpack[ThresholdArguments],
+        self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
     ) -> None:
         super().__init__(threshold, RECALL, average=average, **kwargs)
 

@@ -148,11 +148,7 @@ class MAP(TopKMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        k: Cutoffs | None = None,
-        *,
-        denominator: HitsDenominator = "relevant",
-        **kwargs: Unpack[RankArguments],
+        self, k: Cutoffs | None = None, *, denominator: HitsDenominator = "relevant", **kwargs: Unpack[RankArguments]
     ) -> None:
         self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, HitsDenominator)
         super().__init__(k, of_hits(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)

@@ -268,11 +268,7 @@ class _HierarchicalMetric(TopKMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        k: Cutoffs,
-        tree: LabelTree | None,
-        function: Callable[..., Any],
-        **kwargs: Unpack[ListArguments],
+        self, k: Cutoffs, tree: LabelTree | None, function: Callable[..., Any], **kwargs: Unpack[ListArguments]
     ) -> None:
         self.tree = _checked_tree(self._caller, tree)
         super().__init__(k, Formula(function), reading=ListedRanks, needs=("tree",), **kwargs)

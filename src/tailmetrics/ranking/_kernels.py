@@ -18,22 +18,8 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _matrices
-from tailmetrics.ranking._device import (
-    constant,
-    is_compiling,
-    once,
-    real_dtype,
-    whole_numbers,
-)
-from tailmetrics.ranking._hits import (
-    NOT_RANKED,
-    Entries,
-    Hits,
-    LabelWeights,
-    LazyHits,
-    Padding,
-    entries_of_ids,
-)
+from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding, entries_of_ids
 from tailmetrics.ranking._kernels_of_scores import ScoreKernels
 from tailmetrics.ranking._matrices import (
     CHUNK,

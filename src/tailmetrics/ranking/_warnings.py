@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import TypeVar
 from warnings import warn
 
 import torch
@@ -16,6 +17,8 @@ from tailmetrics._arguments import shape_of
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Context
+
+Value = TypeVar("Value")
 
 FIRST_CELLS = 64
 """This many cells of the first row are read first. More cells are read only if all of these are whole numbers."""
@@ -227,13 +230,13 @@ READ_FROM: ContextVar[str] = ContextVar("READ_FROM", default="preds")
 
 
 @contextmanager
-def read_from(source: str) -> Iterator[None]:
-    """Use ``source`` as the name of the scores in warnings, within the block."""
-    token = READ_FROM.set(source)
+def held(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """Give a variable of the context a value within the block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        READ_FROM.reset(token)
+        variable.reset(token)
 
 
 KEPT_WARNINGS: ContextVar[list[str] | None] = ContextVar("KEPT_WARNINGS", default=None)
