@@ -276,9 +276,8 @@ def _typed_dicts(constructor: Callable[..., None]) -> list[type]:
 
 def keyword_types(metric: type[Metric]) -> list[type]:
     """Return the typed dicts of the arguments that the constructor of a class, or of its bases, passes on."""
-    made = (
-        vars(base)["__init__"] for base in metric.__mro__[: metric.__mro__.index(Metric)] if "__init__" in vars(base)
-    )
+    bases = metric.__mro__[: metric.__mro__.index(Metric)]
+    made = (vars(base)["__init__"] for base in bases if "__init__" in vars(base))
     return next(filter(None, map(_typed_dicts, made)), [])
 
 
@@ -301,10 +300,8 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
             keys = dict.fromkeys(name for one in typed for name in one.__annotations__)
             new = [name for name in keys if name not in found and name not in KEYWORDS]
             new.sort(key=lambda name: SHARED.index(name) if name in SHARED else -1)
-            shapes = (
-                signature(vars(one)["__init__"]) for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)
-            )
-            defaults = {one.name: one.default for shape in shapes for one in shape.parameters.values()}
+            made = [vars(one)["__init__"] for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)]
+            defaults = {one.name: one.default for init in made for one in signature(init).parameters.values()}
             defaults |= getattr(metric, "keyword_defaults", {})
             found |= {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in new}
             break

@@ -214,9 +214,8 @@ class LabelTree:
         nodes = torch.where(column >= 0, upwards.gather(1, column.clamp(min=0)), -2 - labels[:, None])
         places = torch.empty_like(labels)
         places[torch.from_numpy(np.lexsort(nodes.numpy().T[::-1]))] = labels
-        return Paths(
-            nodes.T.contiguous().to(torch.int32), lengths.to(torch.int32), places, self.parents[: self.num_labels]
-        )
+        of_levels, parents = nodes.T.contiguous().to(torch.int32), self.parents[: self.num_labels]
+        return Paths(of_levels, lengths.to(torch.int32), places, parents)
 
     def _check_circles(self) -> None:
         """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""
@@ -332,9 +331,8 @@ class Level(NamedTuple):
         """Return the relevant labels, each once with its largest gain."""
         num_labels, padded = self.tree.num_labels, targets.padded
         if padded is not None and padded.shape[1] == 1:  # a class of each row stays one
-            return replace(
-                targets, padded=torch.where(padded >= 0, places[padded.clamp(min=0)], -1), num_labels=num_labels
-            )
+            padded = torch.where(padded >= 0, places[padded.clamp(min=0)], -1)
+            return replace(targets, padded=padded, num_labels=num_labels)
         entries, last = targets.entries, targets.num_rows * num_labels
         keys = torch.where(entries.ids >= 0, entries.rows * num_labels + places[entries.ids.clamp(min=0)], last)
         keys, order = keys.sort()

@@ -369,12 +369,8 @@ def bind(
     if level is not None:
         num_labels, counts = level.tree.num_labels, level.counts("--label-counts", counts)
     if counts is not None:
-        hint = (
-            "add --string-ids true; --num-labels is then the size of the catalogue"
-            if inputs.files.names is None
-            else None
-        )
-        for said in note_on_unseen(counts, hint):
+        hint = "add --string-ids true; --num-labels is then the size of the catalogue"
+        for said in note_on_unseen(counts, hint if inputs.files.names is None else None):
             tell(said)
         num_rows = num_train if counted is None else counted.num_rows
         order = order_of_names(inputs.files.names or (), len(counts)) if level is None else level.order()

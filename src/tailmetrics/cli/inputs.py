@@ -475,9 +475,8 @@ def groups_of_rows(
     if len(groups) != num_rows:
         hint = "these rows have no names: give a text file with one line for each row, and no header."
         if tokens > 1:
-            hint = (
-                f"give one line for each of the {num_rows // tokens:,} sequences, or for each token, padding included."
-            )
+            sequences = f"{num_rows // tokens:,} sequences"
+            hint = f"give one line for each of the {sequences}, or for each token, padding included."
         raise CommandError(f"{option} {said}: holds {len(groups):,} rows, but there are {num_rows:,}", hint)
     return groups
 
@@ -497,9 +496,8 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     parts = find(path).parts
     suffix = suffix_of(path_of(path)).removeprefix(".")
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    form = format_of_parts(
-        option, parts, own_format or (None if own else options.format), Opening(parts[0].path, None, columns)
-    )
+    wanted = own_format or (None if own else options.format)
+    form = format_of_parts(option, parts, wanted, Opening(parts[0].path, None, columns))
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:

@@ -82,9 +82,8 @@ def _lists_of(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
     listed, shape = listed_ids(ranks, k), ranks.n_relevant.shape
     if not len(places):
         return listed.new_empty(0, listed.shape[-1])
-    return listed.expand(*shape, -1)[
-        tuple(places // size % of for size, of in zip((*shape[1:], 1), shape, strict=True))
-    ]
+    indices = tuple(places // size % of for size, of in zip((*shape[1:], 1), shape, strict=True))
+    return listed.expand(*shape, -1)[indices]
 
 
 def _paths_of(paths: Paths, ids: Tensor) -> tuple[Tensor, Tensor]:
