@@ -35,7 +35,7 @@ from tailmetrics.cli.inputs import (
 )
 from tailmetrics.cli.messages import CommandError, describe, in_options, sentence, tell
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
-from tailmetrics.cli.outputs import Outputs, show
+from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.evaluation import Evaluation
@@ -161,9 +161,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
                     drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
                     report = _with_intervals(report, table, {**drawn, "clusters": clusters})
-                if folder is not None:
-                    report.write(folder, figures=output.figures)
-                show(report, outputs.place(), output, said)
+                finish(report, folder, outputs, output, said)
 
 
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:

@@ -157,12 +157,8 @@ class TopKMetric(ExactMetric):
         self.usual_settings = {**type(self).usual_settings, "empty_target_action": self.aggregation.usual_action}
         self.needs = (*self.aggregation.needs, *needs)
         facts = {key: value for key, value in vars(self).items() if key in FACTS}
-        # bind completes buckets that are given by kind, and other facts that are None
-        self._left_open = {
-            key: value
-            for key, value in facts.items()
-            if (isinstance(value, str) if key == "buckets" else value is None)
-        }
+        # bind completes buckets that are given by kind, and facts that are None
+        self._left_open = {key: value for key, value in facts.items() if value is None or isinstance(value, str)}
         self._settle({})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -316,8 +312,7 @@ class TopKMetric(ExactMetric):
         hidden = {*(["depth"] if not reading.uses_depth else []), *(["min_gain"] if self.formula.reads_gains else [])}
         hidden |= {*aggregation.not_in_key, *(["empty_target_action"] if self.empty_target_action == "error" else [])}
         unusual = {name: value for name, value in unusual.items() if name not in hidden}
-        plain = self.name or f"{aggregation.prefix}{self.stem}{convention(unusual)}"
-        plain = plain if self.name else f"{reading.prefix}{plain}"
+        plain = self.name or f"{reading.prefix}{aggregation.prefix}{self.stem}{convention(unusual)}"
         named = [aggregation.cut_name(k) for k in self.cutoffs]
         cuts = [f"@{cut}" if cut and (self.name is None or len(named) > 1) else "" for cut in named]
         return Keys(
