@@ -286,9 +286,8 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     Raises:
         CommandError: If no metric remains, or if thresholds are in the order of label ids, but labels are names.
     """
-    if isinstance(dataset.label_names, Names) and any(
-        isinstance(getattr(m, "threshold", None), torch.Tensor) for m in metrics
-    ):
+    of_labels = any(isinstance(getattr(one, "threshold", None), torch.Tensor) for one in metrics)
+    if of_labels and isinstance(dataset.label_names, Names):
         problem = "--metrics.threshold holds thresholds in the order of label ids, but the labels are names"
         raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
     if request.options.preset is None:
@@ -388,10 +387,8 @@ def bind(
 
 def _note_unread(collection: TopKCollection, option: str) -> None:
     """Warn if no metric reads the training counts, which an option gives."""
-    if all(
-        metric.buckets is None and not {"label_counts", "num_train"} & {*vars(metric)}
-        for metric in collection.members().values()
-    ):
+    members = collection.members().values()
+    if all(metric.buckets is None and not {"label_counts", "num_train"} & {*vars(metric)} for metric in members):
         said = f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
         more = "Add --buckets deciles, which reports each metric by decile too."
         tell(said + more)

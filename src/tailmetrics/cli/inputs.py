@@ -360,9 +360,8 @@ def read_labels(inputs: Inputs) -> Labels:
     options, num_labels = inputs.files.options, inputs.files.num_labels
     if options.ignore_index is not None and options.ignore_index >= 0 and inputs.runs[0].label_names is not None:
         problem = f"--ignore-index {options.ignore_index} is a label id, but the labels of these files have names"
-        raise CommandError(
-            problem, "take the lines of padding out of the files, or give label ids, --string-ids false."
-        )
+        hint = "take the lines of padding out of the files, or give label ids, --string-ids false."
+        raise CommandError(problem, hint)
     names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
     if options.label_tree is None:
         if options.level is not None:
