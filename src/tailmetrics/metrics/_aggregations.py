@@ -254,12 +254,6 @@ class Aggregation(ABC):
     # for derived classes
 
     @property
-    def num_labels(self) -> int:
-        """L, of aggregations that need it."""
-        assert self.reading.num_labels is not None
-        return self.reading.num_labels
-
-    @property
     def num_buckets(self) -> int:
         """G, or 1 without buckets."""
         return self.reading.num_buckets

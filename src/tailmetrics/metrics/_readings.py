@@ -96,6 +96,12 @@ class Reading(ABC):
         vars(bound).pop("reads", None)
         return bound
 
+    @property
+    def known_num_labels(self) -> int:
+        """L, which an aggregation needs before it has states."""
+        assert self.num_labels is not None
+        return self.num_labels
+
     def _checked_cutoffs(self, k: Any) -> tuple[Any, ...]:
         return check_cutoffs(self.caller, k, self.formula.optional_k)
 

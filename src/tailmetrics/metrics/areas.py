@@ -211,21 +211,23 @@ class LabelAreas(Aggregation):
 
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
-        kept = State((self.num_labels, self.bins), shared=self.reading.min_gain is None, key=f"_in_{self.bins}")
+        shape, shared = (self.reading.known_num_labels, self.bins), self.reading.min_gain is None
+        kept = State(shape, shared=shared, key=f"_in_{self.bins}")
         return {"scores": kept, "relevant": kept}
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the cells of the scores of a batch."""
         ranking = self.reading.relevant(ranking)
-        entries, scores = ranking.targets.entries, _scores_of_targets(ranking, self.num_labels)
+        entries, scores = ranking.targets.entries, _scores_of_targets(ranking, self.reading.known_num_labels)
         own = AtCells(self._cells(entries.ids.clamp(min=0), scores), entries.ids >= 0, entries.rows)
         return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
 
     def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
-        label = torch.arange(self.num_labels, device=ranking.ids.device)
-        height = max(1, BLOCK_SCORES // max(1, self.num_labels))
-        for first, block in dense_blocks(ranking, self.num_labels):
+        num_labels = self.reading.known_num_labels
+        label = torch.arange(num_labels, device=ranking.ids.device)
+        height = max(1, BLOCK_SCORES // max(1, num_labels))
+        for first, block in dense_blocks(ranking, num_labels):
             for number, part in enumerate(torch.split(block, height)):
                 start = first + number * height
                 row = torch.arange(start, start + len(part), device=part.device)
@@ -314,7 +316,7 @@ class LabelAreas(Aggregation):
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
-        entries, num_labels = self.reading.relevant(ranking).targets.entries, self.num_labels
+        entries, num_labels = self.reading.relevant(ranking).targets.entries, self.reading.known_num_labels
         relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool)
         some = entries.ids >= 0
         relevant[entries.rows[some].cpu(), entries.ids[some].cpu()] = True

@@ -69,7 +69,7 @@ class Exposure(_ListAggregation):
 
     def states(self) -> dict[str, State]:
         """Return how often each label is shown, and for a lift how often it is relevant."""
-        num_labels, level = self.num_labels, self.reading.min_gain
+        num_labels, level = self.reading.known_num_labels, self.reading.min_gain
         columns = (self.row_format.columns,) if self.weighted else ()
         found = {f"shown_at_{k}": State((num_labels, *columns), shared=not columns) for k in self.reading.ks}
         found["rows"] = State((1, self.row_format.columns), shared=not columns)
@@ -118,7 +118,7 @@ class Exposure(_ListAggregation):
             return None
         facts = self.reading.formula.arguments
         counts, num_train = facts.get("label_counts"), facts.get("num_train")
-        weights = np.zeros(self.num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
+        weights = np.zeros(self.reading.known_num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
         if num_train is not None:
             weights = -np.log2(np.clip(weights, 1, num_train) / num_train)
         return {"exposure": self.measure, "weights": weights}
@@ -160,7 +160,7 @@ class LabelsFound(_ListAggregation):
     def states(self) -> dict[str, State]:
         """Return which labels were a hit, and which were relevant."""
         shared = self.reading.min_gain is None
-        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8, shared=shared)
+        flags = State((self.reading.known_num_labels,), reduce="max", dtype=torch.uint8, shared=shared)
         names = [*(f"hit_at_{k}" for k in self.reading.ks), "observed"]
         return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
 
