@@ -30,6 +30,7 @@ from tailmetrics.evaluation.row_values import (
     read_columns,
 )
 from tailmetrics.io import DataFileError
+from tailmetrics.io.database import arrow_names
 from tailmetrics.io.files import check_file, reading
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
@@ -245,12 +246,13 @@ class RowTableWriter:
     ) -> None:
         of = evaluation.collection, evaluation.over_all, dataset.num_rows
         self._columns = RowColumns(*of, headline=evaluation.headline)
-        self._names, self._clusters = dataset.row_names, clusters
+        self._names = None if dataset.row_names is None else arrow_names(dataset.row_names)
+        self._clusters = clusters
         self._identity = None
         if options is not None:
             level = evaluation.level
             names = _label_names(dataset, evaluation.members) if level is None else level.tree.label_names
-            self._identity = RunDigest(self._columns.metrics, options, names, self._names)
+            self._identity = RunDigest(self._columns.metrics, options, names, dataset.row_names)
         self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}
@@ -277,10 +279,8 @@ class RowTableWriter:
         """Add a batch: the numbers of its rows, and their ranking."""
         if self._identity is not None:
             self._identity.update(rows, ranking)
-        names = self._names
-        columns: dict[str, Any] = (
-            {ROW: rows.numpy()} if names is None else {QUERY: [names[row] for row in rows.tolist()]}
-        )
+        places = _arrow(rows.numpy())
+        columns = {ROW: places} if self._names is None else {QUERY: self._names.take(places).cast(pa.string())}
         if self._clusters is not None:
             columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
         found = self._columns.of(ranking)
@@ -289,12 +289,12 @@ class RowTableWriter:
                 continue
             if name == GROUP:
                 groups = pa.array(self._columns.facts.row_groups, pa.string())
-                columns[name] = groups.take(pa.array(column, mask=column < 0))
+                columns[name] = groups.take(_arrow(column, column >= 0))
             elif name.startswith(LABELS):
-                ends = np.cumsum(found[name + LENGTHS])
-                columns[name] = pa.LargeListArray.from_arrays(np.concatenate([[0], ends]), column)
+                offsets = np.append(0, np.cumsum(found[name + LENGTHS]))
+                columns[name] = pa.LargeListArray.from_arrays(_arrow(offsets), _arrow(column))
             else:
-                columns[name] = pa.array(column, from_pandas=True)
+                columns[name] = _arrow(column, column == column)
         self._pending.append(pa.table(columns))
         if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
             self._flush()
@@ -307,6 +307,16 @@ class RowTableWriter:
             self._file = pq.ParquetWriter(self._path, table.schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._pending = []
+
+
+def _arrow(values: Any, known: Any = None) -> Any:
+    """Return an Arrow array, with null where ``known`` is False; pa.array would import pandas, which takes .3 s."""
+
+    def buffer(part: Any) -> Any:
+        return pa.py_buffer(np.packbits(part, bitorder="little") if part.dtype == bool else np.ascontiguousarray(part))
+
+    nulls = None if known is None else buffer(known)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [nulls, buffer(values)])
 
 
 def join_parts(parts: Iterable[Path], path: Path) -> None:
