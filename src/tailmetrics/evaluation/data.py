@@ -468,10 +468,11 @@ LARGEST_GRADE = 10
 
 def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
     """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
-    grades, scores = dataset.preds.first_values(), dataset.target.first_values()
+    grades = dataset.preds.first_values()
     # scores that were read from ranks are whole numbers below 0
     if not len(grades) or not 0 < grades.max() <= LARGEST_GRADE or bool((grades != grades.round()).any()):
         return ()
+    scores = dataset.target.first_values()
     if bool((scores == scores.round()).all()):
         return ()
     return (
