@@ -243,8 +243,18 @@ def _as_table_of_objects(argument: str, value: Any) -> Any:
         return value
     import pyarrow as pa
 
+    from tailmetrics.io.files import reading
+    from tailmetrics.io.reading import Opening, check_nested
+    from tailmetrics.io.text import look_at_objects
+
     if isinstance(value[0], Mapping):
-        return pa.Table.from_pylist(value)
+        try:
+            return pa.Table.from_pylist(value)
+        except (pa.ArrowException, TypeError):  # a field is an object in one row, and text in another
+            path = Path(argument)
+            check_nested(look_at_objects(path, value, ""), Opening(path))
+            with reading(path, "objects"):
+                raise
     return pa.table({"ids" if argument == "preds" else "labels": value})
 
 

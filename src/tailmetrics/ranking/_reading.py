@@ -14,6 +14,7 @@ from tailmetrics.ranking._hits import Entries, ListCheck, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import (
+    warn_of_distances,
     warn_of_ids,
     warn_of_no_common_id,
     warn_of_padded_lists,
@@ -132,6 +133,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
             warn_of_ids(context, main)
             if batch.form == "target":
                 warn_of_no_common_id(context, main, batch.target)
+        elif ids is not None or scores.is_sparse_csr:
+            warn_of_distances(context, scores, ids)
         elif lists.scores is not None:
             warn_of_scores(context, main, batch.target)
             if batch.form == "target":
