@@ -28,9 +28,7 @@ if _typing.TYPE_CHECKING:
 else:
     _HOMES = dict.fromkeys(("Ranking", "rank", "rank_chunks", "rank_shards"), "ranking")
     _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
-    _HOMES |= {"LabelTree": "tree"}
-    _HOMES["HeadTailTradeOff"] = "collection"
-    _HOMES["evaluate"] = "evaluation"
+    _HOMES |= {"LabelTree": "tree", "HeadTailTradeOff": "collection", "evaluate": "evaluation"}
     """Where a name is found; those that are not here, among the metrics."""
 
     def __getattr__(name: str) -> object:

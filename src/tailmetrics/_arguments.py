@@ -13,7 +13,7 @@ from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import torch
 from torch import Tensor
@@ -39,6 +39,27 @@ LEAST_PROBLEM = 60
 """Characters that are kept for the problem, whatever the length of the remedy."""
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
 """A quoted value, or a word that is longer than a line; an apostrophe inside a word is no quote."""
+
+
+Key = TypeVar("Key")
+Member = TypeVar("Member")
+
+
+def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
+    """Return the members of each key, in the order in which they are met.
+
+    >>> grouped([("a", 1), ("b", 2), ("a", 3)])
+    {'a': [1, 3], 'b': [2]}
+    """
+    found: dict[Key, list[Member]] = {}
+    for key, member in pairs:
+        found.setdefault(key, []).append(member)
+    return found
+
+
+def some_of(texts: Sequence[str], most: int) -> list[str]:
+    """Return the first texts, ``most`` at most, and the number of the remaining ones."""
+    return [*texts[:most], *([f"{len(texts) - most} more"] if len(texts) > most else [])]
 
 
 def cut(text: str, most: int, from_end: bool = False) -> str:
@@ -276,9 +297,8 @@ def _typed_dicts(constructor: Callable[..., None]) -> list[type]:
 
 def keyword_types(metric: type[Metric]) -> list[type]:
     """Return the typed dicts of the arguments that the constructor of a class, or of its bases, passes on."""
-    made = (
-        vars(base)["__init__"] for base in metric.__mro__[: metric.__mro__.index(Metric)] if "__init__" in vars(base)
-    )
+    bases = metric.__mro__[: metric.__mro__.index(Metric)]
+    made = (vars(base)["__init__"] for base in bases if "__init__" in vars(base))
     return next(filter(None, map(_typed_dicts, made)), [])
 
 
@@ -298,18 +318,13 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
                 found[one.name] = one.replace(kind=Parameter.KEYWORD_ONLY) if by_name else one
         typed = _typed_dicts(vars(base)["__init__"]) if own else []
         if typed:
-            keys = [name for one in typed for name in one.__annotations__ if name not in found]
-            keys = [name for name in dict.fromkeys(keys) if name not in KEYWORDS]
-            shapes = (
-                signature(vars(one)["__init__"]) for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)
-            )
-            defaults = {one.name: one.default for shape in shapes for one in shape.parameters.values()}
+            keys = dict.fromkeys(name for one in typed for name in one.__annotations__)
+            new = [name for name in keys if name not in found and name not in KEYWORDS]
+            new.sort(key=lambda name: SHARED.index(name) if name in SHARED else -1)
+            made = [vars(one)["__init__"] for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)]
+            defaults = {one.name: one.default for init in made for one in signature(init).parameters.values()}
             defaults |= getattr(metric, "keyword_defaults", {})
-            shared = {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in keys}
-            found |= {
-                name: shared[name]
-                for name in sorted(shared, key=lambda name: SHARED.index(name) if name in SHARED else -1)
-            }
+            found |= {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in new}
             break
         kinds = {one.kind for one in own}
         if own and Parameter.VAR_KEYWORD not in kinds:

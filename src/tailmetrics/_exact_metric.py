@@ -26,6 +26,7 @@ from tailmetrics._arguments import (
     check_keywords,
     described,
     given,
+    grouped,
     settled_arguments,
     shape_of,
     unknown_arguments,
@@ -60,9 +61,9 @@ TOUCHES_STATES |= dict.fromkeys(("compute", "result", "tied_shares", "not_measur
 TOUCHES_STATES |= dict.fromkeys(("references", "orders", "results", "summaries"), "")
 TOUCHES_STATES |= dict.fromkeys(("reset", "sync", "unsync", "_apply", "_compute_groups_create_state_ref"), "")
 TOUCHES_STATES |= dict.fromkeys(("state_dict", "load_state_dict", "__getstate__", "__deepcopy__"), "")
-"""Methods that read or change states. Those with a name, the one in errors, need the states of this process alone.
+"""Methods that hold the lock of the states. A method that needs the states of this process alone has a name for errors.
 
-``update`` does the same with fewer calls, and ``merge_state`` with the states of two objects.
+``update`` holds the lock with fewer calls, and ``merge_state`` holds the locks of two objects.
 """
 
 
@@ -598,9 +599,7 @@ def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]
         caller: The name that errors begin with.
         metrics: Those that are to be computed, in the same order on every process; a state of several is sent once.
     """
-    groups: dict[tuple[Any, torch.device], list[ExactMetric]] = {}
-    for metric in metrics:
-        groups.setdefault((metric.process_group or distributed.group.WORLD, metric.device), []).append(metric)
+    groups = grouped(((metric.process_group or distributed.group.WORLD, metric.device), metric) for metric in metrics)
     in_order = sorted(groups, key=lambda key: order_of(key[0])) if len(groups) > 1 else groups
     try:
         for group, device in in_order:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ class LabelTree:
             most if num_labels is None else check_count("LabelTree", "num_labels", num_labels, maximum=most)
         )
         self._check_circles()
-        self.ancestors = self._ancestors()
+        self.ancestors = _ancestors_of(self.parents, torch.arange(self.num_labels))
         self.depths = (self.ancestors >= 0).sum(dim=1)
         self.digest = sha256(f"{self.num_labels} ".encode() + self.parents.numpy().tobytes()).hexdigest()
         self._tables = {torch.device("cpu"): self._paths()}  # made here: torch.compile cannot trace NumPy's sort
@@ -213,12 +214,8 @@ class LabelTree:
         nodes = torch.where(column >= 0, upwards.gather(1, column.clamp(min=0)), -2 - labels[:, None])
         places = torch.empty_like(labels)
         places[torch.from_numpy(np.lexsort(nodes.numpy().T[::-1]))] = labels
-        return Paths(
-            nodes.T.contiguous().to(torch.int32), lengths.to(torch.int32), places, self.parents[: self.num_labels]
-        )
-
-    def _ancestors(self) -> Tensor:
-        return _ancestors_of(self.parents, torch.arange(self.num_labels))
+        of_levels, parents = nodes.T.contiguous().to(torch.int32), self.parents[: self.num_labels]
+        return Paths(of_levels, lengths.to(torch.int32), places, parents)
 
     def _check_circles(self) -> None:
         """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""
@@ -254,7 +251,7 @@ class LabelTree:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
-        return _made, (self.parents, self.names, self.num_labels)
+        return partial(LabelTree, num_labels=self.num_labels), (self.parents, self.names)
 
 
 class Level(NamedTuple):
@@ -309,7 +306,7 @@ class Level(NamedTuple):
         if ranking.scores is None:
             lists = self._lists(ranking, places)
         else:
-            context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.form)
+            context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.read_by)
             scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
             lists = lists_from_scores(context, scores, num_labels if depth is None else depth)
         rest = ranking.rows, None, ranking.queries
@@ -334,9 +331,8 @@ class Level(NamedTuple):
         """Return the relevant labels, each once with its largest gain."""
         num_labels, padded = self.tree.num_labels, targets.padded
         if padded is not None and padded.shape[1] == 1:  # a class of each row stays one
-            return replace(
-                targets, padded=torch.where(padded >= 0, places[padded.clamp(min=0)], -1), num_labels=num_labels
-            )
+            padded = torch.where(padded >= 0, places[padded.clamp(min=0)], -1)
+            return replace(targets, padded=padded, num_labels=num_labels)
         entries, last = targets.entries, targets.num_rows * num_labels
         keys = torch.where(entries.ids >= 0, entries.rows * num_labels + places[entries.ids.clamp(min=0)], last)
         keys, order = keys.sort()
@@ -355,10 +351,6 @@ class Level(NamedTuple):
 
 CIRCLE_SHOWN = 8
 """The most labels of a circle that an error names."""
-
-
-def _made(parents: Tensor, names: Sequence[str] | None, num_labels: int) -> LabelTree:
-    return LabelTree(parents, names, num_labels=num_labels)
 
 
 def _checked_parents(parents: Any) -> Tensor:

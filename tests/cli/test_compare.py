@@ -12,7 +12,8 @@ import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
 from cli.made import rewrite, write_lists
-from tailmetrics import LabelBuckets
+from tailmetrics import LabelBuckets, RecallAtK
+from tailmetrics.evaluation import compare_runs
 from tailmetrics.evaluation.row_tables import METADATA, RowTable
 from tailmetrics.significance import compare
 
@@ -555,3 +556,24 @@ def test_words_are_two(runs, config, tailmetrics, words):
     assert (status, "such as 'users, items'" in err) == (2, True)
     out = tailmetrics("evaluate", *files, "--words", "users, items")[1]
     assert "users, the first 3 places hold" in " ".join(out.split())
+
+
+def test_rows_left_out_by_ignore_index_are_no_metric_and_count_in_no_average(config, tailmetrics, tmp_path):
+    """The table holds which rows count; a comparison has the keys and numbers of rows of ``compare_runs``."""
+    rng = np.random.default_rng(0)
+    target = np.where(np.arange(80) % 7, rng.integers(6, size=80), -100)
+    scores = {name: rng.normal(size=(80, 6)) for name in ("a", "b")}
+    np.save(tmp_path / "target.npy", target)
+    words = ["--target", tmp_path / "target.npy", "--ignore-index", -100, "--quiet"]
+    words += ["--config", config(("RecallAtK", "{k: 2}"), ("RecallAtK", "{k: 2, average: macro, num_labels: 6}"))]
+    for name, of_run in scores.items():
+        np.save(tmp_path / f"{name}.npy", of_run)
+        run = ["--preds", tmp_path / f"{name}.npy", "--per-row", tmp_path / f"{name}.parquet"]
+        assert tailmetrics("evaluate", *run, *words)[0] == 0
+    tables = [tmp_path / f"{name}.parquet" for name in scores]
+    assert tailmetrics("compare", *tables, "--out", tmp_path / "out", "--quiet")[0] == 0
+    metrics = [RecallAtK(k=2), RecallAtK(k=2, average="macro", num_labels=6)]
+    expected = compare_runs(scores, target, metrics=metrics, ignore_index=-100).comparisons
+    found = {one["key"]: (one["n"], one["low"], one["high"]) for one in told(tmp_path / "out")["comparisons"]}
+    assert found == {one.key: (one.n, one.interval.low, one.interval.high) for one in expected}
+    assert {n for n, *_ in found.values()} == {68}

@@ -112,7 +112,7 @@ def test_options_in_the_place_of_arguments():
 @pytest.mark.parametrize(
     ("files", "options", "hint"),
     [
-        ({"p.csv": "user,score\na,1\n"}, [], "--columns.item NAME says which one is the item, --columns.ids NAME"),
+        ({"p.csv": "user,score\na,1\n"}, [], "hint: where each line is an item, table.assign(item=range(len(table)))"),
         ({"p.csv": "query,qid,item,score\n"}, ["--columns.query", "x"], "hint: --preds-columns.query NAME --columns.query NAME says it."),
         ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: say which one it is: --columns.query uid or --columns.query qid."),
         ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: --duplicates first leaves the later one in its place"),

@@ -63,7 +63,7 @@ def every_metric(**more: Any) -> Iterator[tuple[str, Any, int]]:
     for case in FEW:
         if more.keys() <= arguments(REGISTRY[case.name]).keys():
             metric = case.metric(sync_on_compute=False, **more)
-            yield str(case), metric, min(metric.reading.reads.scores or 1, NUM_LABELS)
+            yield str(case), metric, min(metric.reading.reads.ranked or 1, NUM_LABELS)
 
 
 @pytest.mark.parametrize("more", [{}, {"min_gain": 1.5}], ids=["all gains", "some gains"])

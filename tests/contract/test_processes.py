@@ -82,6 +82,15 @@ def per_label() -> tm.TopKCollection:
     ])  # fmt: skip
 
 
+def trade_off() -> tm.HeadTailTradeOff:
+    """Metrics at three strengths of an adjustment for training counts."""
+    metrics = [tm.RecallAtK([1, 3], buckets=BUCKETS), tm.NDCGAtK(3)]
+    return tm.HeadTailTradeOff(metrics, taus=(0, 0.5, 1)).bind(tm.LabelFrequency.from_counts(COUNTS, NUM_TRAIN))
+
+
+COLLECTIONS = {"ten": ten, "per label": per_label, "trade-off": trade_off}
+
+
 def of_torchmetrics() -> list[MetricCollection]:
     """Collections whose members must not be merged, however the first batches of the processes differ."""
     members = {
@@ -182,7 +191,7 @@ def of_each_metric(rank: int) -> Found:
 def of_collections(rank: int) -> Found:
     """Values, also of later batches of one process alone, of labels and training counts; and each collective."""
     found: Found = {}
-    for name, make in (("ten", ten), ("per label", per_label)):
+    for name, make in COLLECTIONS.items():
         collection = fed(make(), dealt(rank))
         collection.items(keep_base=True, copy_state=False)  # ties the states of members that were never updated
         own = [id(state) for metric in collection.members().values() for state in metric.metric_state.values()]
@@ -392,7 +401,7 @@ def test_collections_give_the_bits_of_one_process(results: list[Found]) -> None:
     bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
     of_patterns = [batch for batches in PATTERNS for batch in batches]
     for found in results:
-        for name, make in (("ten", ten), ("per label", per_label)):
+        for name, make in COLLECTIONS.items():
             assert found[name] == alone(make(), ALL)
             assert found[f"{name}, later"] == alone(make(), [*ALL, step(0)])
         for number, collection in enumerate(of_torchmetrics()):
@@ -408,7 +417,7 @@ def test_collections_give_the_bits_of_one_process(results: list[Found]) -> None:
 def test_a_collection_takes_at_most_four_collectives(results: list[Found]) -> None:
     """One to agree, one per kind of reduction and type; as many numbers as states, and one by which sums are checked."""
     sizes = {}
-    for name, make in (("ten", ten), ("per label", per_label)):
+    for name, make in COLLECTIONS.items():
         collection = fed(make(), ALL)
         collection.items(keep_base=True, copy_state=False)  # ties the states that members share
         metrics = [metric for metric in collection.members().values() if metric.keys()]

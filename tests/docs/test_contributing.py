@@ -57,14 +57,12 @@ LINES = dict(re.findall(r"`(src/[\w/]+\.py)`.*:\n\n```py\n([^`]+)^```$", GUIDE, 
 
 
 def write_lines(folder: Path, lines: dict[str, str]) -> None:
-    """Write the lines where the guide says: code at the end of its file, an import beside the other imports."""
+    """Write the lines where the guide says: code at the end of its file, the name of its class into ``__all__``."""
     for name, text in lines.items():
-        path = folder / name
-        old = path.read_text()
-        first_import = re.search(r"^from tailmetrics\.", old, re.MULTILINE)
-        assert first_import is not None
-        at = first_import.start() if text.startswith("from ") else len(old)
-        path.write_text(old[:at] + ("\n\n" if at == len(old) else "") + text + old[at:])
+        path, called = folder / name, re.search(r"class (\w+)\(", text)
+        assert called is not None
+        old = path.read_text().replace("__all__ = [", f'__all__ = ["{called[1]}", ')
+        path.write_text(f"{old}\n\n{text}")
 
 
 def ruff(folder: Path, *options: str) -> None:
@@ -103,9 +101,8 @@ def test_the_metric_works_overall_by_bucket_and_in_a_collection(applied: Path) -
 
 def test_the_metric_is_documented_and_in_style(applied: Path) -> None:
     """Its doctest is true, and ruff has nothing to say."""
-    files = [name for name in LINES if not name.endswith("__init__.py")]
-    names = [".".join(Path(name).relative_to("src").with_suffix("").parts) for name in files]
-    paths = [str(applied / name) for name in files]
+    names = [".".join(Path(name).relative_to("src").with_suffix("").parts) for name in LINES]
+    paths = [str(applied / name) for name in LINES]
     assert processes.found_by(TRY_EXAMPLES.format(names=names), str(applied / "src")) == paths
     ruff(applied)
 

@@ -193,7 +193,7 @@ def test_what_metrics_warn_of_is_in_every_report():
 
 
 def test_bytes_that_are_no_evaluation_are_refused_and_change_nothing():
-    """Cut, deep, of other metrics in the last part, and of facts that no evaluation has; the report is as before."""
+    """Cut, deep, of other metrics in the last part, and of no evaluation; the report is as before."""
     scores, mask = data()
     one, other = (
         Evaluation([tm.RecallAtK(k=3), tm.RecallAtK(k=k, average="macro", num_labels=NUM_LABELS)]) for k in (1, 2)
@@ -201,10 +201,8 @@ def test_bytes_that_are_no_evaluation_are_refused_and_change_nothing():
     for evaluation in (one, other):
         evaluation.update(scores, mask)
     mine, before = one.state_bytes(), one.report("").scalars
-    warnings, columns, ignored, *parts = json.loads(mine)
-    odd = [json.loads(other.state_bytes()), [warnings, -inf, ignored, *parts], [1, columns, ignored, *parts]]
-    odd += [[warnings, columns, nan, *parts], [*parts], [warnings, columns, ignored, *parts[:-1], "AAAA"], {}, 5, None]
-    odd += [[warnings, -1, ignored, *parts], [warnings, columns, 10**30, *parts]]
+    warnings, *parts = json.loads(mine)
+    odd = [json.loads(other.state_bytes()), [1, *parts], [*parts], [warnings, *parts[:-1], "AAAA"], {}, 5, None]
     for wrong in (b"", mine[:-9], b"[" * 10**5, *(json.dumps(each).encode() for each in odd)):
         with pytest.raises(ValueError, match=r"^Evaluation.load_state_bytes: data is of other metrics, or damaged \("):
             one.load_state_bytes(wrong)

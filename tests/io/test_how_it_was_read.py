@@ -388,7 +388,8 @@ def test_a_distance_is_no_score(tmp_path, form, name):
     hint = refused(preds, target, words=f"column {name!r} (numbers from 0.25 to 0.75) may be a distance, the lowest")
     assert hint == f"columns=Columns(rank={name!r}) or columns=Columns(score={name!r}) decides."
     assert recall(preds, target, columns=(Columns(rank=name), None)) == 1
-    assert recall(preds, target, columns=(Columns(score=name), None)) == 0
+    with pytest.warns(UserWarning, match=rf"if it is a distance, the lowest is best: columns=Columns\(rank='{name}'\)"):
+        assert recall(preds, target, columns=(Columns(score=name), None)) == 0
 
 
 @pytest.mark.parametrize("cells", [[0, 0, 1, 1], ["a", "a", "b", "b"], [10, 10, 11, 11]])

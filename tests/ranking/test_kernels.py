@@ -20,7 +20,7 @@ import processes
 import tailmetrics
 from hatch_build import compile_native
 from tailmetrics import HitRateAtK, LabelBuckets, Ranking
-from tailmetrics.metrics._states import Alike
+from tailmetrics.metrics._states import EqualRows
 from tailmetrics.metrics._ties import tied_across
 from tailmetrics.ranking import (
     NOT_RANKED,
@@ -110,7 +110,7 @@ def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
                 assert not tailmetrics.rank(one, ranking.ids[:, 0], depth=5, validate_args=False).distinct
         for cuts in ((1,), (2, 4, 5)):
             told, looked = (tied_across(one, cuts) for one in (ranking, replace(ranking, distinct=False)))
-            assert isinstance(told, Alike) and looked is not None
+            assert isinstance(told, EqualRows) and looked is not None
             assert torch.equal(told.values, looked.values.to(torch.int64))
             assert torch.equal(told.total.view(-1), looked.values.sum(dim=0))
 
@@ -150,6 +150,23 @@ def test_adjusted_lists_are_those_of_a_stable_sort(kernels: Kernels, kind: Score
             torch.testing.assert_close(values, wanted, rtol=1e-14, atol=0, equal_nan=True)
             assert not distinct or bool((wanted[:, :-1] > wanted[:, 1:]).all())
             assert not numbers or bool((wanted[:, : ids.shape[1]] > -torch.inf).all())
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "probabilities"])
+def test_logarithms_as_floats_lose_no_label(kernels: Kernels, kind: ScoreKind) -> None:
+    """Where values of all sizes of scores differ by less than a float tells, the lists are those of float64."""
+    width, order = 9001, torch.randperm(9001, generator=torch.Generator().manual_seed(3))
+    scores = torch.linspace(-12, 12, width)[order][None]
+    scores = scores.sigmoid() if kind == "probabilities" else scores
+    exact = logarithms(scores, kind)
+    offsets = exact[0] + 40 - 1e-7 * torch.randperm(width, generator=torch.Generator().manual_seed(4)).double()
+    number = ("softmax", "sigmoid", "probabilities").index(kind)
+    for k in (10, 600):
+        found = kernels.top_k_adjusted(
+            scores, offsets, torch.ones(1).double(), number, k, partial(logarithms, kind=kind)
+        )
+        ((_, ids, *_),) = found
+        assert torch.equal(ids, plain_top_k(exact - offsets, k)[1])
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

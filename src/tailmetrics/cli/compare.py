@@ -34,7 +34,7 @@ from tailmetrics.cli.inputs import (
 )
 from tailmetrics.cli.messages import CommandError, in_options, tell
 from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
-from tailmetrics.cli.outputs import Outputs, show
+from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.evaluation import Evaluation
@@ -80,10 +80,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         # notes on how files were read are printed, but no part of the report, as in an evaluation
         more = [one for one, of_file in said.items() if not of_file and one not in of_runs]
         report = replace(report, warnings=[*warnings_of(notes), *more])
-        if folder is not None:
-            report.write(folder, figures=output.figures)
-        written = outputs.place()
-    show(report, written, output, said)
+        finish(report, folder, outputs, output, said)
 
 
 def _check_told_nothing_else(request: Request) -> None:

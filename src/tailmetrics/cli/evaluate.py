@@ -35,7 +35,7 @@ from tailmetrics.cli.inputs import (
 )
 from tailmetrics.cli.messages import CommandError, describe, in_options, sentence, tell
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
-from tailmetrics.cli.outputs import Outputs, show
+from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.evaluation import Evaluation
@@ -53,7 +53,7 @@ from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import check_batch
 from tailmetrics.ranking import Ranking, rank
 from tailmetrics.ranking._inputs import labels_without
-from tailmetrics.ranking._warnings import read_from
+from tailmetrics.ranking._warnings import READ_FROM, held
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
@@ -161,9 +161,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
                     drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
                     report = _with_intervals(report, table, {**drawn, "clusters": clusters})
-                if folder is not None:
-                    report.write(folder, figures=output.figures)
-                show(report, outputs.place(), output, said)
+                finish(report, folder, outputs, output, said)
 
 
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
@@ -288,9 +286,8 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     Raises:
         CommandError: If no metric remains, or if thresholds are in the order of label ids, but labels are names.
     """
-    if isinstance(dataset.label_names, Names) and any(
-        isinstance(getattr(m, "threshold", None), torch.Tensor) for m in metrics
-    ):
+    of_labels = any(isinstance(getattr(one, "threshold", None), torch.Tensor) for one in metrics)
+    if of_labels and isinstance(dataset.label_names, Names):
         problem = "--metrics.threshold holds thresholds in the order of label ids, but the labels are names"
         raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
     if request.options.preset is None:
@@ -369,12 +366,8 @@ def bind(
     if level is not None:
         num_labels, counts = level.tree.num_labels, level.counts("--label-counts", counts)
     if counts is not None:
-        hint = (
-            "add --string-ids true; --num-labels is then the size of the catalogue"
-            if inputs.files.names is None
-            else None
-        )
-        for said in note_on_unseen(counts, hint):
+        hint = "add --string-ids true; --num-labels is then the size of the catalogue"
+        for said in note_on_unseen(counts, hint if inputs.files.names is None else None):
             tell(said)
         num_rows = num_train if counted is None else counted.num_rows
         order = order_of_names(inputs.files.names or (), len(counts)) if level is None else level.order()
@@ -394,10 +387,8 @@ def bind(
 
 def _note_unread(collection: TopKCollection, option: str) -> None:
     """Warn if no metric reads the training counts, which an option gives."""
-    if all(
-        metric.buckets is None and not {"label_counts", "num_train"} & {*vars(metric)}
-        for metric in collection.members().values()
-    ):
+    members = collection.members().values()
+    if all(metric.buckets is None and not {"label_counts", "num_train"} & {*vars(metric)} for metric in members):
         said = f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
         more = "Add --buckets deciles, which reports each metric by decile too."
         tell(said + more)
@@ -472,8 +463,8 @@ def stream(
         raise CommandError("--probabilities needs dense scores [N, L]", "leave it out: lists are in order already.")
     if options.probabilities and any(metric.reading.reads.decisions for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
-    path = dataset.preds.path
-    with read_from(str(path)), progress(f"evaluating {path.name}", dataset.stop - dataset.start, ranks) as advance:
+    path, num_rows = dataset.preds.path, dataset.stop - dataset.start
+    with held(READ_FROM, str(path)), progress(f"evaluating {path.name}", num_rows, ranks) as advance:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)

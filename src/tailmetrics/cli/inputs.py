@@ -49,6 +49,7 @@ from tailmetrics.io.labels import counted_names, load_names, read_edges
 from tailmetrics.io.loading import Given, deciding, first_rows
 from tailmetrics.io.reading import Head, Opening, in_words
 from tailmetrics.io.text import every_line
+from tailmetrics.ranking._warnings import held
 from tailmetrics.tree import LabelTree, Level
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
@@ -163,8 +164,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
     if options.num_train is not None and options.label_counts is None:
         hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
         raise CommandError("--num-train is given without --label-counts", hint)
-    with progress("opening files", 1.0, ranks) as show:
-        token = WATCHER.set(lambda doing, share: show(share, doing))
+    with progress("opening files", 1.0, ranks) as show, held(WATCHER, lambda doing, share: show(share, doing)):
         try:
             with deciding(_with_roles(preds[0], options), options.delimiter, others):
                 counts, names = _counts_and_names(preds, options)
@@ -187,8 +187,6 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
             if problem != error.problem and options.label_counts is not None:
                 hint = "label_counts has one count per label; training labels that nobody has counted are train_target."
             raise DataFileError(error.path, problem, error.where, hint) from error
-        finally:
-            WATCHER.reset(token)
     if train is not None and train.num_labels is None:
         hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
         raise CommandError("the number of labels is not known: no file declares it", hint)
@@ -362,9 +360,8 @@ def read_labels(inputs: Inputs) -> Labels:
     options, num_labels = inputs.files.options, inputs.files.num_labels
     if options.ignore_index is not None and options.ignore_index >= 0 and inputs.runs[0].label_names is not None:
         problem = f"--ignore-index {options.ignore_index} is a label id, but the labels of these files have names"
-        raise CommandError(
-            problem, "take the lines of padding out of the files, or give label ids, --string-ids false."
-        )
+        hint = "take the lines of padding out of the files, or give label ids, --string-ids false."
+        raise CommandError(problem, hint)
     names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
     if options.label_tree is None:
         if options.level is not None:
@@ -477,9 +474,8 @@ def groups_of_rows(
     if len(groups) != num_rows:
         hint = "these rows have no names: give a text file with one line for each row, and no header."
         if tokens > 1:
-            hint = (
-                f"give one line for each of the {num_rows // tokens:,} sequences, or for each token, padding included."
-            )
+            sequences = f"{num_rows // tokens:,} sequences"
+            hint = f"give one line for each of the {sequences}, or for each token, padding included."
         raise CommandError(f"{option} {said}: holds {len(groups):,} rows, but there are {num_rows:,}", hint)
     return groups
 
@@ -499,9 +495,8 @@ def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence
     parts = find(path).parts
     suffix = suffix_of(path_of(path)).removeprefix(".")
     own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    form = format_of_parts(
-        option, parts, own_format or (None if own else options.format), Opening(parts[0].path, None, columns)
-    )
+    wanted = own_format or (None if own else options.format)
+    form = format_of_parts(option, parts, wanted, Opening(parts[0].path, None, columns))
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
         if queries is not None:

@@ -21,7 +21,7 @@ from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
 from tailmetrics.io.reading import LISTENER, Reading
 from tailmetrics.metrics import REGISTRY
-from tailmetrics.ranking._warnings import SpeedWarning
+from tailmetrics.ranking._warnings import SpeedWarning, held
 from tailmetrics.report.formatting import printable
 
 
@@ -228,15 +228,11 @@ def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
             sys.stderr.write(f"read: {printable(text)}\n")
         said[text] = True
 
-    token = LISTENER.set(listen)
-    with warnings.catch_warnings():
+    with held(LISTENER, listen), warnings.catch_warnings():
         for ours in (DataFileNote, CommandWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = show
-        try:
-            yield said
-        finally:
-            LISTENER.reset(token)
+        yield said
 
 
 def sentence(reading: Reading) -> str:

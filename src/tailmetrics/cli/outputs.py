@@ -143,6 +143,13 @@ def _by_folder(paths: Sequence[Path]) -> Iterator[str]:
         yield f"{', '.join(path.name for path in paths if path.parent == folder)} in {folder}"
 
 
+def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOptions, said: Container[str]) -> None:
+    """Write a report to its claimed folder, if there is one, put all files in their places, and show the report."""
+    if folder is not None:
+        report.write(folder, figures=output.figures)
+    show(report, outputs.place(), output, said)
+
+
 def show(report: Any, paths: Sequence[Path], output: OutputOptions, said: Container[str]) -> None:
     """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed.
 

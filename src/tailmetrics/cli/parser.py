@@ -164,13 +164,7 @@ def _as_yaml(config: Any) -> str:
 def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     """Return the parser, and the options of each command."""
     set_dumper("yaml", _as_yaml)
-    parser = ArgumentParser(
-        prog="tailmetrics",
-        version=tailmetrics.__version__,
-        formatter_class=_Help,
-        exit_on_error=False,
-        allow_abbrev=False,
-    )
+    parser = _empty_parser(prog="tailmetrics", version=tailmetrics.__version__)
     commands = parser.add_subcommands(required=True, dest="command")
     usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
     evaluate = _command(EVALUATE, usage, {"evaluation": EvaluateOptions})
@@ -225,20 +219,13 @@ def _check_yaml(words: Sequence[str]) -> None:
 def _command(description: str, usage: str, options: dict[str, type], of_data: bool = True) -> ArgumentParser:
     width = max(map(len, FORMATS))
     formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
-    parser = ArgumentParser(
-        description=description,
-        usage=usage,
-        epilog=f"formats (--format), found from the name or the first lines of a file:\n{formats}" if of_data else None,
-        formatter_class=_Help,
-        exit_on_error=False,
-        allow_abbrev=False,
-    )
+    epilog = f"formats (--format), found from the name or the first lines of a file:\n{formats}" if of_data else None
+    parser = _empty_parser(description=description, usage=usage, epilog=epilog)
     options = {**options, "output": OutputOptions}
     if of_data:
         parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
-        parser.add_argument(
-            "--preset", action=_Preset, help=f"A config that comes with the library: {', '.join(preset_paths())}."
-        )
+        text = f"A config that comes with the library: {', '.join(preset_paths())}."
+        parser.add_argument("--preset", action=_Preset, help=text)
         parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
         text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
         parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
@@ -258,6 +245,11 @@ def _command(description: str, usage: str, options: dict[str, type], of_data: bo
                 more = {"type": str, "nargs": "+", "action": "extend"}
             group.add_argument(f"--{one.name.replace('_', '-')}", help=helps[one.name], **more)
     return parser
+
+
+def _empty_parser(**words: Any) -> ArgumentParser:
+    """Return a parser without arguments, which raises errors, and takes options by their whole names alone."""
+    return ArgumentParser(formatter_class=_Help, exit_on_error=False, allow_abbrev=False, **words)
 
 
 class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):

@@ -7,7 +7,7 @@ from pathlib import Path
 from tailmetrics.cli.compare import check_same_names, chosen
 from tailmetrics.cli.messages import CommandError, tell
 from tailmetrics.cli.options import OutputOptions, PlanOptions
-from tailmetrics.cli.outputs import Outputs, show
+from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, table_in
 from tailmetrics.report.pages import FORMS
@@ -44,7 +44,4 @@ def plan_rows(request: Request, said: dict[str, bool]) -> None:
         )
         title = output.title or "Plan"
         report = PlanReport(found, options.difference, options.power, options.level, assumed, title)
-        if folder is not None:
-            report.write(folder, figures=output.figures)
-        written = outputs.place()
-    show(report, written, output, said)
+        finish(report, folder, outputs, output, said)

@@ -278,18 +278,18 @@ class TopKCollection(Mergeable, LoggedCollection):
             for metric in members:
                 metric.check_bound("before update")
             depths: list[Any] = [metric.reading.reads for metric in (*members, *self.alternatives.of_orders())]
-            lists = [depth.lists for depth in depths]
+            lists = [depth.kept for depth in depths]
             whole = None if self.reads_whole_lists or None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
             known = {name: getattr(next(iter(members)), name) for name in ("duplicates", "ignore_index")}
             known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
-            self._reading = known, Depth(max(depth.scores for depth in depths), whole, decisions=decisions)
+            self._reading = known, Depth(max(depth.ranked for depth in depths), whole, decisions=decisions)
         known, depth = self._reading
         context = Context("TopKCollection", **known, warns=self._warns, looked_through=looked_through)
         context.validate = any(map(attrgetter("validate_args"), members))
         if level is not None and not isinstance(batch.preds, Ranking):  # whole lists are rolled up, then cut
             context.num_labels = len(level.places)
-            ranking = level.of(rank_rows(context, batch, Depth(0)), depth.scores)
+            ranking = level.of(rank_rows(context, batch, Depth(0)), depth.ranked)
         else:
             ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from tailmetrics._arguments import grouped
 from tailmetrics.metrics._metric import TopKMetric
 
 UNSEEN = "unseen"
@@ -19,12 +20,9 @@ def buckets_by_stem(metric: TopKMetric) -> Iterator[tuple[str, list[str]]]:
 
     Buckets that do not go from head to tail, such as chapters, have none.
     """
-    stems: dict[str, list[str]] = {}
-    for key in metric.keys() if getattr(metric.buckets, "ordered", metric.buckets is not None) else ():
-        stem, _, bucket = key.rpartition("/")
-        if bucket != UNSEEN:
-            stems.setdefault(stem, []).append(key)
-    yield from stems.items()
+    keys = list(metric.keys()) if getattr(metric.buckets, "ordered", metric.buckets is not None) else []
+    parts = ((key.rpartition("/"), key) for key in keys)
+    yield from grouped((stem, key) for (stem, _, bucket), key in parts if bucket != UNSEEN).items()
 
 
 def summaries_of(

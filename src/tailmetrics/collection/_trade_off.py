@@ -108,7 +108,7 @@ class HeadTailTradeOff(TopKCollection):
                     "LabelFrequency before update."
                 )
             self._offsets = (counts.to("cpu", torch.float64) + 1).log()
-        whole = any(metric.reading.reads.lists is None for metric in self.members().values())
+        whole = any(metric.reading.reads.kept is None for metric in self.members().values())
         if self._warns_of_kind and not is_compiling():
             self._warns_of_kind = False
             warn_of_kind(caller, ranking, self.scores)

@@ -15,7 +15,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import group_numbers
-from tailmetrics.evaluation.evaluating import CONFIDENCE, Wanted, prepared
+from tailmetrics.evaluation.evaluating import CONFIDENCE, Options, prepared
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import ExplicitTarget
@@ -140,8 +140,9 @@ class Cluster(ABC):
         Raises:
             ValueError: If a column is absent, or if a metric refuses the rows; the engine then repeats no task.
         """
-        wanted = Wanted(metrics, buckets, labels, confidence=CONFIDENCE if intervals else None)
-        evaluation = prepared(wanted, label_counts=label_counts, label_names=label_names, num_labels=num_labels)
+        confidence = CONFIDENCE if intervals else None
+        options = Options(metrics, buckets, label_counts, labels=labels, label_names=label_names, confidence=confidence)
+        evaluation = prepared(options, num_labels=num_labels)
         evaluation.start()
         given = {"preds": preds, "target": target, "scores": scores, "gains": gains, "row_groups": row_groups}
         names = {kind: name for kind, name in given.items() if name is not None}

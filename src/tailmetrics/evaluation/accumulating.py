@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
-from operator import index
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ from tailmetrics.evaluation.description import (
 )
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
-from tailmetrics.evaluation.row_values import RowValues, from_all
+from tailmetrics.evaluation.row_values import RowValues, deepest_cutoff, from_all
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.evaluation.trade_off import WITHIN_LISTS, TradeOff
 from tailmetrics.frequency import LabelFrequency
@@ -111,12 +110,6 @@ class Evaluation:
         self.moments = list[RowMoments]()
         self.started = False
         self.warnings: list[str] = []
-        self.columns = 0
-        """Number of labels L of the evaluated rankings; 0 if no batch tells it."""
-        self.ignored: int | Tensor = 0
-        """Number of rows that the metrics' ``ignore_index`` left out on this process."""
-        self.shortest: int | Tensor = EVERYTHING
-        """Length of the shortest list on this process; scores of all labels have no end."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Set the buckets and counts that the metrics still lack, and return the evaluation itself."""
@@ -157,7 +150,7 @@ class Evaluation:
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
         self.counts = RowCounts(self.bucketings, least.pop() if len(least) == 1 else None, groups).to(device)
-        self.started, self.ignored, self.shortest = True, 0, EVERYTHING
+        self.started = True
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
             adjusted = [name for name in self.collection.alternatives.adjusted if name in having]
@@ -165,7 +158,7 @@ class Evaluation:
             self.moments = [RowMoments(self.collection, *kind).to(device) for kind in kinds]
             rows = RowValues(self.collection, labels_alone=True)
             self.over_labels = rows if rows.metrics and has_scipy() else None
-        deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
+        deepest = max((deepest_cutoff(metric)[0] for metric in self.members), default=0)
         if self.with_examples and deepest:
             self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None))
 
@@ -213,15 +206,10 @@ class Evaluation:
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
-        self.columns = max(self.columns, ranking.num_labels or 0)
         with self._keeping():
             self.collection.update(ranking)
             if self.trade_off is not None:
                 self.trade_off.update(ranking)
-        self.ignored = self.ignored + ranking._memo.get(IGNORED, 0)  # a tensor: the program does not wait for a device
-        if is_listed(ranking) and ranking.num_rows:
-            ends = ranking.length if ranking.row_mask is None else ranking.length.where(ranking.row_mask, EVERYTHING)
-            self.shortest = ends.min().clamp(max=self.shortest)
         with one_thread():
             for one in (self.counts, *self.moments):
                 one.update(ranking)
@@ -251,13 +239,11 @@ class Evaluation:
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
         self.warnings += other.warnings
-        self.columns, self.ignored = max(self.columns, other.columns), int(self.ignored) + int(other.ignored)
-        self.shortest = min(int(self.shortest), int(other.shortest))
 
     def state_bytes(self) -> bytes:
         """Return the accumulated states as bytes, for :meth:`load_state_bytes` on another machine."""
         parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
-        return json.dumps([self.warnings, self.columns, int(self.ignored), int(self.shortest), *parts]).encode()
+        return json.dumps([self.warnings, *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace the accumulated states by states from :meth:`state_bytes`.
@@ -268,10 +254,8 @@ class Evaluation:
         counted = self._counted()
         before = [one.state_bytes() for one in counted]
         try:
-            warnings, columns, ignored, shortest, *parts = json.loads(bytes(data))
-            facts = [*map(str, warnings)], index(columns), index(ignored), index(shortest)
-            if not all(0 <= fact <= EVERYTHING for fact in facts[1:]):
-                raise ValueError("a count is below 0, or too large")
+            given, *parts = json.loads(bytes(data))
+            warnings = [*map(str, given)]
             for one, part in zip(counted, map(b64decode, parts), strict=True):
                 one.load_state_bytes(part)
         except Exception as error:  # whatever a part makes of bytes that are not its own
@@ -281,7 +265,7 @@ class Evaluation:
                 f"Evaluation.load_state_bytes: data is of other metrics, or damaged ({error}); pass what state_bytes() "
                 "of an evaluation of the same metrics returned, whole."
             ) from error
-        self.warnings, self.columns, self.ignored, self.shortest = facts
+        self.warnings = warnings
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the values of the metrics by key, over all ranks."""
@@ -301,13 +285,11 @@ class Evaluation:
         ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
         orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
-        num_rows, positives, of_top, lost, group_rows, of_buckets = self.counts.by_bucket()
+        (num_rows, positives, of_top, lost, left_out), group_rows, of_buckets, (width, shortest) = self.counts.read()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, differing = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         buckets = next(iter(self.bucketings), None)
-        mine = self.warnings, self.columns, int(self.ignored), int(self.shortest)
-        of_processes, sizes, left_out, ends = zip(*from_all(mine), strict=True)
-        warnings, width = dict.fromkeys(text for of_process in of_processes for text in of_process), max(sizes)
+        warnings = dict.fromkeys(text for of_process in from_all(self.warnings) for text in of_process)
         labels = examples = None
         with_rows = [(m, result.facts.labels_with_rows) for m, result in results if result.facts.labels_with_rows]
         of_bucket = {(m.bound_buckets.names, tuple(some)) for m, some in with_rows if m.bound_buckets is not None}
@@ -350,9 +332,9 @@ class Evaluation:
                 *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
                 *(() if self.seen is None else self.seen.note()),
                 *notes.on_shared_places(results, named, scalars, self.over_all),
-                *notes.on_chance(results, named, scalars, width, min(ends), self.label_names, chance, intervals),
-                *((WITHIN_LISTS,) if self.trade_off is not None and min(ends) < EVERYTHING else ()),
-                *notes.on_ignored(num_rows, sum(left_out), ignored),
+                *notes.on_chance(results, named, scalars, width, shortest, self.label_names, chance, intervals),
+                *((WITHIN_LISTS,) if self.trade_off is not None and shortest < EVERYTHING else ()),
+                *notes.on_ignored(num_rows, left_out, ignored),
                 *warnings,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
@@ -418,11 +400,6 @@ def check_update(collection: TopKCollection, caller: str) -> None:
         )
 
 
-def _ranks(metric: TopKMetric) -> Iterator[int]:
-    """Yield the cut-offs of a metric that are ranks, not thresholds of scores."""
-    yield from (k for k in metric.cutoffs if isinstance(k, int))
-
-
 def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
     """Return one row per bucket name, and a warning if buckets of one name hold different labels."""
     first = {row.name: row for row in reversed(rows)}
@@ -452,7 +429,8 @@ def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
 class RowCounts(ExactMetric):
     """Counts rows, the rows of each group, and relevant labels: in total, by bucket, of the most frequent label, lost.
 
-    A relevant label is lost if its score is ``-inf``.
+    A relevant label is lost if its score is ``-inf``. Also counts the rows that ``ignore_index`` leaves out, and keeps
+    the number of labels and the length of the shortest list.
 
     Args:
         bucketings: Any number of different label buckets.
@@ -461,14 +439,17 @@ class RowCounts(ExactMetric):
     """
 
     counts: Tensor
+    extent: Tensor
+    """The number of labels L, 0 if no batch tells it; and minus the length of the shortest list."""
 
     def __init__(self, bucketings: Sequence[LabelBuckets], min_gain: float | None = None, groups: int = 0) -> None:
         super().__init__()
         self.bucketings, self.min_gain, self.groups = tuple(bucketings), min_gain, groups
         self.counted = next((one for one in self.bucketings if one.counts is not None), None)
         self.top = -2 if self.counted is None or self.counted.counts is None else int(self.counted.counts.argmax())
-        self.sizes = [1, 1, 1, 1, groups, *map(len, bucketings)]
+        self.sizes = [5, groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
+        self.add_state("extent", torch.tensor([0, -EVERYTHING]), "max")  # scores of all labels have no end
 
     def update(self, ranking: Ranking) -> None:
         """Count the rows and the relevant labels of a ranking."""
@@ -483,25 +464,33 @@ class RowCounts(ExactMetric):
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
             kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
-        added += [of_top, _lost(ranking.scores, targets)[None]]
+        left_out = rows.new_zeros(1) + ranking._memo.get(IGNORED, 0)
+        added += [of_top, _lost(ranking.scores, targets)[None], left_out]
         for size, place, amount in kinds:
             padded = torch.zeros(size + 1, dtype=torch.int64, device=n.device)  # the last: no bucket or group
             added.append(padded.scatter_add_(0, place, amount)[:-1])
         self.counts = writable(self.counts)
         self.counts += torch.cat(added)
+        labels, end = self.extent
+        if is_listed(ranking) and ranking.num_rows:
+            ends = ranking.length if ranking.row_mask is None else ranking.length.where(ranking.row_mask, EVERYTHING)
+            end = torch.maximum(end, -ends.min())
+        self.extent = torch.stack([labels.clamp(min=ranking.num_labels or 0), end])
 
     def compute(self) -> Tensor:
-        """Return the state over all processes."""
-        return self.counts.clone()
+        """Return the states over all processes."""
+        return torch.cat([self.counts, self.extent])
 
-    def by_bucket(self) -> tuple[int, int, int, int, list[int], list[list[int]]]:
-        """Return over all processes: rows, relevant labels, those of the most frequent label, those that are lost.
+    def read(self) -> tuple[list[int], list[int], list[list[int]], tuple[int, int]]:
+        """Return the counts over all processes.
 
-        Then follow the rows of each group, and the relevant labels of each bucket.
+        First rows, relevant labels, those of the most frequent label, those that are lost, and rows left out; then the
+        rows of each group, the relevant labels of each bucket, and the number of labels and the shortest list.
         """
-        found = [part.tolist() for part in torch.split(self.compute(), self.sizes)]
-        (rows,), (positives,), (of_top,), (lost,), groups, *of_buckets = found
-        return rows, positives, of_top, lost, groups, of_buckets
+        of_all, groups, *of_buckets, (labels, end) = (
+            part.tolist() for part in torch.split(self.compute(), [*self.sizes, 2])
+        )
+        return of_all, groups, of_buckets, (labels, -end)
 
 
 def _lost(scores: Tensor | None, targets: Targets) -> Tensor:

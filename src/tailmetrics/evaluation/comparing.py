@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailmetrics._arguments import grouped
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
-from tailmetrics.evaluation.evaluating import Inputs, Wanted, evaluated, taken
+from tailmetrics.evaluation.evaluating import Options, evaluated
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
@@ -95,8 +96,8 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
-    inputs, wanted = taken(Inputs, given), replace(taken(Wanted, given), metrics=listed(metrics))
-    found = {name: evaluated(preds, target, inputs, wanted, rows=True) for name, preds in runs.items()}
+    options = Options.of(given, metrics=listed(metrics))
+    found = {name: evaluated(preds, target, options, rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
         if other.row_names != data.row_names:
@@ -134,10 +135,7 @@ def compare_runs(
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
     """Return each distinct warning once; if only some runs have it, the names of these runs precede it."""
-    said: dict[str, list[str]] = {}
-    for name, sentences in runs.items():
-        for sentence in dict.fromkeys(sentences):
-            said.setdefault(sentence, []).append(name)
+    said = grouped((one, name) for name, sentences in runs.items() for one in dict.fromkeys(sentences))
     return [one if len(names) == len(runs) else f"{', '.join(names)}: {one}" for one, names in said.items()]
 
 
@@ -244,27 +242,18 @@ def compared(
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
+    said = verdict(found, facts.buckets, facts.lower_is_better, headline, facts.over_all)
+    alike = ("buckets", "row_groups", "captions", "over_all", "lower_is_better", "what_buckets_are")
     return ComparisonReport(
         found,
         title=title or _title(list(runs), more.get("baseline")),
         correction=correction,
-        buckets=facts.buckets,
-        row_groups=facts.row_groups,
-        captions=facts.captions,
-        over_all=facts.over_all,
         unequal_lists=unequal,
-        verdict=" ".join(
-            [
-                verdict(found, facts.buckets, facts.lower_is_better, headline, facts.over_all),
-                *([because[mixed]] if mixed in because else []),
-                *unequal_in_words(unequal),
-            ]
-        ),
-        lower_is_better=facts.lower_is_better,
+        verdict=" ".join([said, *([because[mixed]] if mixed in because else []), *unequal_in_words(unequal)]),
         headline=headline,
         not_compared=others,
         not_compared_because=list(because.values()),
-        what_buckets_are=facts.what_buckets_are,
         versions=versions(),
+        **{name: getattr(facts, name) for name in alike},
         **(shown or {}),
     )

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import starmap
+from itertools import pairwise
 from math import prod
-from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
@@ -120,16 +119,12 @@ def read_data(
     :func:`tailmetrics.evaluate`.
     """
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
-    preds, target, train_target = (
-        _as_lists(_as_table_of_objects(argument, value))
-        for argument, value in (("preds", preds), ("target", target), ("train_target", train_target))
-    )
+    given = {"preds": preds, "target": target, "train_target": train_target}
+    preds, target, train_target = (_as_lists(_as_table_of_objects(*one)) for one in given.items())
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
-        target, train_target = (
-            _numbered(argument, value, label_names)
-            for argument, value in (("target", target), ("train_target", train_target))
-        )
+        target = _numbered("target", target, label_names)
+        train_target = _numbered("train_target", train_target, label_names)
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
@@ -168,20 +163,16 @@ def _of_tensors(
         _check_names(num_names, batch, first.shape[1] if scored else None, ignore_index)
 
     def batches(size: int) -> Iterator[Part]:
-        for rows in _slices(len(first), size):
+        for start in range(0, max(1, len(first)), size):  # without rows one empty batch, in which arguments are checked
+            rows = slice(start, min(start + size, len(first)))
             part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
             yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
 
-    notes: tuple[str, ...] = ()
-    if (
-        given is None
-        and first.shape == relevant.shape
-        and len(first) >= LEAST_ROWS
-        and first.layout == relevant.layout == torch.strided
-    ):
-        # the first rows tell of almost all data that they differ, without a look at all scores
-        some = bool((first[:FIRST_ROWS] == relevant[:FIRST_ROWS]).all())
-        notes = EQUAL if some and bool((first == relevant).all()) else ()
+    alike = given is None and first.shape == relevant.shape and first.layout == relevant.layout == torch.strided
+    # the first rows tell of almost all data that they differ, without a look at all scores
+    pairs = ((first[:rows], relevant[:rows]) for rows in (FIRST_ROWS, None))
+    equal = alike and len(first) >= LEAST_ROWS and all(bool((mine == its).all()) for mine, its in pairs)
+    notes = EQUAL if equal else ()
     for said in notes:
         warn_outside(f"{CALLER}: {said}")
     train = None
@@ -243,8 +234,18 @@ def _as_table_of_objects(argument: str, value: Any) -> Any:
         return value
     import pyarrow as pa
 
+    from tailmetrics.io.files import reading
+    from tailmetrics.io.reading import Opening, check_nested
+    from tailmetrics.io.text import look_at_objects
+
     if isinstance(value[0], Mapping):
-        return pa.Table.from_pylist(value)
+        try:
+            return pa.Table.from_pylist(value)
+        except (pa.ArrowException, TypeError):  # a field is an object in one row, and text in another
+            path = Path(argument)
+            check_nested(look_at_objects(path, value, ""), Opening(path))
+            with reading(path, "objects"):
+                raise
     return pa.table({"ids" if argument == "preds" else "labels": value})
 
 
@@ -282,12 +283,6 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
             "as a column of the lowest score, -inf, so that it counts as missed: without its rows, values are too high."
         )
     return [[numbers[name] for name in row] for row in value]
-
-
-def _slices(num_rows: int, size: int) -> Iterator[slice]:
-    """Yield the slice of each batch; without rows, one empty slice, so that arguments are still checked."""
-    for start in range(0, max(1, num_rows), size):
-        yield slice(start, min(start + size, num_rows))
 
 
 def _cut(value: Tensor, rows: slice) -> Tensor:
@@ -468,10 +463,11 @@ LARGEST_GRADE = 10
 
 def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
     """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
-    grades, scores = dataset.preds.first_values(), dataset.target.first_values()
+    grades = dataset.preds.first_values()
     # scores that were read from ranks are whole numbers below 0
     if not len(grades) or not 0 < grades.max() <= LARGEST_GRADE or bool((grades != grades.round()).any()):
         return ()
+    scores = dataset.target.first_values()
     if bool((scores == scores.round()).all()):
         return ()
     return (
@@ -493,8 +489,7 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
         return ()
     if hasattr(mine, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
         numbered = mine.values is not None and its.values is not None
-        pairs = (_entries_of(rows, numbered) for rows in (mine, its))
-        same = all(starmap(eq, zip(*pairs, strict=True)))
+        same = _entries_of(mine, numbered) == _entries_of(its, numbered)
     else:
         same = np.array_equal(mine, its)
     if not same:
@@ -504,11 +499,11 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
     )
 
 
-def _entries_of(rows: Any, numbered: bool) -> Iterator[list[tuple[float, ...]]]:
-    """Yield the labels of each row, in their order, with their numbers if asked for."""
+def _entries_of(rows: Any, numbered: bool) -> list[list[tuple[float, ...]]]:
+    """Return the labels of each row, in their order, with their numbers if asked for."""
     parts = (rows.ids, rows.values) if numbered else (rows.ids,)
-    for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
-        yield sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True))
+    ends = pairwise(rows.offsets)
+    return [sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True)) for start, stop in ends]
 
 
 def _check_columns(argument: str, value: Any) -> None:
@@ -646,12 +641,12 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     Raises:
         ValueError: If a row has a group that is not among the names.
     """
-    if isinstance(values, Tensor) or not _any_names(values):
+    if not _any_names(values):
         return values
     numbers = {name: number for number, name in enumerate(names)}
     found = [-1 if _is_missing(value) else numbers.get(str(value), -2) for value in values]
     if -2 in found:
-        unknown = values[found.index(-2)] if isinstance(values, Sequence) else list(values)[found.index(-2)]
+        unknown = list(values)[found.index(-2)]
         raise ValueError(
             f"{caller}: row_groups holds {str(unknown)!r}, which is none of {', '.join(names)}; name all groups, or "
             "pass None for rows that count only overall."
@@ -665,13 +660,13 @@ def group_names(values: Any) -> list[str] | None:
         raise TypeError(
             f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
         )
-    if isinstance(values, Tensor) or not _any_names(values):
+    if not _any_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})
 
 
 def _any_names(values: Any) -> bool:
-    return any(isinstance(value, str) for value in values)
+    return not isinstance(values, Tensor) and any(isinstance(value, str) for value in values)
 
 
 def _is_missing(value: Any) -> bool:

@@ -71,8 +71,8 @@ class RunDigest:
         row_names: Sequence[str] | None = None,
     ) -> None:
         metrics = list(metrics)
-        self._codes = None if label_names is None else _codes(label_names)
-        self._row_codes = None if row_names is None else _codes(row_names)
+        self._codes = None if label_names is None else _Codes(label_names)
+        self._row_codes = None if row_names is None else np.fromiter(map(_code, row_names), np.int64)
         self._targets = 0
         buckets, counts = set(), set()
         for metric in metrics:
@@ -141,7 +141,7 @@ def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**first, "targets": f"{total:064x}"}
 
 
-def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
+def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> int:
     """Return the sum of the digests of all rows: the order of rows makes no difference, and partial sums can be added.
 
     A row is hashed as pairs of integers: first the row number and the number of its labels, then each label and the
@@ -169,7 +169,7 @@ def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
     return sum(int.from_bytes(digest, "little") for digest in digests)
 
 
-def _of_labels(values: Ints, known: NDArray[np.bool_], codes: Ints | None, more: bytes) -> str:
+def _of_labels(values: Ints, known: NDArray[np.bool_], codes: _Codes | None, more: bytes) -> str:
     labels = _coded(np.flatnonzero(known), codes)
     order = np.argsort(labels)
     pairs = np.stack([labels[order], values[known][order]], axis=1).astype("<i8")
@@ -185,18 +185,28 @@ def _of_arguments(metric: TopKMetric) -> str:
     return sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
-def _codes(names: Sequence[str]) -> Ints:
-    """Return a number for each name, independent of other names: the integer that it spells, or a negative digest."""
-    codes = [
-        int(name)
-        if _WHOLE.fullmatch(name)
-        else -1 - (int.from_bytes(sha256(name.encode()).digest()[:8], "little") >> 1)
-        for name in names
-    ]
-    return np.array(codes, dtype=np.int64)
+class _Codes:
+    """The codes of labels by their ids, each made when it is first asked for: a catalogue may name millions."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names, self._known = names, np.zeros(len(names), bool)
+        self._codes = np.zeros(len(names), np.int64)
+
+    def __getitem__(self, ids: Ints) -> Ints:
+        new = np.unique(ids[~self._known[ids]])
+        self._codes[new] = [_code(self._names[label]) for label in new.tolist()]
+        self._known[new] = True
+        return self._codes[ids]
 
 
-def _coded(ids: Ints, codes: Ints | None) -> Ints:
+def _code(name: str) -> int:
+    """Return a number for a name, independent of other names: the integer that it spells, or a negative digest."""
+    if _WHOLE.fullmatch(name):
+        return int(name)
+    return -1 - (int.from_bytes(sha256(name.encode()).digest()[:8], "little") >> 1)
+
+
+def _coded(ids: Ints, codes: Ints | _Codes | None) -> Ints:
     return ids if codes is None else codes[ids]
 
 

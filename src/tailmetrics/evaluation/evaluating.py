@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,13 +19,7 @@ from tailmetrics.evaluation.description import by_bucket, listed, with_label_val
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import (
-    NDCGAtK,
-    PrecisionAtK,
-    PredictionProportionAtK,
-    RecallAtK,
-    TopKMetric,
-)
+from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
 from tailmetrics.ranking._adjusting import ScoreKind
@@ -40,7 +34,6 @@ ALIKE = (
 """Note of a report on sequences, whose scores are (B, T, L)."""
 CONFIDENCE = 0.95
 """Default confidence of intervals."""
-Kind = TypeVar("Kind", "Inputs", "Wanted")
 
 
 def evaluate(
@@ -143,8 +136,7 @@ def evaluate(
     given = locals()
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
-    inputs, wanted = taken(Inputs, given), replace(taken(Wanted, given), confidence=quick)
-    report, rows, data = evaluated(preds, target, inputs, wanted, title=title, rows=drawn)
+    report, rows, data = evaluated(preds, target, Options.of(given, confidence=quick), title=title, rows=drawn)
     columns = {} if rows is None else rows.columns(report.scalars)
     if rows is None or not columns:
         return report
@@ -156,71 +148,60 @@ def evaluate(
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What is known of rows and labels beside ``preds`` and ``target``; :func:`evaluate` describes each argument."""
-
-    label_counts: Any = None
-    train_target: Any = None
-    row_mask: Any = None
-    row_groups: Any = None
-    activity: Any = None
-    row_buckets: str = "quantiles:3"
-    label_names: Sequence[str] | None = None
-    row_names: Sequence[str] | None = None
-    missing: Missing = "skip"
-    ignore_index: int | None = None
-    duplicates: Duplicates = "error"
-    clusters: Any = None
-    batch_rows: int = 4096
-    label_tree: LabelTree | None = None
-    level: int | None = None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a report is to hold; :func:`evaluate` describes each argument.
+class Options:
+    """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
 
     ``confidence`` is that of intervals from sums over rows, None for no intervals.
     """
 
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
     buckets: LabelBuckets | str | None = None
+    label_counts: Any = None
+    train_target: Any = None
+    row_mask: Any = None
+    row_groups: Any = None
+    activity: Any = None
+    row_buckets: str = "quantiles:3"
     labels: bool = False
+    label_names: Sequence[str] | None = None
     examples: bool = False
+    row_names: Sequence[str] | None = None
+    missing: Missing = "skip"
+    ignore_index: int | None = None
+    duplicates: Duplicates = "error"
+    clusters: Any = None
+    batch_rows: int = 4096
     headline: str | None = None
+    label_tree: LabelTree | None = None
+    level: int | None = None
     trade_off: Sequence[float] = ()
     scores: ScoreKind = "softmax"
     confidence: float | None = None
 
-
-def taken(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
-    """Return inputs, or what is wanted, made of the arguments of a function."""
-    return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})
+    @classmethod
+    def of(cls, given: Mapping[str, Any], **more: Any) -> Options:
+        """Return the options among the arguments of a function, and ``more``."""
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given} | more)
 
 
 def evaluated(
-    preds: Any, target: Any, inputs: Inputs, wanted: Wanted, *, title: str = "", rows: bool = False
+    preds: Any, target: Any, options: Options, *, title: str = "", rows: bool = False
 ) -> tuple[Report, Any, Data]:
     """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` is True), and the data."""
-    check_count(CALLER, "batch_rows", inputs.batch_rows)
-    label_counts, train_target, label_names = inputs.label_counts, inputs.train_target, inputs.label_names
+    check_count(CALLER, "batch_rows", options.batch_rows)
+    label_counts, train_target, label_names = options.label_counts, options.train_target, options.label_names
     if train_target is not None and label_counts is not None:
         raise ValueError(
             f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
             "the counts."
         )
-    metrics = listed(wanted.metrics)
+    metrics = listed(options.metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
-    ignored, repeats = (
-        _of_metrics(given, name, value, usual)
-        for name, value, usual in (
-            ("ignore_index", inputs.ignore_index, None),
-            ("duplicates", inputs.duplicates, "error"),
-        )
-    )
+    ignored = _of_metrics(given, "ignore_index", options.ignore_index, None)
+    repeats = _of_metrics(given, "duplicates", options.duplicates, "error")
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
-    mask, missing = inputs.row_mask, inputs.missing
+    mask, missing = options.row_mask, options.missing
     data = read_data(preds, target, train_target, mask, label_names, missing, named, ignored, repeats)
     names = label_names if data.label_names is None else data.label_names
     if data.label_names is not None:
@@ -234,46 +215,46 @@ def evaluated(
         label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
     elif data.given_order is not None and label_counts is not None:
         label_counts = _counts_by_id(label_counts, data.given_order)
-    buckets = wanted.buckets
+    buckets = options.buckets
     if data.given_order is not None and isinstance(buckets, LabelBuckets):
         buckets = _buckets_by_id(buckets, data.given_order)
     beside = {"preds": preds, "target": target}
-    row_groups = of_rows(inputs.row_groups, "row_groups", data, beside)
+    row_groups = of_rows(options.row_groups, "row_groups", data, beside)
     groups = None if row_groups is None else group_names(row_groups)
-    if inputs.activity is not None:
-        groups, row_groups = data.row_buckets(inputs.row_buckets, inputs.activity, row_groups, beside)
-    data = data._replace(clusters=of_rows(inputs.clusters, "clusters", data, beside))
-    row_names = data.row_names if inputs.row_names is None else inputs.row_names
+    if options.activity is not None:
+        groups, row_groups = data.row_buckets(options.row_buckets, options.activity, row_groups, beside)
+    data = data._replace(clusters=of_rows(options.clusters, "clusters", data, beside))
+    row_names = data.row_names if options.row_names is None else options.row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
             f"{CALLER}: row_names holds {len(row_names)} names for {data.num_rows} rows; pass one for each."
         )
     if label_counts is None:
         label_counts = data.train
-    tree, of_level = _tree_of(inputs.label_tree, inputs.level, names, data)
+    tree, of_level = _tree_of(options.label_tree, options.level, names, data)
     if of_level is not None:
         names, label_counts = of_level.tree.label_names, of_level.counts(CALLER, label_counts)
         data = data._replace(label_order=of_level.order(), seen=None)  # both are of the labels below
-    evaluation = prepared(
-        replace(wanted, metrics=metrics, buckets=buckets),
-        ignore_index=ignored,
-        duplicates=repeats,
+    known = replace(
+        options,
+        metrics=metrics,
+        buckets=buckets,
         label_counts=label_counts,
-        groups=groups,
         label_names=names,
         row_names=row_names,
-        num_labels=data.columns if tree is None else tree.num_labels,
-        label_order=data.label_order,
+        ignore_index=ignored,
+        duplicates=repeats,
         label_tree=tree,
-        level=of_level,
     )
+    num_labels = data.columns if tree is None else tree.num_labels
+    evaluation = prepared(known, groups, num_labels, data.label_order, of_level)
     _check_known(evaluation.members)
     evaluation.seen = data.seen
     numbers = _groups_of_rows(evaluation, row_groups, data.num_rows)
-    values = _read_rows(evaluation, data, inputs.batch_rows, numbers, rows)
+    values = _read_rows(evaluation, data, options.batch_rows, numbers, rows)
     report = evaluation.report(title)
     notes = [*report.notes, *data.notes]
-    if data.tokens > 1 and inputs.clusters is None and (rows or wanted.confidence is not None):
+    if data.tokens > 1 and options.clusters is None and (rows or options.confidence is not None):
         notes.append(ALIKE)
     if data.label_names is not None and label_names is None:
         notes += note_on_catalogue(
@@ -367,28 +348,23 @@ def _read_rows(
 
 
 def prepared(
-    wanted: Wanted,
-    *,
-    label_counts: Any = None,
+    options: Options,
     groups: Sequence[str] | None = None,
-    label_names: Sequence[str] | None = None,
-    row_names: Sequence[str] | None = None,
     num_labels: int | None = None,
     label_order: Tensor | None = None,
-    ignore_index: int | None = None,
-    duplicates: Duplicates = "error",
-    label_tree: LabelTree | None = None,
     level: Level | None = None,
 ) -> Evaluation:
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
-    Most arguments are documented at :func:`evaluate` and :class:`Evaluation`. ``groups`` holds the names of the row
-    groups, ``num_labels`` is the number of labels if the data tell it, and ``label_order`` is the order of labels with
-    equal counts as in :func:`buckets_of`. ``label_tree`` is the tree of these labels, and ``level`` tells how batches
-    become them.
+    Args:
+        options: What :func:`evaluate` is told of metrics, labels and the report; its other options are not read.
+        groups: The names of the row groups.
+        num_labels: The number of labels, if the data tell it.
+        label_order: The order of labels with equal counts as in :func:`buckets_of`.
+        level: How batches become rows of the labels of ``options.label_tree``; None for labels as they are.
     """
-    metrics, buckets = wanted.metrics, wanted.buckets
-    training = _training(buckets, label_counts, label_order)
+    metrics, buckets, label_tree = options.metrics, options.buckets, options.label_tree
+    training = _training(buckets, options.label_counts, label_order)
     if training is not None and num_labels is not None and training.num_labels != num_labels:
         argument, each = ("label_counts", "a count") if buckets is None else ("buckets", "a bucket")
         raise ValueError(
@@ -413,23 +389,23 @@ def prepared(
             metric.bind(Training(num_labels, None, None))
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         members += by_bucket(members, training.buckets("deciles"))
-    of_rows = {"row_groups": groups, "ignore_index": ignore_index, "duplicates": duplicates}
+    of_rows = {"row_groups": groups, "ignore_index": options.ignore_index, "duplicates": options.duplicates}
     collection = collection.with_members(members, **of_rows)
-    if wanted.labels:
+    if options.labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
     return Evaluation(
         collection,
-        labels=wanted.labels,
-        label_names=label_names,
-        examples=wanted.examples,
-        row_names=row_names,
-        intervals=wanted.confidence,
-        headline=wanted.headline,
+        labels=options.labels,
+        label_names=options.label_names,
+        examples=options.examples,
+        row_names=options.row_names,
+        intervals=options.confidence,
+        headline=options.headline,
         level=level,
-        trade_off=wanted.trade_off,
-        scores=wanted.scores,
+        trade_off=options.trade_off,
+        scores=options.scores,
     )
 
 

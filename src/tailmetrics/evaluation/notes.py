@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import torch
 
+from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import captions_of, conventions_of
 from tailmetrics.metrics import TopKMetric
@@ -238,10 +239,9 @@ def on_number_of_rows(
             said.append((False, 0.0, f"{key} ({report_number(found.value)}) has one row for most of its labels"))
     texts = [text for *_, text in sorted(said)]
     if texts:
-        more = [f"{len(texts) - SAID} more"] if len(texts) > SAID else []
         yield (
             "Averages over labels depend on the number of rows. Do not compare these with values of another number of "
-            f"rows: {'; '.join([*texts[:SAID], *more])}."
+            f"rows: {'; '.join(some_of(texts, SAID))}."
         )
 
 

@@ -20,13 +20,13 @@ from torch import Tensor
 from tailmetrics._exact_metric import ExactMetric, tensors_of
 from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation.notes import on_number_of_rows
-from tailmetrics.evaluation.row_values import adjusted_key, gaps_of
+from tailmetrics.evaluation.row_values import adjusted_key, deepest_cutoff, gaps_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.report.report import Report
-from tailmetrics.significance.estimating import Interval
+from tailmetrics.significance.estimating import Interval, Sums, quick_gap, quick_interval, quick_median
 from tailmetrics.significance.labels import OverLabels, at_half_the_rows
 
 SMALLEST = torch.iinfo(torch.int64).min
@@ -142,7 +142,7 @@ class RowMoments(ExactMetric):
         # adjusted for chance, a bucket not larger than the list is unmeasured, as chance hits all: pair the next one
         named = {} if self._is_median else gaps_of(metric, adjusted=adjusted)
         self._gaps = {name: [place[key] for key in keys] for name, keys in named.items()}
-        deepest = max((k for k in metric.cutoffs if isinstance(k, int)), default=0) if adjusted else 0
+        deepest = deepest_cutoff(metric)[0] if adjusted else 0
         sizes = metric.bound_buckets.label_counts.tolist() if adjusted else []
         firsts = 1 + next((at for at, size in enumerate(sizes) if size > deepest), 0)
         pairs = [
@@ -220,8 +220,6 @@ class RowMoments(ExactMetric):
             named: Adds prefix and postfix to a key.
             confidence: Confidence of the intervals.
         """
-        from tailmetrics.significance.estimating import quick_gap, quick_interval, quick_median
-
         self._update_count = max(1, self._update_count)
         states = self.compute()
         keys = [named(key) for group in self._metric.group_keys() for key in self._metric.row_keys(group)]
@@ -251,9 +249,7 @@ class RowMoments(ExactMetric):
                 of_keys[named(name)] = gap
         return as_valued(of_keys, scalars)
 
-    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int, ends: tuple[float, float]) -> Any:
-        from tailmetrics.significance.estimating import Sums
-
+    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int, ends: tuple[float, float]) -> Sums:
         totals = self._fixed_point.totals(states["sums"][:, place])
         n, units = (int(count) for count in states["rows"][:, place])
         if inf in totals:

@@ -18,18 +18,19 @@ from torch import Tensor
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.digest import RunDigest, merged
 from tailmetrics.evaluation.row_values import (
-    DENOMINATOR,
+    COUNTS,
     GROUP,
     LABELS,
     LENGTHS,
     LISTED,
-    NUMERATOR,
     RowColumns,
     RowFacts,
     columns_of,
+    keys_in,
     read_columns,
 )
 from tailmetrics.io import DataFileError
+from tailmetrics.io.database import arrow_names
 from tailmetrics.io.files import check_file, reading
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
@@ -67,14 +68,12 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
         others = " or ".join(one.name for one in usual[1:])
         note(f"{path}: {usual[0].name} is compared; for {others}, name the file.")
     found = usual[:1] or sorted(path.glob("rows*.parquet"))
-    if len(found) != 1:
-        problem = (
-            f"holds several tables of rows: {', '.join(one.name for one in found)}"
-            if found
-            else "holds no table of rows"
-        )
-        hint = "name one of them." if found else "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
-        raise DataFileError(path, problem, hint=hint)
+    if not found:
+        hint = "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
+        raise DataFileError(path, "holds no table of rows", hint=hint)
+    if len(found) > 1:
+        several = ", ".join(one.name for one in found)
+        raise DataFileError(path, f"holds several tables of rows: {several}", hint="name one of them.")
     return found[0]
 
 
@@ -150,11 +149,7 @@ class RowTable:
     @property
     def pairs(self) -> dict[str, bool]:
         """Key -> whether it is a ratio, with a numerator and a denominator."""
-        numbers = [one for one in self.columns if one not in (GROUP, LISTED, CLUSTER) and not one.startswith(LABELS)]
-        numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
-        found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
-        found |= {key: found[over_all] for key, (over_all, _) in self.facts.of_groups.items() if over_all in found}
-        return found | {key: False for key, (column, *_) in self.facts.labels.items() if column in self.columns}
+        return keys_in([name for name in self.columns if name != CLUSTER], self.facts)
 
     def column(self, name: str) -> list[Any]:
         """Return one column as a list, such as the user of each row.
@@ -201,6 +196,8 @@ class RowTable:
                 columns[name] = lists.flatten().to_numpy()
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
+        if COUNTS in self.columns:
+            columns[COUNTS] = self._read([COUNTS])[COUNTS].to_numpy()
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
         return read_columns(keys, self.facts, columns, self.scalars, nothing)
@@ -245,12 +242,13 @@ class RowTableWriter:
     ) -> None:
         of = evaluation.collection, evaluation.over_all, dataset.num_rows
         self._columns = RowColumns(*of, headline=evaluation.headline)
-        self._names, self._clusters = dataset.row_names, clusters
+        self._names = None if dataset.row_names is None else arrow_names(dataset.row_names)
+        self._clusters = clusters
         self._identity = None
         if options is not None:
             level = evaluation.level
             names = _label_names(dataset, evaluation.members) if level is None else level.tree.label_names
-            self._identity = RunDigest(self._columns.metrics, options, names, self._names)
+            self._identity = RunDigest(self._columns.metrics, options, names, dataset.row_names)
         self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}
@@ -277,10 +275,8 @@ class RowTableWriter:
         """Add a batch: the numbers of its rows, and their ranking."""
         if self._identity is not None:
             self._identity.update(rows, ranking)
-        names = self._names
-        columns: dict[str, Any] = (
-            {ROW: rows.numpy()} if names is None else {QUERY: [names[row] for row in rows.tolist()]}
-        )
+        places = _arrow(rows.numpy())
+        columns = {ROW: places} if self._names is None else {QUERY: self._names.take(places).cast(pa.string())}
         if self._clusters is not None:
             columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
         found = self._columns.of(ranking)
@@ -289,12 +285,12 @@ class RowTableWriter:
                 continue
             if name == GROUP:
                 groups = pa.array(self._columns.facts.row_groups, pa.string())
-                columns[name] = groups.take(pa.array(column, mask=column < 0))
+                columns[name] = groups.take(_arrow(column, column >= 0))
             elif name.startswith(LABELS):
-                ends = np.cumsum(found[name + LENGTHS])
-                columns[name] = pa.LargeListArray.from_arrays(np.concatenate([[0], ends]), column)
+                offsets = np.append(0, np.cumsum(found[name + LENGTHS]))
+                columns[name] = pa.LargeListArray.from_arrays(_arrow(offsets), _arrow(column))
             else:
-                columns[name] = pa.array(column, from_pandas=True)
+                columns[name] = _arrow(column, column == column)
         self._pending.append(pa.table(columns))
         if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
             self._flush()
@@ -307,6 +303,16 @@ class RowTableWriter:
             self._file = pq.ParquetWriter(self._path, table.schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._pending = []
+
+
+def _arrow(values: Any, known: Any = None) -> Any:
+    """Return an Arrow array, with null where ``known`` is False; pa.array would import pandas, which takes .3 s."""
+
+    def buffer(part: Any) -> Any:
+        return pa.py_buffer(np.packbits(part, bitorder="little") if part.dtype == bool else np.ascontiguousarray(part))
+
+    nulls = None if known is None else buffer(known)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [nulls, buffer(values)])
 
 
 def join_parts(parts: Iterable[Path], path: Path) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from io import BytesIO
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
@@ -22,10 +21,8 @@ from tailmetrics.metrics._states import InBlocks, Increment
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.report import what_buckets_are
-from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, ShownRows, mixed
+from tailmetrics.significance.labels import AreaRows, Array, Flags, Ints, LabelRows, OverLabels, ShownRows, mixed
 
-Column = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 Lists: TypeAlias = tuple[Ints, Ints]
 """The number of codes of each row, shape (N,), and the concatenated codes of all rows."""
 
@@ -126,7 +123,7 @@ def spec_of(metric: TopKMetric) -> dict[str, Any]:
     return {**(metric.aggregation.label_terms() or {}), "sizes": sizes}
 
 
-def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDArray[np.bool_]) -> OverLabels:
+def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flags) -> OverLabels:
     """Return the decoded labels of all rows for the value of one bucket.
 
     Args:
@@ -139,13 +136,8 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     rows, number = np.repeat(np.arange(lengths.size), lengths), len(spec["sizes"])
     kept = inside[rows]
     if "area" in spec:
-        of_bucket = (
-            codes.reshape(lengths.size, -1) // (BINS * MARKS) == bucket
-            if codes.size
-            else np.zeros((lengths.size, 0), bool)
-        )
-        columns = of_bucket[0] if len(of_bucket) else np.zeros(0, bool)
-        found = codes.reshape(of_bucket.shape)[:, columns]
+        table = codes.reshape(lengths.size, codes.size // max(lengths.size, 1))
+        found = table[:, (table // (BINS * MARKS) == bucket).all(axis=0)]
         bins, marks = found % BINS // 2, found // BINS % MARKS
         return AreaRows(bins, found % 2 > 0, inside, spec["area"], spec["average"], marks)
     label, flags = codes // 4, codes % 4
@@ -153,11 +145,9 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
     if "exposure" in spec:
         return ShownRows(*cells, inside, sum(spec["sizes"]), spec["exposure"], spec["sizes"][bucket], spec["weights"])
-    over = cast("Literal['present', 'union', 'all']", spec["over"])
-    below = (spec["below"][0], spec["below"][1]) if "below" in spec else (0.0, 1.0)
-    size, weighted = spec["sizes"][bucket], spec.get("weighted", False)
-    of_averages = spec.get("of_averages", False)
-    return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size, of_averages)
+    more: dict[str, Any] = {name: spec[name] for name in ("top", "over", "weighted", "of_averages") if name in spec}
+    more["below"] = tuple(spec.get("below", (0.0, 1.0)))  # of a file, a list
+    return LabelRows(*cells, inside, sum(spec["sizes"]), size=spec["sizes"][bucket], **more)
 
 
 def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
@@ -243,8 +233,8 @@ class RowColumns:
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
         self._averages: list[Any] = list(fit)
         counting = [one for one in members.values() if one.is_bound and one.aggregation.keeps_all_counts]
-        deepest = max(counting, key=_deepest, default=None) if labels_alone else None
-        self._of_each_label: Any = deepest if deepest is not None and _deepest(deepest)[0] else None
+        deepest = max(counting, key=deepest_cutoff, default=None) if labels_alone else None
+        self._of_each_label: Any = deepest if deepest is not None and deepest_cutoff(deepest)[0] else None
         if self._of_each_label is not None and all(one is not deepest for one in self._averages):
             self._averages.append(deepest)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
@@ -333,14 +323,23 @@ class RowColumns:
                     yield self._collection.named(next(keys)), (column, spec, bucket, number - 1 if number else None)
 
 
-def _deepest(metric: Any) -> tuple[int, int]:
+def deepest_cutoff(metric: Any) -> tuple[int, int]:
     """Return the deepest cut-off of a metric, and its place; 0 for thresholds."""
     return max((k if isinstance(k, int) else 0, place) for place, k in enumerate(metric.cutoffs))
 
 
-def _columns(key: str, value: Any) -> dict[str, Column]:
+def _columns(key: str, value: Any) -> dict[str, Array]:
     ends = zip((NUMERATOR, DENOMINATOR), value, strict=True) if isinstance(value, tuple) else [("", value)]
     return {key + end: side.detach().cpu().numpy().astype(np.float64) for end, side in ends}
+
+
+def keys_in(columns: Collection[str], facts: RowFacts) -> dict[str, bool]:
+    """Return the keys whose values columns hold, each with whether it is a ratio of a numerator and a denominator."""
+    numbers = [name for name in columns if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
+    values = [name for name in numbers if not name.endswith(DENOMINATOR)]
+    found = {name.removesuffix(NUMERATOR): name.endswith(NUMERATOR) for name in values}
+    found |= {key: found[whole] for key, (whole, _) in facts.of_groups.items() if whole in found}
+    return found | {key: False for key, (column, *_) in facts.labels.items() if column in columns}
 
 
 def columns_of(key: str, facts: RowFacts, known: Collection[str]) -> list[str]:
@@ -456,10 +455,7 @@ class RowValues(RowColumns):
         For the arguments see :func:`read_columns`.
         """
         columns = joined(self._batches)
-        names = [name.removesuffix(NUMERATOR) for name in columns if not name.endswith(DENOMINATOR)]
-        plain = [name for name in names if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
-        keys = [*plain, *self.facts.of_groups, *self.facts.labels] if columns else ()
-        return read_columns(keys, self.facts, columns, scalars, nothing)
+        return read_columns(keys_in(columns, self.facts), self.facts, columns, scalars, nothing)
 
     @property
     def list_lengths(self) -> Ints | None:
@@ -495,14 +491,11 @@ class RowValues(RowColumns):
         with the number of these rows; none if nothing keeps the labels of rows.
         """
         columns, counts = joined(self._batches), {label: Counter[int]() for label in labels}
-        name = (
-            ""
-            if self._of_each_label is None
-            else self._label_columns(self._of_each_label)[_deepest(self._of_each_label)[1]]
-        )
+        metric = self._of_each_label
+        name = "" if metric is None else self._label_columns(metric)[deepest_cutoff(metric)[1]]
         if name in columns:
             rows = np.repeat(np.arange(columns[name + LENGTHS].size), columns[name + LENGTHS])
-            label, flags = columns[name] // 4 // len(spec_of(self._of_each_label)["sizes"]), columns[name] % 4
+            label, flags = columns[name] // 4 // len(spec_of(metric)["sizes"]), columns[name] % 4
             near = np.isin(rows, rows[(flags == 2) & np.isin(label, labels)])
             rows, label, flags = rows[near], label[near], flags[near]
             for one, found in counts.items():

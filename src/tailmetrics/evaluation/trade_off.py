@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import nan, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -191,13 +191,12 @@ class Halves(ExactMetric):
         """Choose τ on each half, and measure it on the other; both ways together are of all rows."""
         means = [[sums[half, :, place, 0] / rows[half][place] for place in (tail, -1)] for half in (0, 1)]
         chosen = [int((of_tail - of_tail[0] + whole - whole[0]).argmax()) for of_tail, whole in means]
-        pairs = [
-            _Change.of(sums[1 - half].tolist(), rows[1 - half], number, tail) for half, number in enumerate(chosen)
-        ]
+        changed = [_changes(sums[1 - half].tolist(), rows[1 - half], at, tail) for half, at in enumerate(chosen)]
+        of_bucket, of_all, squares, squares_of_all, products = map(sum, zip(*changed, strict=True))
         n, n_all = (sum(of[place] for of in rows) for place in (tail, -1))
-        changes = sum(one.tail for one in pairs) / n, sum(one.whole for one in pairs) / n_all
-        of_tail, of_whole = sum(one.tails for one in pairs) / n**2, sum(one.wholes for one in pairs) / n_all**2
-        both = of_tail + of_whole + 2 * sum(one.together for one in pairs) / (n * n_all)
+        changes = of_bucket / n, of_all / n_all
+        of_tail, of_whole = squares / n**2, squares_of_all / n_all**2
+        both = of_tail + of_whole + 2 * products / (n * n_all)
 
         def interval(value: float, variance: float, rows: int, bound: float) -> Interval:
             ends = student(value, sqrt(max(0.0, variance)), n - 2, (-bound, bound), self._confidence)
@@ -212,27 +211,21 @@ class Halves(ExactMetric):
         )
 
 
-class _Change(NamedTuple):
-    """What changes on one half of the rows from τ = 0 to another τ: sums of changes, of squares and of products."""
+def _changes(sums: Any, rows: Sequence[int], number: int, tail: int) -> tuple[float, ...]:
+    """Return what changes on one half of the rows from τ = 0 to another τ, in the rarest bucket and over all labels.
 
-    tail: float
-    whole: float
-    tails: float
-    wholes: float
-    together: float
-
-    @classmethod
-    def of(cls, sums: Any, rows: Sequence[int], number: int, tail: int) -> _Change:
-        """Return the changes; ``sums`` has for each τ, bucket and all labels the terms of :class:`Halves`."""
-        (of_tail, of_whole), (tail_0, whole_0) = ((of[tail], of[-1]) for of in (sums[number], sums[0]))
-        n, n_all = rows[tail], rows[-1]
-        tails, wholes = of_tail[0] - tail_0[0], of_whole[0] - whole_0[0]
-        squares = [of[1] - 2 * of[2] + zero[1] for of, zero in ((of_tail, tail_0), (of_whole, whole_0))]
-        products = of_tail[3] - of_tail[4] - of_tail[5] + tail_0[3]
-        # in rows that count in the bucket, of which all labels have another mean
-        products -= tails / n * (of_tail[6] - tail_0[6])
-        spread = [
-            max(0.0, (of - change * change / size) * size / (size - 1))
-            for of, change, size in ((squares[0], tails, n), (squares[1], wholes, n_all))
-        ]
-        return cls(tails, wholes, spread[0], spread[1], products)
+    These are the two sums of changes, the two sums of squares, and the sum of products. ``sums`` has for each τ,
+    bucket and all labels the terms of :class:`Halves`.
+    """
+    (of_tail, of_whole), (tail_0, whole_0) = ((of[tail], of[-1]) for of in (sums[number], sums[0]))
+    n, n_all = rows[tail], rows[-1]
+    tails, wholes = of_tail[0] - tail_0[0], of_whole[0] - whole_0[0]
+    squares = [of[1] - 2 * of[2] + zero[1] for of, zero in ((of_tail, tail_0), (of_whole, whole_0))]
+    products = of_tail[3] - of_tail[4] - of_tail[5] + tail_0[3]
+    # in rows that count in the bucket, of which all labels have another mean
+    products -= tails / n * (of_tail[6] - tail_0[6])
+    spread = [
+        max(0.0, (of - change * change / size) * size / (size - 1))
+        for of, change, size in ((squares[0], tails, n), (squares[1], wholes, n_all))
+    ]
+    return tails, wholes, *spread, products

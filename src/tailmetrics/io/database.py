@@ -414,10 +414,8 @@ class KeyedFile:
             f"arg_max(value, rowid) AS last FROM {table} GROUP BY query) WHERE n > 1"
         )
         if (like_ranks or 0) > 0.5:
-            hint = (
-                "if ranks, columns=Columns(query='0', item='1', rank='2'); if scores, "
-                "columns=Columns(query='0', item='1', score='2')."
-            )
+            kinds = "rank", "score"
+            hint = "; ".join(f"if {kind}s, columns=Columns(query='0', item='1', {kind}='2')" for kind in kinds) + "."
             raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
     def _take(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> int | None:
@@ -494,9 +492,8 @@ def _check_constants(database: Database, path: FilePath, lines: SqlLines) -> Non
         DataFileError: Naming the column.
     """
     for name, expression in lines.constants.items():
-        found = database.row(
-            f"SELECT min(x), max(x) FROM (SELECT try_cast({expression} AS DOUBLE) AS x FROM {lines.source})"
-        )
+        numbers = f"SELECT try_cast({expression} AS DOUBLE) AS x FROM {lines.source}"
+        found = database.row(f"SELECT min(x), max(x) FROM ({numbers})")
         if found is not None and found[0] != found[1]:
             raise varied(path, name, [f"{number:g}" for number in found if number is not None])
 

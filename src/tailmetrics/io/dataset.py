@@ -133,7 +133,8 @@ class Files:
             return torch.from_numpy(rows.matrix)[:, 0]
         if rows.values is not None:
             if self.columns is None:
-                hint = "string_ids=True makes each number a label of its own; num_labels=L reads ids up to L - 1."
+                as_names = "" if source.reading is None else "string_ids=True makes each number a label of its own; "
+                hint = f"{as_names}num_labels=L reads ids up to L - 1."
                 of = "" if source.reading is None else f" of {source.reading.within or source.reading.item!r}"
                 raise DataFileError(source.path, f"holds gains{of}, but the number of labels is not known", hint=hint)
             return csr_tensor(rows, rows.values, self.columns)
@@ -396,11 +397,10 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
 def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
     with reading(path, "a filter file"):
         for number, text in numbered_lines(path):
-            words = BLANKS.split(text.strip(BLANK))
+            line = text.strip(BLANK)
+            words = BLANKS.split(line)
             if len(words) != 2:
-                raise DataFileError(
-                    path, f"{text.strip(BLANK)[:40]!r} is not a row and a label", f"line {number}", FILTER_HINT
-                )
+                raise DataFileError(path, f"{line[:40]!r} is not a row and a label", f"line {number}", FILTER_HINT)
             yield number, (words[0], words[1])
 
 

@@ -136,8 +136,9 @@ def is_letor(head: Head) -> bool:
 
 
 def is_scores(head: Head) -> bool:
-    """Whether every line is one number: scores beside targets in LETOR."""
-    return bool(head.words) and all(len(words) == 1 and is_number(words[0]) for words in head.words)
+    """Whether every line is one number, perhaps below a name: scores beside targets in LETOR."""
+    words = [some[0] if len(some) == 1 else "" for some in head.words] or [""]
+    return words[0] != "" and all(map(is_number, words[1:] or words))
 
 
 def read_letor(asked: Opening, beside: Sequence[FilePath] = ()) -> Iterator[Triples]:
@@ -166,12 +167,14 @@ def _scored(path: FilePath, beside: Sequence[FilePath]) -> Iterator[tuple[str, s
     """Yield the place, query, document and score of each line."""
     judged = (one for target in beside for one in _judged(target))
     with reading(path, "LETOR"):
-        for score, target in zip_longest(numbered_lines(path), judged):
+        lines = ((line, text.strip(BLANK)) for line, text in numbered_lines(path))
+        scores = (one for number, one in enumerate(lines) if number or is_number(one[1]))  # the first may be a name
+        for score, target in zip_longest(scores, judged):
             if score is None or target is None:
                 more, less = (beside[0], path) if score is None else (path, beside[0])
                 raise DataFileError(path, f"{more} holds more lines than {less}", hint=LETOR_HINT)
             line, text = score
-            yield f"line {line}", target[1], target[2], parse_float(path, "score", text.strip(BLANK), line)
+            yield f"line {line}", target[1], target[2], parse_float(path, "score", text, line)
 
 
 # -- formats ----------------------------------------------------------------------------------------------------------
@@ -179,6 +182,7 @@ def _scored(path: FilePath, beside: Sequence[FilePath]) -> Iterator[tuple[str, s
 
 COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
 JSON = ("jsonl", "ndjson", "json")
+LETOR = ("txt", "letor", "csv", "dat")
 TREC = ("run", "trec", "qrel", "qrels", "txt", "tsv")
 
 BINARY = {"npz": is_npz, "npy": is_npy, "pt": is_pt, "parquet": is_parquet}
@@ -379,7 +383,7 @@ for _form in (
     Format("lists", "a query and its labels, separated by blanks", ("csv", "tsv"), read_lists, is_lists, True),
     Format("csv", "columns query, item, and score or gain", ("csv", "dat"), read_table, is_csv, True),
     Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter", "data"), read_tsv, is_tsv, True),
-    Format("letor", "'grade qid:query feature:value', or a score", ("txt", "letor"), read_letor, is_letor, True),
+    Format("letor", "'grade qid:query feature:value', or a score", LETOR, read_letor, is_letor, True),
     Format("xmc", "header 'rows labels', lines 'label:score'", ("txt",), XmcSource, is_xmc),
 ):
     register_format(_form)

@@ -137,9 +137,8 @@ def join(
 def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
     """Return the number of target queries without predictions, and of prediction queries without a target."""
     lacking = "(SELECT count(*) FROM {}_queries ANTI JOIN {}_queries USING (query))"
-    missing, unmatched = database.row(
-        f"SELECT {lacking.format('target', 'preds')}, {lacking.format('preds', 'target')}"
-    )
+    counts = f"{lacking.format('target', 'preds')}, {lacking.format('preds', 'target')}"
+    missing, unmatched = database.row(f"SELECT {counts}")
     if missing and unmatched:
         database.run(
             "CREATE TABLE queries AS SELECT query AS name, 0 AS file FROM preds_queries "
@@ -174,10 +173,8 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
     elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
         is_given = rule.matrix is None
         told_by, hint = ("num_labels says", BEYOND_HINT) if is_given else (f"{rule.matrix} has", RANGE_HINT)
-        wrong, problem = (
-            f"WHERE item::BIGINT >= {labels.declared}",
-            f"has the label id {{}}, but {told_by} {labels.declared}",
-        )
+        wrong = f"WHERE item::BIGINT >= {labels.declared}"
+        problem = f"has the label id {{}}, but {told_by} {labels.declared}"
     for name, file in files.items() if wrong else ():
         found = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
         if found is not None:

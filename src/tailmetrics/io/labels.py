@@ -138,10 +138,8 @@ class LabelRule:
             return self._named(path, self.names)
         is_whole = f"regexp_full_match(item, '{WHOLE}')"
         numbers = f"try_cast(CASE WHEN {is_whole} THEN item END AS BIGINT)"
-        found = database.row(
-            f"SELECT coalesce(bool_and({is_whole}), true), count(*), min({numbers}), max({numbers}) FROM met"
-        )
-        whole, count, least, last = found
+        asked = f"coalesce(bool_and({is_whole}), true), count(*), min({numbers}), max({numbers})"
+        whole, count, least, last = database.row(f"SELECT {asked} FROM met")
         if self.by_number:
             self._check_whole(database, path, is_whole)
             database.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
@@ -154,20 +152,16 @@ class LabelRule:
             rule = "each a label of its own, as string_ids=True says"
             note(path, f"{what}, {rule}; num_labels=L alone makes them label ids from 0 to L - 1.")
         if self.descending and self.num_labels is not None and whole and count:
-            note(
-                path,
-                "items of TREC are names, also with num_labels; string_ids=False takes whole numbers as label ids.",
-            )
+            hint = "string_ids=False takes whole numbers as label ids."
+            note(path, f"items of TREC are names, also with num_labels; {hint}")
         return self._named(path, database.names("SELECT item FROM named ORDER BY rowid", self.descending))
 
     def _check_whole(self, database: Database, path: FilePath, is_whole: str) -> None:
         wrong = database.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
         if wrong is not None:
-            hint = (
-                "leave num_labels out, so that items are numbered as names, or say string_ids=True."
-                if self.strings is None
-                else "leave string_ids out, so that items are numbered as names."
-            )
+            given = "num_labels" if self.strings is None else "string_ids"
+            more = ", or say string_ids=True" if self.strings is None else ""
+            hint = f"leave {given} out, so that items are numbered as names{more}."
             if self.matrix is not None:
                 hint = COLUMNS_HINT.format(self.matrix)
             raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)

@@ -24,7 +24,6 @@ from tailmetrics.io.reading import (
     LISTENER,
     Columns,
     Head,
-    MatrixError,
     Opening,
     Role,
     UndecidedError,
@@ -533,12 +532,12 @@ class _Input(NamedTuple):
         return KeyedFile(self.found.name, parts, without_values=without, tells_zeros=tells_zeros)
 
     def refusal(self, kind: type[DataFileError]) -> DataFileError | None:
-        """Return the error of a kind about the first file; None if it is read, or another error comes first."""
+        """Return the error of just this kind about the first file; None if it is read, or another error comes first."""
         with _quietly():
             try:
                 self._open(self.found.parts[0])
             except (ValueError, OSError) as error:
-                return error if isinstance(error, kind) else None
+                return error if isinstance(error, kind) and type(error) is kind else None
         return None
 
     def _open(self, part: Part) -> Any:
@@ -576,17 +575,16 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         if first.num_rows != last.num_rows or not _same_values(first, last):
             return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
-        for error in filter(None, (one.refusal(MatrixError) for one in inputs)):
+        for error in filter(None, (one.refusal(DataFileError) for one in inputs)):
             raise error
         keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
-        with_lists = opened[0] is not None and opened[0].num_labels is not None
-        if with_lists:
-            hint = f"where line i is row i of {preds.found.name}, write the column of label ids as an array, "
-            hint += (
-                "numpy.save('target.npy', column). Targets of a matrix can be lists: a line 'id,a b c' for each row."
+        if opened[0] is not None and opened[0].num_labels is not None:
+            hint = (
+                f"where line i is row i of {preds.found.name}, write the column of label ids as an array, numpy.save("
             )
+            hint += "'target.npy', column). Targets of a matrix can be lists: a line 'id,a b c' for each row."
         names = [None if source is None else next(iter(source.files[0].unread), None) for source in opened]
         if any(names):
             pair = ", ".join(f"Columns(query={'NAME' if name is None else repr(name)})" for name in names)

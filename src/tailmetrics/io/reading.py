@@ -130,9 +130,10 @@ FAMILIAR = {
 }
 """The same for columns of text of both files, or of tables that hold no other column."""
 LISTED = {
-    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
+    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk suggestion "
+    "suggestions",
     "target": "items itemids target targets relevant articles articleid groundtruth groundtruths truth positives codes "
-    "labels class ytrue answers actual gold",
+    "label labels class ytrue answers actual gold annotation annotations accept",
 }
 """Role -> usual names of a column of lists, in the same spelling."""
 MANY_COLUMNS = 30
@@ -150,9 +151,9 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-def is_usual(name: str, field: str) -> bool:
-    """Whether the name of a column is one of the usual names of a field."""
-    return plain(name) in USUAL.get(field, "").split()
+def is_usual(name: str, *fields: str) -> bool:
+    """Whether the name of a column is one of the usual names of a field, or of some."""
+    return any(plain(name) in USUAL.get(field, "").split() for field in fields)
 
 
 class Opening(NamedTuple):
@@ -386,8 +387,8 @@ class Reading:
         elif self.has_names or not self.holds:  # else all fields behind the query
             named[listed if self.listed else "item"] = self.item
         if self.value is not None:
-            value_is = "rank" if self.is_rank else self.value_is
-            named[value_is + "s" * (self.listed and not self.within)] = self.value
+            several = "s" * (self.listed and not self.within)
+            named["rank" if self.is_rank else self.value_is + several] = self.value
         elif self.value_is and not self.listed:
             named |= {"order": {"rank": ORDER}, "gain": {"gain": NO_GAIN}}[self.value_is]
         return named
@@ -508,8 +509,15 @@ def choose(look: Look, asked: Opening) -> Reading:
     )
     if role is not None:
         decisions += _of_unread(asked, reading)
-    if isinstance(found["item"], Decision):
+    if isinstance(found["item"], Decision) or look.held(item).kind == "lists":
         check_matrix(look.path, look.names, look.rows, look.where)
+        check_nested(look, asked)
+        others = [one for one in reading.unread if not one.may_be_score and not is_usual(one.name, "gain", "score")]
+        if query and value is not None and not others:
+            hint = (
+                "where each line is an item, table.assign(item=range(len(table))) numbers them, for both files alike."
+            )
+            raise DataFileError(look.path, "no column can be the item", look.where, hint)
     spread = list(dict.fromkeys(tuple(siblings(name, look.names)) for name in ([item] if item else look.names)))
     spread = [some for some in spread if some and not any(look.held(name).may_be_score for name in some)]
     if spread and role is not None:
@@ -523,6 +531,40 @@ def choose(look: Look, asked: Opening) -> Reading:
         raise UndecidedError(look, asked, decisions)
     _compare_with_ranks(look, reading)
     return reading
+
+
+def check_nested(look: Look, asked: Opening, within: str = "") -> None:
+    """Raise if labels lie deeper in objects, or in those of one column, than they are read.
+
+    Raises:
+        DataFileError: Saying where, and the dict of them that is read.
+    """
+    paths, deep = list[str](), list[str]()
+    for name in look.names:
+        cells, column = look.cells(name), f"row[{name!r}]"
+        found = next(filter(None, (list(_labels_within(cell, column)) for cell in cells)), [])
+        deep += [path for path in found if path != column or isinstance(cells[0], Mapping) if within in ("", name)]
+        is_mixed = any(isinstance(cell, str) for cell in cells)  # a tool may write one label without a list
+        paths += [f"{path} if isinstance({column}, dict) else [{column}]" if is_mixed else path for path in found]
+    usual = {asked.columns.query, *f"{USUAL['query']} {FAMILIAR['query']}".split()}
+    known = [name for name in look.names if {name, plain(name)} & usual and look.held(name).kind in ("text", "whole")]
+    query = next((name for name in known if len(set(look.cells(name))) == len(look.rows)), None)
+    each = "n: PATH for n, row in enumerate(rows)" if query is None else f"row[{query!r}]: PATH for row in rows"
+    hint = f"give both as {{{each}}}, with one of these as PATH; in a file as JSON, which json.dump writes."
+    if deep:
+        raise DataFileError(look.path, f"its labels may lie deeper, at {', '.join(paths[:5])}", look.where, hint)
+
+
+def _labels_within(value: Any, path: str) -> Iterator[str]:
+    """Yield where lists of labels, and dicts from label to number, lie within the cell of a column."""
+    if isinstance(value, Mapping):
+        numbers = [one for one in value.values() if one is not None]
+        if len(numbers) > 1 and not path.endswith("[0]") and all(isinstance(one, (int, float)) for one in numbers):
+            yield path
+        for name, one in value.items():
+            yield from _labels_within(one, f"{path}[{name!r}]")
+    elif isinstance(value, list) and value:
+        yield from [path] if isinstance(value[0], str) else _labels_within(value[0], f"{path}[0]")
 
 
 def _value_is(look: Look, columns: Columns, role: Role | None) -> str:
@@ -574,9 +616,8 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
         more = more if field == "score" else ""
         far = [one for one in header if DISTANCE.search(plain(one)) and one not in others and field == "score"]
         if far:
-            problem = (
-                f"column {look.held(far[0])} may be a distance, the lowest is best, or a score, the highest is best"
-            )
+            either = "a distance, the lowest is best, or a score, the highest is best"
+            problem = f"column {look.held(far[0])} may be {either}"
             answers = [("rank", repr(far[0])), ("score", repr(far[0]))]
             hint = " or ".join(f"columns=Columns({one}={name})" for one, name in answers)
             return Decision(problem, f"{hint} decides.", answers)
@@ -706,6 +747,9 @@ def say(reading: Reading) -> None:
     """Say in one sentence how a file is read; a guess is a warning where nothing listens."""
     if not is_new(str(reading)):
         return
+    if reading.value_is == "score" and DISTANCE.search(plain(str(reading.value))):
+        said = f"{reading.path}: {reading.value!r} is read as the score, the highest is best; if it is a distance, the "
+        warn_outside(f"{said}lowest is best: columns=Columns(rank={reading.value!r}) reads it so.")
     found, listener = COLLECTED.get(), LISTENER.get()
     if found is not None:
         found.append(reading)
@@ -732,25 +776,29 @@ def holds_lists(whole: Sequence[str], lists: Sequence[str], columns: Columns) ->
     return not (items and any(name == columns.query or is_usual(name, "query") for name in others))
 
 
-TARGETS = set(LISTED["target"].split()) - set(LISTED["preds"].split()) - {"items", "itemids", "articles", "articleid"}
-"""Usual names of lists of targets that no lists of predictions have."""
+FOREIGN_LISTS = {
+    "preds": set(LISTED["target"].split()) - set(LISTED["preds"].split()) - {"articles", "articleid"},
+    "target": set(LISTED["preds"].split()) - set(LISTED["target"].split()),
+}
+"""Role -> usual names of lists that only the other role has."""
 MANY_SCORES = 3
 """Columns of fractions from which a table is taken for scores of labels, one column for each label."""
 
 
-def check_lists(look: Look, asked: Opening, name: str) -> None:
-    """Raise if a list that would be read as predictions may be the targets, beside scores of the labels.
+def check_lists(look: Look, asked: Opening, name: str, role: Role) -> None:
+    """Raise if a list of one role may be that of the other, or may stand beside scores, a column for each label.
 
     Raises:
         DataFileError: Naming the column and how scores are given.
     """
     scores = [one for one in look.names if one != name and look.held(one).may_be_score]
-    if plain(name) not in TARGETS and len(scores) < MANY_SCORES:
+    if plain(name) not in FOREIGN_LISTS[role] and (role == "target" or len(scores) < MANY_SCORES):
         return
-    problem = f"column {name!r} may be the targets, not the lists of predictions"
-    hint = f"columns=Columns(ids={name!r}) reads it as predictions."
-    if not scores:
-        raise UndecidedError(look, asked, [Decision(problem, hint, [("ids", repr(name))])])
+    field, own, other = ("ids", "predictions", "targets") if role == "preds" else ("labels", "targets", "predictions")
+    problem = f"column {name!r} may be the {other}, not the lists of {own}"
+    hint = f"columns=Columns({field}={name!r}) reads it as {own}."
+    if not scores or role == "target":
+        raise UndecidedError(look, asked, [Decision(problem, hint, [(field, repr(name))])])
     problem += f"; {in_words(scores[:3])}{' …' * (len(scores) > 3)} may be scores, a column for each label"
     hint = f"write the scores alone, numpy.save('preds.npy', table[labels]), and give label_names=NAMES. Or {hint}"
     raise DataFileError(look.path, problem, look.where, hint)
@@ -774,6 +822,7 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
     listed = any(plain(name) in LISTED["preds"].split() for name in look.types) and columns.labels not in look.types
     role = asked.role or ("preds" if columns.ids in look.types or listed else "target")
     label, value, value_is = ("ids", "scores", "score") if role == "preds" else ("labels", "gains", "gain")
+    value = "rank" if role == "preds" and columns.is_given("rank") and columns.rank in look.lists else value
     item, number = _columns_of_lists(look, asked, role, label, value)
     within = ""
     if isinstance(look.lists.get(item), Mapping):
@@ -789,13 +838,15 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
         raise _lacks(look, next(one for one in parts_of_query(columns.query, look.names) if one not in look.names))
     query = parts_of_query(found, look.names) if isinstance(found, str) else ()
     read = {within or item, *query, None if within else number}
+    if number is not None and (value == "rank" or (within and is_usual(number, "rank"))):
+        value_is = "rank" if within or look.lists[number] == "whole" else "distance"
     return Reading(
         role=role,
         query=query,
         item=item,
         within=within,
         value=number,
-        value_is="" if number is None else "rank" if within and is_usual(number, "rank") else value_is,
+        value_is="" if number is None else value_is,
         listed=True,
         unread=tuple(
             look.held(name) if name in look.names else Held(name, "lists", "lists")
@@ -815,12 +866,14 @@ def _columns_of_lists(look: Look, asked: Opening, role: Role, label: str, value:
     elif not columns.is_given(label) and item not in look.types:
         structs = [name for name, kind in look.lists.items() if isinstance(kind, Mapping)]
         labels = [name for name, kind in look.lists.items() if kind in ("text", "whole")]
-        usual = [name for name in labels if plain(name) in LISTED[role].split()]
-        taken = next((some for some in (structs, usual, labels) if len(some) == 1), [item])
-        item = taken[0]
-        if role == "preds" and item in labels and not usual and not structs:
-            check_lists(look, asked, item)
+        usual = [name for name in (*structs, *labels) if plain(name) in LISTED[role].split()]
+        own = [name for name in structs if plain(name) not in FOREIGN_LISTS["target"]]
+        order = (structs, usual, labels) if role == "preds" else (usual, own, labels or structs)
+        item = next((some[0] for some in order if len(some) == 1), item)
+        if asked.role == "target" or (role == "preds" and item in labels and not usual and not structs):
+            check_lists(look, asked, item, role)
         numbers = [name for name, kind in look.lists.items() if kind == "number"]
+        numbers = numbers if role == "preds" or len(look.lists) == 2 else []  # else they may belong to predictions
         if not columns.is_given(value) and number not in look.types and len(numbers) == 1 and item in labels:
             number = numbers[0]
     if number in look.types:
@@ -858,9 +911,10 @@ def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> Non
 
 def _stacked(look: Look) -> str:
     """Return the hint for a table whose only lists are numbers; empty for another."""
-    numbers = [name for name, kind in look.lists.items() if kind == "number"]
-    said = f"if {numbers[0]!r} holds a score for each label, " if len(numbers) == 1 == len(look.lists) else ""
-    return said and f"{said}numpy.save('preds.npy', numpy.stack(table[{numbers[0]!r}])) writes the array that is read."
+    numbers = list(look.lists) if set(look.lists.values()) == {"number"} else []
+    name = repr(numbers[0]) if len(numbers) == 1 else "NAME"
+    said = f"if {name} holds a score for each label, numpy.save('preds.npy', numpy.stack(table[{name}]))"
+    return f"{said} writes the array that is read." if numbers else ""
 
 
 def _lacks(look: Look, name: str) -> DataFileError:
@@ -1100,7 +1154,7 @@ FOREIGN = (
     (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
     (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
-    (b"__label__", "text of fastText", "write a line 'id,a b c' for each list of labels, without '__label__'"),
+    (b"__label__", "text of fastText", "write {id: [labels, best first]} as JSON, without '__label__'"),
     (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
 )
 """First bytes of what people bring and no format reads, its name, and what to do."""
@@ -1119,25 +1173,21 @@ def check_known(head: Head) -> None:
             raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
 
 
-class MatrixError(DataFileError):
-    """A table with a column for each label."""
-
-
 def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[Any]], where: str = "") -> None:
     """Raise if rows are numbers behind the first column, four or more, and no name is usual for an item or a value.
 
     Raises:
-        MatrixError: Saying how the numbers, and the names of the labels, are given.
+        DataFileError: Saying how the numbers, and the names of the labels, are given.
     """
     cells = [[str(cell).strip().lower() for cell in row[1:]] for row in rows]
     if len(cells) < 2 or not 4 <= len(cells[0]) == min(map(len, cells)) == max(map(len, cells)):
         return
     if not all(is_number(cell) or cell in FLAGS for row in cells for cell in row):
         return
-    if not any(is_usual(name, one) for name in names for one in ("item", "score", "rank")):
+    if not any(is_usual(name, "item", "score", "rank") for name in names):
         hint = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers (of text without names "
         hint += "those that numpy.loadtxt reads); label_names=FILE names the labels."
-        raise MatrixError(path, "looks like a table with a column for each label", where, hint)
+        raise DataFileError(path, "looks like a table with a column for each label", where, hint)
 
 
 def siblings(name: str, header: Sequence[str]) -> list[str]:

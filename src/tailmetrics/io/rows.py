@@ -426,10 +426,10 @@ class Parts(Source):
 def _entries_in_words(row: Rows, most: int) -> str:
     """Return the entries of one row in words: label ids with their numbers, or the numbers of all labels."""
     if isinstance(row, Ragged):
-        numbers = (
-            [""] * len(row.ids) if row.values is None else [f" {number:g}" for number in row.values[:most].tolist()]
-        )
-        said = [f"{label}{number}" for label, number in zip(row.ids[:most].tolist(), numbers, strict=False)]
+        numbers = [] if row.values is None else [f" {number:g}" for number in row.values[:most].tolist()]
+        said = [
+            f"{label}{number}" for label, number in zip(row.ids[:most].tolist(), numbers or [""] * most, strict=False)
+        ]
         size = len(row.ids)
     else:
         said, size = [f"{number:g}" for number in row[0, :most].tolist()], int(row.shape[1])
@@ -579,6 +579,7 @@ class ArraySource(Source):
     def _check(self, array: Any) -> None:
         roles = ("preds", "target") if self.role is None else (self.role,)
         hint = f"{'; '.join(HINTS[role] for role in roles)}."
+        hint += " Scores of the lines of LETOR are text: numpy.savetxt." * (getattr(array, "ndim", 2) == 1)
         parts = array if isinstance(array, tuple) else (array,)
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             held = ", ".join(type(part).__name__ for part in parts)
@@ -667,7 +668,7 @@ class NpzSource(ArraySource):
                 arrays = np.load(file, allow_pickle=False).files
                 if "format" not in arrays:
                     problem = f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"
-                    raise DataFileError(self.path, problem, hint="numpy.save writes one array to a file.")
+                    raise DataFileError(self.path, problem, hint="numpy.save writes one, such as the ids, best first.")
                 file.seek(0)
                 matrix = load_npz(file)
             hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."

@@ -58,6 +58,7 @@ from tailmetrics.io.reading import (
     Look,
     Opening,
     Reading,
+    check_nested,
     choose,
     choose_lists,
     constants,
@@ -349,7 +350,8 @@ class ListSource(Source):
         if not self.reading.is_rank:
             return found
         ranks = found.astype(np.float64)
-        self.check_ranks(ranks, lengths, first)
+        if self.reading.ranks:
+            self.check_ranks(ranks, lengths, first)
         return -ranks
 
     def _flat(self, place: tuple[str, str | None], batch: Any, first: int) -> tuple[Any, Array]:
@@ -366,11 +368,8 @@ class ListSource(Source):
         if inner is not None:
             flat = pc.struct_field(flat, inner)
         if (entry := _first_null(flat)) is not None:
-            raise self.error(
-                first + row_of(entry, starts(lengths)),
-                "holds a null inside a list",
-                "leave the entry out of both lists.",
-            )
+            row = first + row_of(entry, starts(lengths))
+            raise self.error(row, "holds a null inside a list", "leave the entry out of both lists.")
         return flat, lengths
 
 
@@ -386,7 +385,14 @@ def open_lists(asked: Opening, table: Table | None = None) -> ListSource:
     if not lists and asked.role == "target":  # the class index of each row
         lists = {name: "whole" for name, kind in types.items() if plain(name) in NAMED and pa.types.is_integer(kind)}
     look = replace(look, types={name: str(kind) for name, kind in types.items()}, lists=lists)
-    return ListSource(table, choose_lists(look, asked))
+    try:
+        found = choose_lists(look, asked)
+    except DataFileError:
+        check_nested(look_at(table), asked)
+        raise
+    if look.types.get(found.within, "").count("list<") > 1 and not asked.columns.names_lists([found.within]):
+        check_nested(look_at(table), asked, found.within)
+    return ListSource(table, found)
 
 
 def _entries(kind: Any) -> Any:
@@ -405,16 +411,16 @@ def open_objects(asked: Opening) -> ListSource:
     of = f"{named(plain.path)}, compression='none', maximum_object_size={LONGEST}, format='auto'"
     with reading(asked.path, "JSON"):
         found = database.arrays(f"DESCRIBE SELECT * FROM read_json({of}, sample_size=-1)")
-        kinds = {
-            name: re.sub(r"\b(DATE|TIMESTAMP|TIME|UUID|JSON)\b", "VARCHAR", kind)  # names that look like another type
+        kinds = {  # names may look like another type
+            name: re.sub(r"\b(DATE|TIMESTAMP( WITH TIME ZONE)?|TIME|UUID|JSON)\b", "VARCHAR", kind)
             for name, kind in zip(found["column_name"].tolist(), found["column_type"].tolist(), strict=True)
         }
         said = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
         copied = folder / "objects.parquet"
-        statement = (
-            f"COPY (SELECT * FROM read_json({of}, columns={{{said}}})) TO {literal(str(copied))} (FORMAT parquet)"
+        own = f"SELECT * FROM read_json({of}, columns={{{said}}})"
+        database.run(
+            f"COPY ({own}) TO {literal(str(copied))} (FORMAT parquet)", f"reading {asked.path.name}", in_order=True
         )
-        database.run(statement, f"reading {asked.path.name}", in_order=True)
     table = ParquetTable(copied)
     table.path, table.kept = asked.path, plain
     return open_lists(asked, table)

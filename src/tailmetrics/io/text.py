@@ -396,10 +396,8 @@ def _labels_of(path: FilePath, line: int, cell: str, between: str | None, holds_
     seen = [repr(one) for one in BETWEEN_LABELS if one in cell or one == between]
     seen += ["blanks"] if between is None or (not holds_blanks and any(map(BLANKS.search, labels))) else []
     if len(seen) > 1:
-        hint = (
-            "separate labels by one of them alone; where a label itself holds such a character, write one label in "
-            "each line, query,item, and say format='csv'."
-        )
+        hint = "separate labels by one of them alone; where a label itself holds such a character, write one label "
+        hint += "in each line, query,item, and say format='csv'."
         problem = f"labels may be separated by {' and '.join(seen)}: {cell[:40]!r}"
         raise DataFileError(path, problem, f"line {line}", hint)
     return labels
@@ -678,6 +676,7 @@ HEADER_HINT = (
     "the first line is 'rows labels' above lines of label:value. Lines 'label,label feature:value', as svmlight and "
     "LIBSVM have them, need a line 'rows features labels' above them; with qid:query behind a grade they are LETOR."
 )
+SCORES_HINT = "predictions are lines of label:score: leave out what stands before the first of them."
 FEATURE = re.compile(r"[0-9]+:")
 PAIR_HINT = "entries are label:value, separated by blanks."
 
@@ -692,7 +691,8 @@ class XmcSource(Source):
         words = first.split() or next((line.split() for line in lines if b":" in line), [])
         self._header_lines = int(not words or b":" not in words[0])
         if self._header_lines and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
-            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", HEADER_HINT)
+            hint = SCORES_HINT if asked.role == "preds" else HEADER_HINT
+            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", hint)
         if self._header_lines:
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:

@@ -148,11 +148,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
-        confidence = CONFIDENCE if intervals else None
-        more = {"trade_off": trade_off, "scores": scores}
-        self._running = Evaluations(
-            self.collection, keys, labels=labels, examples=examples, intervals=confidence, **more
-        )
+        more = {"labels": labels, "examples": examples, "trade_off": trade_off, "scores": scores}
+        self._running = Evaluations(self.collection, keys, intervals=CONFIDENCE if intervals else None, **more)
 
     @property
     def frequency(self) -> LabelFrequency | None:
@@ -365,12 +362,9 @@ class Evaluations:
         several, found = len(self._each) > 1, []
         for index, evaluation in enumerate(self._each):
             report = evaluation.report(f"{title} {index}{of}" if several else f"{title}{of}")
-            alike = (
-                [f"{ALIKE} The callback does not: save the logits, and evaluate them."]
-                if self._of_sequences and report.intervals
-                else []
-            )
-            found.append(replace(report, notes=(*report.notes, *alike, *notes)))
+            alike = f"{ALIKE} The callback does not: save the logits, and evaluate them."
+            own = (alike,) if self._of_sequences and report.intervals else ()
+            found.append(replace(report, notes=(*report.notes, *own, *notes)))
             if self._rows:
                 self._rows[index].close(found[-1])
             evaluation.start(self._device)

@@ -1,4 +1,4 @@
-"""Layer 2: one file per family of metrics; a new metric is a file and one line here."""
+"""Layer 2: one file per family of metrics, whose ``__all__`` names those that come with the library."""
 
 from typing import Final
 
@@ -9,51 +9,15 @@ from tailmetrics.metrics._states import COUNT as COUNT
 from tailmetrics.metrics._states import REAL as REAL
 from tailmetrics.metrics._states import UNIT as UNIT
 from tailmetrics.metrics._states import divide as divide
-from tailmetrics.metrics.areas import CoverageError as CoverageError
-from tailmetrics.metrics.areas import LabelAP as LabelAP
-from tailmetrics.metrics.areas import LabelAUC as LabelAUC
-from tailmetrics.metrics.areas import RankingLoss as RankingLoss
-from tailmetrics.metrics.areas import RowAUC as RowAUC
-from tailmetrics.metrics.catalogue import CatalogCoverageAtK as CatalogCoverageAtK
-from tailmetrics.metrics.catalogue import EntropyAtK as EntropyAtK
-from tailmetrics.metrics.catalogue import GiniAtK as GiniAtK
-from tailmetrics.metrics.catalogue import NoveltyAtK as NoveltyAtK
-from tailmetrics.metrics.catalogue import PersonalizationAtK as PersonalizationAtK
-from tailmetrics.metrics.catalogue import PopularityAtK as PopularityAtK
-from tailmetrics.metrics.catalogue import PopularityLiftAtK as PopularityLiftAtK
-from tailmetrics.metrics.catalogue import PositiveCoverageAtK as PositiveCoverageAtK
-from tailmetrics.metrics.catalogue import PredictionProportionAtK as PredictionProportionAtK
-from tailmetrics.metrics.catalogue import TieRateAtK as TieRateAtK
-from tailmetrics.metrics.decisions import F1AtThreshold as F1AtThreshold
-from tailmetrics.metrics.decisions import PrecisionAtThreshold as PrecisionAtThreshold
-from tailmetrics.metrics.decisions import RecallAtThreshold as RecallAtThreshold
-from tailmetrics.metrics.gains import CGAtK as CGAtK
-from tailmetrics.metrics.gains import DCGAtK as DCGAtK
-from tailmetrics.metrics.gains import ERRAtK as ERRAtK
-from tailmetrics.metrics.gains import NDCGAtK as NDCGAtK
-from tailmetrics.metrics.gains import RBPAtK as RBPAtK
-from tailmetrics.metrics.hits import AccuracyAtK as AccuracyAtK
-from tailmetrics.metrics.hits import F1AtK as F1AtK
-from tailmetrics.metrics.hits import FallOutAtK as FallOutAtK
-from tailmetrics.metrics.hits import FBetaAtK as FBetaAtK
-from tailmetrics.metrics.hits import HitRateAtK as HitRateAtK
-from tailmetrics.metrics.hits import NormalizedRecallAtK as NormalizedRecallAtK
-from tailmetrics.metrics.hits import PrecisionAtK as PrecisionAtK
-from tailmetrics.metrics.hits import RecallAtK as RecallAtK
-from tailmetrics.metrics.hits import RelevanceAtK as RelevanceAtK
-from tailmetrics.metrics.hits import RPrecision as RPrecision
-from tailmetrics.metrics.probabilities import CalibrationErrorAtK as CalibrationErrorAtK
-from tailmetrics.metrics.probabilities import CrossEntropy as CrossEntropy
-from tailmetrics.metrics.propensity import PropensityScoredNDCGAtK as PropensityScoredNDCGAtK
-from tailmetrics.metrics.propensity import PropensityScoredPrecisionAtK as PropensityScoredPrecisionAtK
-from tailmetrics.metrics.propensity import PropensityScoredRecallAtK as PropensityScoredRecallAtK
-from tailmetrics.metrics.ranks import MAP as MAP
-from tailmetrics.metrics.ranks import MRR as MRR
-from tailmetrics.metrics.ranks import KForRecall as KForRecall
-from tailmetrics.metrics.tree import HierarchicalF1AtK as HierarchicalF1AtK
-from tailmetrics.metrics.tree import HierarchicalPrecisionAtK as HierarchicalPrecisionAtK
-from tailmetrics.metrics.tree import HierarchicalRecallAtK as HierarchicalRecallAtK
-from tailmetrics.metrics.tree import NearMissAtK as NearMissAtK
+from tailmetrics.metrics.areas import *
+from tailmetrics.metrics.catalogue import *
+from tailmetrics.metrics.decisions import *
+from tailmetrics.metrics.gains import *
+from tailmetrics.metrics.hits import *
+from tailmetrics.metrics.probabilities import *
+from tailmetrics.metrics.propensity import *
+from tailmetrics.metrics.ranks import *
+from tailmetrics.metrics.tree import *
 from tailmetrics.ranking._device import ordered_sum as ordered_sum
 
 REGISTRY: Final[dict[str, type[TopKMetric]]] = {

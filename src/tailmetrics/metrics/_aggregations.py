@@ -24,8 +24,8 @@ from tailmetrics.metrics._states import (
     COUNT,
     SUMS_OF_WEIGHTS,
     UNIT,
-    Alike,
     AtCells,
+    EqualRows,
     FixedPoint,
     Increment,
     Increments,
@@ -283,12 +283,12 @@ class _RowAggregation(Aggregation):
         # a value that is 0 or 1 in each order of equal scores has a fraction as mean
         averaged = formula.value_format is COUNT and reading.ties == "expected"
         self.value_format = UNIT if averaged else formula.value_format
-        self._known = ValuesByCounts()
+        self._reference_values = ValuesByCounts()
 
     def bound(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
         bound = super().bound(reading)
-        bound._known = ValuesByCounts()
+        bound._reference_values = ValuesByCounts()
         return bound
 
     @property
@@ -323,7 +323,7 @@ class MeanOfRows(_RowAggregation):
         only_hits = reading.formula.zero_without_hits
         if only_hits and ranking.rows is PLAIN_ROWS and ranking.num_rows * reading.num_buckets >= MANY_ROWS:
             read = ranks.with_hits
-        values = reading.values(ranking, read, self._known)
+        values = reading.values(ranking, read, self._reference_values)
         if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
             values = torch.where(ranking.row_mask.view(-1, *[1] * (values.ndim - 2)), values, 0.0)
         if self.value_format.limbs and values.dtype == torch.bool:
@@ -337,7 +337,7 @@ class MeanOfRows(_RowAggregation):
         if "rows counted" in memo:
             return memo["rows counted"]
         if by_labels and ranks is ranking and ranking.targets.filled:  # every row has a label, as with class indices
-            counted: PerRow = Alike((1, 1), ranking.num_rows, ranking.ids.device)
+            counted: PerRow = EqualRows((1, 1), ranking.num_rows, ranking.ids.device)
         else:
             answered, row_mask = with_bucket_axis(self.answered(ranking, ranks)), ranking.row_mask
             sides = F.pad(answered, (1, 0), value=True)
@@ -381,7 +381,7 @@ class MeanOfRows(_RowAggregation):
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
         reading = self.reading
         ranks = reading.of(ranking)
-        values = reading.values(ranking, ranks, self._known).to(torch.float64)
+        values = reading.values(ranking, ranks, self._reference_values).to(torch.float64)
         ones = [reading.formula.one(k) for k in reading.ks]
         values = torch.stack([value / one for one, value in zip(ones, values, strict=True)])
         if self.empty_target_action != "neg":
@@ -415,7 +415,7 @@ class RatioOfSums(_RowAggregation):
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return both terms of the rows of a batch."""
-        terms = self.reading.values(ranking, self.reading.of(ranking), self._known)
+        terms = self.reading.values(ranking, self.reading.of(ranking), self._reference_values)
         return {"sums": PerRow(terms, self.value_format, row_axis=2)}
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
@@ -430,7 +430,7 @@ class RatioOfSums(_RowAggregation):
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
-        terms = self.reading.values(ranking, self.reading.of(ranking), self._known).to(torch.float64)
+        terms = self.reading.values(ranking, self.reading.of(ranking), self._reference_values).to(torch.float64)
         return terms.movedim(2, -1).flatten(1, -2)
 
 
@@ -452,17 +452,9 @@ class MedianOfRows(Aggregation):
     reading: Ranks
 
     def __init__(
-        self,
-        caller: str,
-        reading: Ranks,
-        weighted: bool,
-        *,
-        statistic: RowStatistic,
-        miss_value: int | None,
-        name: str,
-        **other_arguments: Any,
+        self, *arguments: Any, statistic: RowStatistic, miss_value: int | None, name: str, **other_arguments: Any
     ) -> None:
-        super().__init__(caller, reading, weighted, **other_arguments)
+        super().__init__(*arguments, **other_arguments)
         self.statistic, self.miss_value, self._name = statistic, miss_value, name
         self.row_terms = statistic
 

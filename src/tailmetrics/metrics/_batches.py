@@ -65,17 +65,17 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
     if scores is not None and scores.dtype == torch.bool:
         if not reads.decisions:
             raise ValueError(f"{caller}: preds are decisions (bool) without an order; pass scores or ids.")
-    elif reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
+    elif reads.ranked is not None and not ranking.complete and ranking.depth < reads.ranked:
         name = "depth" if reading.uses_depth else "k"
         raise ValueError(
-            f"{caller}: {name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
-            f"per row); rank again with depth={reads.scores}."
+            f"{caller}: {name}={reads.ranked} is deeper than the ranking ({ranking.depth} ids "
+            f"per row); rank again with depth={reads.ranked}."
         )
     if reading.needs_scores and scores is None and ranking.values is None:
         raise ValueError(f"{caller}: preds are ranked ids, which have no scores; pass scores.")
     if reading.check is not None:
         reading.check(ranking, metric.validate_args)
-    if reads.lists is None and not ranking.complete and not ranking.scores_all:
+    if reads.kept is None and not ranking.complete and not ranking.scores_all:
         raise ValueError(
             f"{caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
             "rank the scores or whole lists."

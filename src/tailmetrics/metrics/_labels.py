@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -123,16 +124,13 @@ class ByAverage:
                 raise ValueError(
                     f"{caller}: {name}={value!r} says what average='macro' is{over}; average is {average!r}."
                 )
-        made: type[Any] = {"samples": MeanOfRows, "micro": RatioOfCounts}.get(average, OverLabels)
+        over_labels: Callable[..., Aggregation] = partial(OverLabels, ratio=self.ratio, labels=labels, macro=macro)
+        of_rows: dict[str, Callable[..., Aggregation]] = {
+            "samples": MeanOfRows,
+            "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
+        }
         own: dict[str, Any] = {"average": average, "empty_target_action": empty_target_action}
-        if made is not MeanOfRows:
-            own["ratio"] = self.ratio
-        if made is RatioOfCounts:
-            own["up_to_k"] = self.up_to_k
-        if made is OverLabels:
-            own |= {"labels": labels, "macro": macro}
-        found: Aggregation = made(caller, reading, weighted, **own)
-        return found
+        return of_rows.get(average, over_labels)(caller, reading, weighted, **own)
 
 
 class _CountAggregation(Aggregation):
@@ -269,11 +267,10 @@ class OverLabels(_CountAggregation):
     def states(self) -> dict[str, State]:
         """Return the counts of each label that the average reads, and the number of rows that count."""
         reading = self.reading
-        assert reading.num_labels is not None
         columns = (self.row_format.columns,) if self.weighted else ()
         names = [f"{what}_at_{k}" for k in reading.ks for what in ("hits", *(["predicted"] if self._predicts else []))]
         names += ["support"] if "support" in self._kept else []
-        of_labels = State((reading.num_labels, *columns), shared=True, key=self._state_key(False))
+        of_labels = State((self.reading.known_num_labels, *columns), shared=True, key=self._state_key(False))
         of_buckets = State((self.num_buckets, self.row_format.columns), shared=True, key=self._state_key(True))
         return {**dict.fromkeys(names, of_labels), "counted": of_buckets}
 
@@ -387,7 +384,7 @@ class OverLabels(_CountAggregation):
         """Return how many labels of each bucket are relevant in some row, as far as the support is kept."""
         support, buckets = states.get("support"), self.reading.buckets
         some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
-        of_one = torch.zeros(self.reading.num_labels or 0, dtype=torch.int64)
+        of_one = torch.zeros(self.reading.known_num_labels, dtype=torch.int64)
         inside = of_one if buckets is None else buckets.assignment
         counts: list[int] = torch.bincount(inside[some], minlength=self.num_buckets).tolist()
         return counts

@@ -26,7 +26,7 @@ from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Keys, Stem, convention
 from tailmetrics.metrics._labels import OverLabels
 from tailmetrics.metrics._readings import Ranks, Reading, TieCount
-from tailmetrics.metrics._states import Addition, Alike, AtCells, PerRow, Prepared, State, check_cells
+from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Prepared, State, check_cells
 from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
@@ -157,12 +157,8 @@ class TopKMetric(ExactMetric):
         self.usual_settings = {**type(self).usual_settings, "empty_target_action": self.aggregation.usual_action}
         self.needs = (*self.aggregation.needs, *needs)
         facts = {key: value for key, value in vars(self).items() if key in FACTS}
-        # bind completes buckets that are given by kind, and other facts that are None
-        self._left_open = {
-            key: value
-            for key, value in facts.items()
-            if (isinstance(value, str) if key == "buckets" else value is None)
-        }
+        # bind completes buckets that are given by kind, and facts that are None
+        self._left_open = {key: value for key, value in facts.items() if value is None or isinstance(value, str)}
         self._settle({})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -316,8 +312,7 @@ class TopKMetric(ExactMetric):
         hidden = {*(["depth"] if not reading.uses_depth else []), *(["min_gain"] if self.formula.reads_gains else [])}
         hidden |= {*aggregation.not_in_key, *(["empty_target_action"] if self.empty_target_action == "error" else [])}
         unusual = {name: value for name, value in unusual.items() if name not in hidden}
-        plain = self.name or f"{aggregation.prefix}{self.stem}{convention(unusual)}"
-        plain = plain if self.name else f"{reading.prefix}{plain}"
+        plain = self.name or f"{reading.prefix}{aggregation.prefix}{self.stem}{convention(unusual)}"
         named = [aggregation.cut_name(k) for k in self.cutoffs]
         cuts = [f"@{cut}" if cut and (self.name is None or len(named) > 1) else "" for cut in named]
         return Keys(
@@ -482,7 +477,7 @@ class TopKMetric(ExactMetric):
             return self.prepared(ranking)
 
     def prepared(self, ranking: Ranking) -> Prepared:
-        """Return the amounts that a checked batch adds to the states."""
+        """Return what :meth:`prepare` returns, for a batch that was checked before."""
         increments, tie_count = self.aggregation.increments(ranking), self._tie_count
         tied = None if tie_count is None else tie_count.of(ranking)
         if tied is not None and tie_count is not None:
@@ -490,7 +485,7 @@ class TopKMetric(ExactMetric):
         return Prepared(increments, ranking.rows)
 
     def note_in(self, addition: Addition, prepared: Prepared) -> None:
-        """Note the prepared amounts in ``addition``, for the states of this metric."""
+        """Note the prepared amounts in ``addition``: sums over all rows here, the others by :meth:`Addition.note`."""
         rows, held = prepared.rows, vars(self)
         if (rows.groups is not None and not self.row_groups) or (rows.weights is not None and not self.weighted):
             rows = BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
@@ -500,7 +495,7 @@ class TopKMetric(ExactMetric):
             if state.is_inference():  # after a reset under inference_mode a state cannot be changed in place
                 state = held[full] = state.clone()
             if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
-                if isinstance(increment, Alike):
+                if isinstance(increment, EqualRows):
                     addition.states.append(state)
                     addition.amounts.append(increment.total)
                 else:
@@ -541,9 +536,7 @@ class TopKMetric(ExactMetric):
             values = self.shaped([self.aggregation.values(states) for states in of_groups])
             known = self.aggregation.facts(of_groups[0]), self.not_measured(), self._tied_shares(of_groups[0])
             denominators = self._denominators(of_groups)
-        return Result(
-            values if values.numel() > 1 else values.view(()), *known, denominators
-        )  # as compute() is squeezed
+        return Result(values, *known, denominators)
 
     def _denominators(self, of_groups: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
         found: dict[str, tuple[float, str]] = {}
@@ -581,13 +574,14 @@ class TopKMetric(ExactMetric):
         return [{name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))]
 
     def shaped(self, values: Sequence[Values]) -> Tensor:
-        """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`."""
+        """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`, one alone as ()."""
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
         found = torch.stack([torch.as_tensor(of_group, dtype=real, device=self.device) for of_group in values])
         if self.bound_buckets is not None and not per_label:  # a bucket without labels says nothing about the model
             found = found.masked_fill((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or per_label)
-        return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
+        shape = [size for size, asked in zip(found.shape, several, strict=True) if asked]
+        return found.view(shape if found.numel() > 1 else ())
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from torch import Tensor
 from typing_extensions import Unpack
@@ -27,13 +29,7 @@ class RowMeanMetric(TopKMetric):
     """The format in which values are added up."""
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        formula = OwnFormula(
-            self._row_value,
-            value_format=self.fixed_point,
-            per_one=self._per_one,
-            caller=self._caller,
-            validate=kwargs.get("validate_args", True),
-        )
+        formula = _formula_of(self, self._row_value, kwargs, per_one=self._per_one)
         super().__init__(k, formula, aggregation=MeanOfRows, **kwargs)
 
     @abstractmethod
@@ -60,13 +56,7 @@ class RatioMetric(TopKMetric):
     """The format in which terms are added up."""
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        formula = OwnFormula(
-            self._row_terms,
-            value_format=self.fixed_point,
-            caller=self._caller,
-            validate=kwargs.get("validate_args", True),
-        )
-        super().__init__(k, formula, aggregation=RatioOfSums, **kwargs)
+        super().__init__(k, _formula_of(self, self._row_terms, kwargs), aggregation=RatioOfSums, **kwargs)
 
     @abstractmethod
     def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
@@ -74,3 +64,11 @@ class RatioMetric(TopKMetric):
 
         0 for rows that do not count.
         """
+
+
+def _formula_of(
+    metric: RowMeanMetric | RatioMetric, function: Callable[..., Any], given: Mapping[str, Any], **facts: Any
+) -> OwnFormula:
+    """Return a method of a metric as a formula; ``given`` are the arguments of the metric."""
+    validate = given.get("validate_args", True)
+    return OwnFormula(function, value_format=metric.fixed_point, caller=metric._caller, validate=validate, **facts)

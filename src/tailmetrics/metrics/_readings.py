@@ -47,6 +47,8 @@ class Reading(ABC):
         formula: The formula that reads.
         by_bucket: Whether the metric has buckets, known or not.
         min_gain: Smallest gain with which a label is relevant; None for any gain above 0.
+        scope: Whether the labels of a bucket are read among themselves, or in the one list of the row; of readings that
+            take it.
     """
 
     takes: tuple[str, ...] = ("min_gain",)
@@ -76,12 +78,15 @@ class Reading(ABC):
         by_bucket: bool,
         *,
         min_gain: float | None = None,
+        scope: Scope = "bucket",
     ) -> None:
         self.caller, self.formula, self.by_bucket = caller, formula, by_bucket
         self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.cutoffs = self._checked_cutoffs(k)
         # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
         self.several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))
+        if "scope" in self.takes:
+            self.scope = check_choice(caller, "scope", scope, Scope)
 
     def bound(self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None) -> Self:
         """Return the reading with the facts of training."""
@@ -90,6 +95,12 @@ class Reading(ABC):
         bound.num_buckets = 1 if buckets is None else len(buckets)
         vars(bound).pop("reads", None)
         return bound
+
+    @property
+    def known_num_labels(self) -> int:
+        """L, which an aggregation needs before it has states."""
+        assert self.num_labels is not None
+        return self.num_labels
 
     def _checked_cutoffs(self, k: Any) -> tuple[Any, ...]:
         return check_cutoffs(self.caller, k, self.formula.optional_k)
@@ -118,7 +129,7 @@ class Reading(ABC):
         return ranking if self.buckets is None else ranking.by_bucket(self.buckets, "global")
 
     def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
-        """Return the formula's value of each row, shape (K, ...), or numerator and denominator, (2, K, ...)."""
+        """Return the value of each row, (K, ...), or two terms, (2, K, ...); ``known`` keeps values of references."""
         return self.formula.at(ranks, self.ks)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:  # noqa: B027 - most have nothing to warn of
@@ -175,7 +186,6 @@ class Ranks(Reading):
     """The ranks of the relevant labels of each row, or of each row and bucket.
 
     Args:
-        scope: Whether the labels of a bucket are ranked among themselves, or in the one list of the row.
         depth: Number of labels of a list that are ranked among themselves.
         ties: The order of equal scores.
         to_depth: Whether all lists end at ``depth``, also without buckets.
@@ -187,24 +197,18 @@ class Ranks(Reading):
 
     def __init__(
         self,
-        caller: str,
-        k: Any,
-        formula: Formula,
-        by_bucket: bool,
-        *,
-        scope: Scope = "bucket",
+        *arguments: Any,
         depth: int = DEFAULT_DEPTH,
         ties: Ties = "id",
         to_depth: bool = False,
         **other_arguments: Any,
     ) -> None:
-        super().__init__(caller, k, formula, by_bucket, **other_arguments)
-        mean: tuple[Ties, ...] = ("expected",) if formula.is_averaged else ()
+        super().__init__(*arguments, **other_arguments)
+        mean: tuple[Ties, ...] = ("expected",) if self.formula.is_averaged else ()
         self.ties: Ties = ties
         self.tie_rules = ("id", *mean, "worst", "best")
-        self.scope = check_choice(caller, "scope", scope, Scope)
-        self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
-        self.uses_depth = to_depth or (by_bucket and self.scope == "bucket")
+        self.depth = check_count(self.caller, "depth", depth, maximum=LARGEST_CUTOFF)
+        self.uses_depth = to_depth or (self.by_bucket and self.scope == "bucket")
         # a cut-off of None reads a whole list: then equal scores anywhere in it matter, unless it ends at depth
         self.reads_everything = None in self.cutoffs and not self.uses_depth
         self._to_depth, self._deepest = to_depth, self.depth if to_depth else max(self.ks)
@@ -223,7 +227,7 @@ class Ranks(Reading):
         return ranking if self.min_gain is None or self.formula.reads_gains else ranking.at_least(self.min_gain)
 
     def of(self, ranking: Ranking) -> TargetRanks:
-        """Return the ranks of the relevant labels; by bucket if the metric has buckets."""
+        """Return the ranks of the relevant labels, by bucket if there are buckets; else often the ranking itself."""
         if self.min_gain is not None:
             ranking = self.relevant(ranking)
         buckets = self.buckets
@@ -337,8 +341,8 @@ class TieCount:
         cuts = {k for k in reading.cutoffs if k is not None} | ({reading.depth} if reading.uses_depth else set())
         self.cuts: tuple[int | None, ...] = (*sorted(cuts), *[None] * (None in reading.cutoffs))
         self._first_alone = reading.formula.reads_first and not reading.by_bucket
-        whole = (reading.min_gain, self._first_alone, reading.uses_depth) if None in self.cuts else ()
-        self.name = f"tied_{digest_of((self.cuts, weighted, *whole))}"
+        of_labels = (reading.min_gain, self._first_alone, reading.uses_depth) if None in self.cuts else ()
+        self.name = f"tied_{digest_of((self.cuts, weighted, *of_labels))}"
 
     def of(self, ranking: Ranking) -> PerRow | None:
         """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
@@ -350,7 +354,7 @@ class TieCount:
         return found
 
     def _of_labels(self, ranking: Ranking) -> PerRow | None:
-        """Return the counts of a batch where no cut-off ends the list."""
+        """Return the counts of a batch if a cut-off is None."""
         reading = self._reading
         depth = reading.depth if reading.uses_depth else None
         hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)

@@ -148,9 +148,8 @@ class ReferenceRanking(Ranking):
         above_in, equal_in = torch.zeros_like(sizes), sizes
         if self.reference == "popularity":
             assert self.counts is not None
-            above_in, equal_in = (
-                side.expand(sizes.shape) for side in self.counts.at_depth(buckets, depth, sizes.device)
-            )
+            of_buckets = self.counts.at_depth(buckets, depth, sizes.device)
+            above_in, equal_in = (side.expand(sizes.shape) for side in of_buckets)
         all_equal = equal_in.sum(dim=1, keepdim=True)
         return CutSpan(above_in, equal_in, all_equal, depth - above_in.sum(dim=1, keepdim=True))
 
@@ -287,10 +286,8 @@ class RankedCounts:
         """Return per label how many labels of its bucket have a larger count, and how many an equal one, (2, L)."""
         key = "above", None if buckets is None else buckets.digest, device
         if key not in self._known:
-            counts = self._counts
-            above, tied = counts_above_and_tied(
-                counts, torch.zeros_like(counts) if buckets is None else buckets.assignment
-            )
+            groups = torch.zeros_like(self._counts) if buckets is None else buckets.assignment
+            above, tied = counts_above_and_tied(self._counts, groups)
             self._known[key] = torch.stack([above, tied + 1]).to(device)
         return self._known[key]
 

@@ -226,7 +226,7 @@ class PerRow:
     row_axis: int = 0
 
 
-class Alike(PerRow):
+class EqualRows(PerRow):
     """Whole numbers that are equal for all rows, so that their sum is known without reading the rows.
 
     Args:
@@ -376,7 +376,7 @@ class Addition:
     def _totals(self) -> tuple[list[Tensor], list[Tensor]]:
         """Return states, and for each of them the amounts for all of its cells.
 
-        Values of one format and shape are added up at once: a tenth of the calls for ten metrics.
+        Values of one format and shape are joined by cut-off and added up at once: a tenth of the calls for ten metrics.
         """
         states, amounts = list(self.states), list(self.amounts)
         alike: dict[object, dict[int, tuple[PerRow, list[Tensor]]]] = {}

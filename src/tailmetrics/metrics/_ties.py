@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._states import Alike, PerRow, divide
+from tailmetrics.metrics._states import EqualRows, PerRow, divide
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
@@ -224,10 +224,8 @@ class ExpectedRanks(TargetRanks):
 
     def discounts_within(self, k: Cutoff) -> Tensor:
         """Return for each label the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
-        device = self.above.device
-        return self.worth_within(
-            k, discounts(self.most + 1, device), lambda: _discount_sums(1 << self.most.bit_length(), device)
-        )
+        device, most = self.above.device, self.most
+        return self.worth_within(k, discounts(most + 1, device), lambda: _discount_sums(1 << most.bit_length(), device))
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``, shape (...), float64.
@@ -247,9 +245,8 @@ class ExpectedRanks(TargetRanks):
         if deepest <= FEW_PLACES:
             return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
         # with equal scores for all labels, rows with equally many relevant labels have the same span: computed once
-        spans, row = torch.unique(
-            torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4), dim=0, return_inverse=True
-        )
+        of_rows = torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4)
+        spans, row = torch.unique(of_rows, dim=0, return_inverse=True)
         above, equal, tied, last = spans.split(1, dim=-1)
         return _mean_reciprocal_of_first(above, equal, tied, last, deepest)[row].reshape(self.above.shape[:-1])
 
@@ -414,20 +411,14 @@ def spans(
         return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)
     if scores is None:
         return _all_spans(ranking, buckets, scope, depth)
-    some, *own = _all_spans(_some_rows(ranking, scores, rows), buckets, scope, depth)
+    some, above, equal = _all_spans(_some_rows(ranking, scores, rows), buckets, scope, depth)
+    found = _with_rows(hits.ranks, some.hits.ranks, rows, NOT_RANKED)
+    ids = _with_rows(hits.ids, some.hits.ids, rows, -1)
     gains = None if ranks.binary else _with_rows(ranks.target_gains, some.target_gains, rows, 0.0)
-    wide = [
-        _with_rows(of_all, of_some, rows, fill)
-        for of_all, of_some, fill in (
-            (hits.ranks, some.hits.ranks, NOT_RANKED),
-            (hits.ids, some.hits.ids, -1),
-            (hits.ranks - 1, own[0], NOT_RANKED),
-            (torch.ones_like(hits.ranks), own[1], 1),
-        )
-    ]
-    found = Hits(wide[0], wide[1], gains)
-    whole = TargetRanks(found, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest)
-    return whole, wide[2], wide[3]
+    above = _with_rows(hits.ranks - 1, above, rows, NOT_RANKED)
+    equal = _with_rows(torch.ones_like(hits.ranks), equal, rows, 1)
+    rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest
+    return TargetRanks(Hits(found, ids, gains), *rest), above, equal
 
 
 def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
@@ -443,7 +434,7 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     if values is None or not values.shape[1]:
         return None
     if ranking.distinct:
-        return Alike((1, *[0] * len(cuts)), ranking.num_rows, values.device)
+        return EqualRows((1, *[0] * len(cuts)), ranking.num_rows, values.device)
     inside = cuts if cuts[-1] < values.shape[1] else tuple(cut for cut in cuts if cut < values.shape[1])
     of_both_sides = values.index_select(1, _sides(inside, values.device))
     better, next_one = of_both_sides.chunk(2, dim=1)
@@ -462,13 +453,13 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
         depth: How many places of the list are read; None for all labels.
         first: Whether only the best relevant label of a row matters.
     """
-    values, exact = ranking.values, ranking.exact
-    if depth is None and isinstance(exact, ExactRanks):
+    values = ranking.values
+    if depth is None and isinstance(exact := ranking.exact, ExactRanks):
         both = exact.tied(first)
     elif values is None or not values.shape[1]:
         return None
     elif ranking.distinct:
-        return Alike((1, 0), ranking.num_rows, values.device)
+        return EqualRows((1, 0), ranking.num_rows, values.device)
     else:
         ranks, end = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks, values.shape[1] - 1
         place = (ranks - 1).clamp(max=end)

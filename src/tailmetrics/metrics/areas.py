@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count
+from tailmetrics._arguments import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
-from tailmetrics.metrics._formulas import NO_FORMULA, Formula
+from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import ValuesByCounts, counts_above_and_tied
@@ -30,6 +30,8 @@ from tailmetrics.ranking._pieces import counts_by_bucket
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
+
+__all__ = ["CoverageError", "LabelAP", "LabelAUC", "RankingLoss", "RowAUC"]
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
@@ -151,7 +153,7 @@ AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
 
 
 WHOLE = replace(NO_FORMULA, optional_k=True)
-"""The formula of aggregations that read the scores of all labels themselves."""
+"""The formula of aggregations that read the scores of all labels themselves; formulas of pairs replace its function."""
 
 
 class AllScores(Reading):
@@ -211,23 +213,20 @@ class LabelAreas(Aggregation):
 
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
-        reading = self.reading
-        assert reading.num_labels is not None
-        kept = State((reading.num_labels, self.bins), shared=reading.min_gain is None, key=f"_in_{self.bins}")
+        shape, shared = (self.reading.known_num_labels, self.bins), self.reading.min_gain is None
+        kept = State(shape, shared=shared, key=f"_in_{self.bins}")
         return {"scores": kept, "relevant": kept}
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the cells of the scores of a batch."""
-        num_labels = self.reading.num_labels
-        assert num_labels is not None
         ranking = self.reading.relevant(ranking)
-        entries = ranking.targets.entries
-        label = entries.ids.clamp(min=0)
-        own = AtCells(self._cells(label, _scores_of_targets(ranking, num_labels)), entries.ids >= 0, entries.rows)
-        return {"scores": InBlocks(lambda: self._blocks(ranking, num_labels)), "relevant": own}
+        entries, scores = ranking.targets.entries, _scores_of_targets(ranking, self.reading.known_num_labels)
+        own = AtCells(self._cells(entries.ids.clamp(min=0), scores), entries.ids >= 0, entries.rows)
+        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
 
-    def _blocks(self, ranking: Ranking, num_labels: int) -> Iterator[AtCells]:
+    def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
+        num_labels = self.reading.known_num_labels
         label = torch.arange(num_labels, device=ranking.ids.device)
         height = max(1, BLOCK_SCORES // max(1, num_labels))
         for first, block in dense_blocks(ranking, num_labels):
@@ -319,9 +318,7 @@ class LabelAreas(Aggregation):
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
-        num_labels = self.reading.num_labels
-        assert num_labels is not None
-        entries = self.reading.relevant(ranking).targets.entries
+        entries, num_labels = self.reading.relevant(ranking).targets.entries, self.reading.known_num_labels
         relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool)
         some = entries.ids >= 0
         relevant[entries.rows[some].cpu(), entries.ids[some].cpu()] = True
@@ -354,7 +351,7 @@ def _error_bounds(metric: TopKMetric) -> tuple[Tensor, Tensor]:
     with metric.over_all_processes():
         found = [aggregation.bounds(states) for states in metric.states_of_groups()]
     low, high = (metric.shaped(list(side)) for side in zip(*found, strict=True))
-    return (low, high) if low.numel() > 1 else (low.view(()), high.view(()))  # as compute() is squeezed
+    return low, high
 
 
 @final
@@ -523,7 +520,7 @@ def _scores_and_counts_above(
     return own, above, tied
 
 
-class Pairs(Reading):
+class Pairs(AllScores):
     """The scores of all labels of each row, as counts of pairs of a relevant and an irrelevant label.
 
     Labels that are not stored share one score, below all stored scores. With buckets, ``scope="bucket"`` reads only the
@@ -531,16 +528,6 @@ class Pairs(Reading):
     """
 
     takes = ("min_gain", "scope")
-    needs_scores = True
-
-    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.scope = check_choice(self.caller, "scope", scope, Scope)
-
-    @property
-    def reads(self) -> Depth:
-        """How deep a batch has to be ranked."""
-        return Depth(0, None)
 
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise if nothing tells the number of labels."""
@@ -573,10 +560,6 @@ class Pairs(Reading):
         """Return in words what a value by bucket looks at."""
         pairs = "all irrelevant labels" if self.scope == "global" else "the irrelevant labels of the bucket"
         return f"relevant labels of the bucket against {pairs} (scope {self.scope})"
-
-
-OF_PAIRS = Formula(NO_FORMULA.function, optional_k=True)
-"""What the formulas of pairs have in common."""
 
 
 def _area_of_pairs(pairs: PairCounts) -> Tensor:
@@ -628,7 +611,7 @@ class RowAUC(TopKMetric):
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         formula = replace(
-            OF_PAIRS,
+            WHOLE,
             function=_area_of_pairs,
             answered=_has_pairs,
             lacking="no pair of a relevant and an irrelevant label",
@@ -663,12 +646,8 @@ class CoverageError(TopKMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(
-            None,
-            replace(OF_PAIRS, function=_depth_of_pairs, value_format=COUNT, unit="places"),
-            reading=Pairs,
-            **kwargs,
-        )
+        formula = replace(WHOLE, function=_depth_of_pairs, value_format=COUNT, unit="places")
+        super().__init__(None, formula, reading=Pairs, **kwargs)
 
 
 @final
@@ -696,4 +675,4 @@ class RankingLoss(TopKMetric):
     higher_is_better = False
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(None, replace(OF_PAIRS, function=_wrong_pairs), reading=Pairs, **kwargs)
+        super().__init__(None, replace(WHOLE, function=_wrong_pairs), reading=Pairs, **kwargs)

@@ -23,6 +23,19 @@ from tailmetrics.metrics._readings import TopKHits, TopKLists
 from tailmetrics.metrics._states import COUNT, Increment, Increments, PerRow, State, at_labels, at_targets, ratios
 from tailmetrics.ranking import Ranking
 
+__all__ = [
+    "CatalogCoverageAtK",
+    "EntropyAtK",
+    "GiniAtK",
+    "NoveltyAtK",
+    "PersonalizationAtK",
+    "PopularityAtK",
+    "PopularityLiftAtK",
+    "PositiveCoverageAtK",
+    "PredictionProportionAtK",
+    "TieRateAtK",
+]
+
 LabelDenominator: TypeAlias = Literal["observed", "known"]
 
 
@@ -69,8 +82,7 @@ class Exposure(_ListAggregation):
 
     def states(self) -> dict[str, State]:
         """Return how often each label is shown, and for a lift how often it is relevant."""
-        num_labels, level = self.reading.num_labels, self.reading.min_gain
-        assert num_labels is not None
+        num_labels, level = self.reading.known_num_labels, self.reading.min_gain
         columns = (self.row_format.columns,) if self.weighted else ()
         found = {f"shown_at_{k}": State((num_labels, *columns), shared=not columns) for k in self.reading.ks}
         found["rows"] = State((1, self.row_format.columns), shared=not columns)
@@ -87,8 +99,7 @@ class Exposure(_ListAggregation):
         """Return the function of the counts of each bucket; NaN before the first row."""
         if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
-        shown = (states[f"shown_at_{k}"].cpu() for k in self.reading.ks)
-        found = [self.of_buckets(self.row_format.floats(of_k) if self.weighted else of_k, self._of) for of_k in shown]
+        found = [self.of_buckets(of_k, self._of) for of_k in self._shown(states)]
         if self.measure != "lift":
             return found
         relevant, nan = self.of_buckets(states["relevant"].cpu(), self._of), float("nan")
@@ -96,17 +107,18 @@ class Exposure(_ListAggregation):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
+        shown = self._shown(states)
         if self.measure in ("coverage", "gini", "entropy"):
-            return "labels", [self.of_buckets(states[f"shown_at_{k}"], lambda of, _: len(of)) for k in self.reading.ks]
+            return "labels", [self.of_buckets(of_k, lambda of, _: len(of)) for of_k in shown]
         if self.measure != "mean":
             return None
-        shown = (
-            self.row_format.floats(states[f"shown_at_{k}"]) if self.weighted else states[f"shown_at_{k}"]
-            for k in self.reading.ks
-        )
-        return by_weight("labels shown", self.weighted), [
-            self.of_buckets(of_k.cpu(), lambda of, _: float(of.sum())) for of_k in shown
-        ]
+        what = by_weight("labels shown", self.weighted)
+        return what, [self.of_buckets(of_k, lambda of, _: float(of.sum())) for of_k in shown]
+
+    def _shown(self, states: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return, for each cut-off, how often lists show each label, by weight if rows have weights."""
+        shown = [states[f"shown_at_{k}"].cpu() for k in self.reading.ks]
+        return [self.row_format.floats(of_k) for of_k in shown] if self.weighted else shown
 
     def _of(self, counts: Tensor, inside: Tensor | None) -> float:
         facts = self.reading.formula.arguments.values()
@@ -119,8 +131,7 @@ class Exposure(_ListAggregation):
             return None
         facts = self.reading.formula.arguments
         counts, num_train = facts.get("label_counts"), facts.get("num_train")
-        size = self.reading.num_labels or 0
-        weights = np.zeros(size) if counts is None else counts.cpu().numpy().astype(np.float64)
+        weights = np.zeros(self.reading.known_num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
         if num_train is not None:
             weights = -np.log2(np.clip(weights, 1, num_train) / num_train)
         return {"exposure": self.measure, "weights": weights}
@@ -161,10 +172,8 @@ class LabelsFound(_ListAggregation):
 
     def states(self) -> dict[str, State]:
         """Return which labels were a hit, and which were relevant."""
-        num_labels = self.reading.num_labels
-        assert num_labels is not None
         shared = self.reading.min_gain is None
-        flags = State((num_labels,), reduce="max", dtype=torch.uint8, shared=shared)
+        flags = State((self.reading.known_num_labels,), reduce="max", dtype=torch.uint8, shared=shared)
         names = [*(f"hit_at_{k}" for k in self.reading.ks), "observed"]
         return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
 
@@ -358,13 +367,8 @@ class CatalogCoverageAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        super().__init__(
-            k,
-            NO_FORMULA,
-            reading=TopKLists,
-            aggregation=partial(Exposure, function=catalog_coverage, measure="coverage"),
-            **kwargs,
-        )
+        exposure = partial(Exposure, function=catalog_coverage, measure="coverage")
+        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=exposure, **kwargs)
 
 
 @final
@@ -394,9 +398,8 @@ class GiniAtK(TopKMetric):
     higher_is_better = False
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        super().__init__(
-            k, NO_FORMULA, reading=TopKLists, aggregation=partial(Exposure, function=gini, measure="gini"), **kwargs
-        )
+        exposure = partial(Exposure, function=gini, measure="gini")
+        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=exposure, **kwargs)
 
 
 @final
@@ -427,13 +430,8 @@ class EntropyAtK(TopKMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        super().__init__(
-            k,
-            NO_FORMULA,
-            reading=TopKLists,
-            aggregation=partial(Exposure, function=entropy, measure="entropy"),
-            **kwargs,
-        )
+        exposure = partial(Exposure, function=entropy, measure="entropy")
+        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=exposure, **kwargs)
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, number_text, real_number, shape_of
+from tailmetrics._arguments import number_text, real_number, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Average, MacroOf, OverLabelsArguments
 from tailmetrics.metrics._formulas import Formula
@@ -23,9 +23,10 @@ from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._matrices import above
-from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
+
+__all__ = ["F1AtThreshold", "PrecisionAtThreshold", "RecallAtThreshold"]
 
 Thresholds: TypeAlias = "float | Sequence[float] | Tensor | NDArray[np.floating[Any]]"
 
@@ -95,19 +96,12 @@ class Decisions(Reading):
 
     A label that a CSR matrix or a list of candidates does not hold is not predicted. Scores are compared as they are.
     The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is not above 0.3.
-
-    Args:
-        scope: ``"global"`` changes only values of rows: precision of a bucket then divides by the predictions of all
-            buckets.
-        other_arguments: See :class:`Reading`; k is the threshold or thresholds.
+    ``scope="global"`` changes only values of rows: precision of a bucket then divides by the predictions of all
+    buckets. k is the threshold or thresholds.
     """
 
     takes = ("min_gain", "scope")
     needs_scores = True
-
-    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.scope = check_choice(self.caller, "scope", scope, Scope)
 
     def _checked_cutoffs(self, k: Any) -> tuple[Any, ...]:
         """Return the thresholds as numbers, or ``("",)`` where there is a threshold for each label."""
@@ -278,11 +272,7 @@ class PrecisionAtThreshold(_ThresholdMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        threshold: Thresholds = 0.5,
-        *,
-        average: Average = "micro",
-        **kwargs: Unpack[ThresholdArguments],
+        self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
     ) -> None:
         super().__init__(threshold, PRECISION, average=average, **kwargs)
 
@@ -314,11 +304,7 @@ class RecallAtThreshold(_ThresholdMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        threshold: Thresholds = 0.5,
-        *,
-        average: Average = "micro",
-        **kwargs: Unpack[ThresholdArguments],
+        self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
     ) -> None:
         super().__init__(threshold, RECALL, average=average, **kwargs)
 

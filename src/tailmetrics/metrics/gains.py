@@ -20,6 +20,8 @@ from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_sum
 
+__all__ = ["CGAtK", "DCGAtK", "ERRAtK", "NDCGAtK", "RBPAtK"]
+
 Gain: TypeAlias = Literal["linear", "exponential"]
 
 LARGEST_GRADE = 100

@@ -20,6 +20,19 @@ from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._target_ranks import n_or_one
 
+__all__ = [
+    "AccuracyAtK",
+    "F1AtK",
+    "FBetaAtK",
+    "FallOutAtK",
+    "HitRateAtK",
+    "NormalizedRecallAtK",
+    "PrecisionAtK",
+    "RPrecision",
+    "RecallAtK",
+    "RelevanceAtK",
+]
+
 Denominator: TypeAlias = Literal["predicted", "k"]
 
 

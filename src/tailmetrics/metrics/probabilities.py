@@ -11,51 +11,30 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count, shape_of
+from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._readings import Reading, TopKHits
+from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
-from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
+
+__all__ = ["CalibrationErrorAtK", "CrossEntropy"]
 
 AS_PROBABILITIES = "as probabilities do, but are read as scores"
 """What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
 
 
-def _check_softmax(caller: str, ranking: Ranking, validate: bool) -> None:
-    """Raise unless a ranking has scores of all labels, of which a softmax is defined."""
-    if not ranking.scores_all:
-        raise ValueError(
-            f"{caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
-            "dense scores [N, L]."
-        )
-    if validate and ranking.values is not None:  # no state could take an undefined softmax
-        infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
-        if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
-            raise ValueError(f"{caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
-
-
-def _warn_of_softmax(caller: str, ranking: Ranking) -> None:
-    """Warn of scores in [0, 1], once for all members of a collection."""
-    ranking.remembered("probabilities warned of", lambda: _warn_of_probabilities(ranking, caller))
-
-
 class Probabilities(Reading):
     """The probabilities of the relevant labels, by the softmax of dense scores over all labels."""
 
-    takes = ("min_gain", "scope")
-
-    def __init__(self, *arguments: Any, scope: Scope = "bucket", **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.scope = check_choice(self.caller, "scope", scope, Scope)
+    takes: tuple[str, ...] = ("min_gain", "scope")
 
     @property
     def reads(self) -> Depth:
@@ -64,11 +43,19 @@ class Probabilities(Reading):
 
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise unless the ranking has scores of all labels, of which a softmax is defined."""
-        _check_softmax(self.caller, ranking, validate)
+        if not ranking.scores_all:
+            raise ValueError(
+                f"{self.caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
+                "dense scores [N, L]."
+            )
+        if validate and ranking.values is not None:  # no state could take an undefined softmax
+            infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
+            if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
+                raise ValueError(f"{self.caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of scores in [0, 1]."""
-        _warn_of_softmax(self.caller, ranking)
+        """Warn of scores in [0, 1], once for all members of a collection."""
+        ranking.remembered("probabilities warned of", lambda: _warn_of_probabilities(ranking, self.caller))
 
     def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
@@ -80,18 +67,15 @@ class Probabilities(Reading):
         return "relevant labels of the bucket, under the softmax of the scores of all labels"
 
 
-class ShownProbabilities(TopKHits):
+class ShownProbabilities(Probabilities):
     """The top k of each list with their probabilities, and which of its labels are relevant."""
 
-    reads_order_alone = False
+    takes = ("min_gain",)
 
-    def check(self, ranking: Ranking, validate: bool) -> None:
-        """Raise unless the ranking has scores of all labels, of which a softmax is defined."""
-        _check_softmax(self.caller, ranking, validate)
-
-    def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of scores in [0, 1]."""
-        _warn_of_softmax(self.caller, ranking)
+    @property
+    def reads(self) -> Depth:
+        """How deep a batch has to be ranked."""
+        return Depth(max(self.ks), max(self.ks))
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""

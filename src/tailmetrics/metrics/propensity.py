@@ -22,6 +22,8 @@ from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
 from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._target_ranks import weights_at_targets
 
+__all__ = ["PropensityScoredNDCGAtK", "PropensityScoredPrecisionAtK", "PropensityScoredRecallAtK"]
+
 Normalization: TypeAlias = Literal["normalized", "sum"]
 
 Preset: TypeAlias = Literal["default", "wikipedia", "amazon"]

@@ -22,6 +22,8 @@ from tailmetrics.ranking._device import made_once, ordered_sum, real_dtype
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._target_ranks import n_or_one
 
+__all__ = ["MAP", "MRR", "KForRecall"]
+
 
 @takes_arrays
 def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
@@ -148,11 +150,7 @@ class MAP(TopKMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        k: Cutoffs | None = None,
-        *,
-        denominator: HitsDenominator = "relevant",
-        **kwargs: Unpack[RankArguments],
+        self, k: Cutoffs | None = None, *, denominator: HitsDenominator = "relevant", **kwargs: Unpack[RankArguments]
     ) -> None:
         self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, HitsDenominator)
         super().__init__(k, of_hits(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)

@@ -22,6 +22,8 @@ from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._target_ranks import listed_ids
 from tailmetrics.tree import LabelTree, Paths
 
+__all__ = ["HierarchicalF1AtK", "HierarchicalPrecisionAtK", "HierarchicalRecallAtK", "NearMissAtK"]
+
 
 class Nodes(NamedTuple):
     """Numbers of nodes of each row, or of each row and bucket: labels with all their ancestors, each node once.
@@ -82,9 +84,8 @@ def _lists_of(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
     listed, shape = listed_ids(ranks, k), ranks.n_relevant.shape
     if not len(places):
         return listed.new_empty(0, listed.shape[-1])
-    return listed.expand(*shape, -1)[
-        tuple(places // size % of for size, of in zip((*shape[1:], 1), shape, strict=True))
-    ]
+    indices = tuple(places // size % of for size, of in zip((*shape[1:], 1), shape, strict=True))
+    return listed.expand(*shape, -1)[indices]
 
 
 def _paths_of(paths: Paths, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -268,11 +269,7 @@ class _HierarchicalMetric(TopKMetric):
     higher_is_better = True
 
     def __init__(
-        self,
-        k: Cutoffs,
-        tree: LabelTree | None,
-        function: Callable[..., Any],
-        **kwargs: Unpack[ListArguments],
+        self, k: Cutoffs, tree: LabelTree | None, function: Callable[..., Any], **kwargs: Unpack[ListArguments]
     ) -> None:
         self.tree = _checked_tree(self._caller, tree)
         super().__init__(k, Formula(function), reading=ListedRanks, needs=("tree",), **kwargs)

@@ -18,22 +18,8 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _matrices
-from tailmetrics.ranking._device import (
-    constant,
-    is_compiling,
-    once,
-    real_dtype,
-    whole_numbers,
-)
-from tailmetrics.ranking._hits import (
-    NOT_RANKED,
-    Entries,
-    Hits,
-    LabelWeights,
-    LazyHits,
-    Padding,
-    entries_of_ids,
-)
+from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding, entries_of_ids
 from tailmetrics.ranking._kernels_of_scores import ScoreKernels
 from tailmetrics.ranking._matrices import (
     CHUNK,
@@ -68,7 +54,7 @@ class Targets:
         num_rows: N.
         num_labels: L; None if label ids were given without it.
         row_mask: Shape (N,), bool: the rows that count; None for all. Other rows have no relevant label.
-        form: The kernels that read the batch.
+        read_by: The kernels that read the batch.
         dense: Shape (N, L), bool or gains.
         padded: Shape (N, M), int64: label ids with gain 1, padded with -1.
         filled: Whether every place of ``padded`` is known to hold a label.
@@ -78,7 +64,7 @@ class Targets:
     num_rows: int
     num_labels: int | None
     row_mask: Tensor | None
-    form: Kernels
+    read_by: Kernels
     dense: Tensor | None = None
     padded: Tensor | None = None
     given: Entries | None = None
@@ -87,7 +73,7 @@ class Targets:
     @property
     def kernels(self) -> Kernels:
         """The kernels that read the batch; the plain kernels while ``torch.compile`` traces."""
-        return PLAIN if is_compiling() else self.form
+        return PLAIN if is_compiling() else self.read_by
 
     @property
     def binary(self) -> bool:
@@ -215,7 +201,7 @@ class Kernels(ScoreKernels):
         if not self.reads:
             return targets
         if is_compiling():  # tracing began after the kernels were chosen: the plain kernels make the entries
-            return replace(targets, form=PLAIN)
+            return replace(targets, read_by=PLAIN)
         return replace(targets, dense=None, given=targets.entries)
 
     def without_void(self, entries: Entries) -> Entries:

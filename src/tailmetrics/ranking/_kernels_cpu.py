@@ -90,10 +90,8 @@ class CpuKernels(Kernels):
             of_values = values.numpy()
             distinct = bool((of_values[:, :-1] > of_values[:, 1:]).all())
         # strictly descending scores with one more score behind them are neither NaN nor -inf
-        numbers = (distinct and k < depth) or bool(
-            (of_values[:, k - 1] > -np.inf).all() and of_values[:, 0].max() <= np.inf
-        )
-        return values, ids[:, :k], distinct, numbers
+        numbers = (distinct and k < depth) or (of_values[:, k - 1].min() > -np.inf and of_values[:, 0].max() <= np.inf)
+        return values, ids[:, :k], distinct, bool(numbers)
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         gains, wanted, width = None, targets.padded, max(1, ids.shape[1])

@@ -138,7 +138,7 @@ INLINE void *part(char *room, size_t *used, int64_t count, size_t size) {
 
 /* ---- Scores ---- */
 
-#define FEWEST_GROUPS 64 /* so many maxima are found without a branch */
+#define RUN 64 /* so many labels are looked at together, without a branch */
 #define TILE 4096 /* scores read together: 16 or 32 KB, which the first cache holds between two looks at them */
 
 typedef struct { const void *data; int64_t type, row_stride, num_rows, width; } Scores;
@@ -186,15 +186,13 @@ INLINE float near_log1p(float x) {
     return x * (0.99949556f + x * (-0.49190896f + x * (0.28947478f + x * (-0.13606275f + x * 0.03215845f))));
 }
 
-/* The logarithm of 1 / (1 + exp(-score)), within 1e-3. As below, no branch and no call: many are computed at a time. */
+/* The logarithm of 1 / (1 + exp(-score)), within 0.0095. As below, no branch and no call: many are computed at a time.
+   log(1 + exp(-x)) is near log(2) (1 - x / a)^6, which has the same slope at 0 if a is 12 log(2). */
 INLINE float near_log_sigmoid(float score) {
-    float size = fabsf(score), scale;
-    float twos = (size < 80 ? size : 80) * -1.442695f, shifted = twos + 0x1.8p23f, rest = twos - (shifted - 0x1.8p23f);
-    uint32_t bits; /* the last ones of the shifted number are a whole number */
-    memcpy(&bits, &shifted, 4);
-    scale = float_of((bits << 23) + 0x3f800000);
-    scale *= 1 + rest * (0.693147f + rest * (0.240227f + rest * 0.055504f)); /* 2^rest */
-    return (score > 0 ? 0 : score) - near_log1p(scale);
+    float rest = 1 - fabsf(score) * 0.12022459f, square;
+    rest = rest > 0 ? rest : 0;
+    square = rest * rest;
+    return (score > 0 ? 0 : score) - 0.6931472f * square * square * square;
 }
 
 /* The same within the last digits. The C library takes ten times as long. */
@@ -256,7 +254,6 @@ typedef struct {
     Room_double tied;   /* labels whose values are one float */
     float *near;        /* [L], logarithms as floats */
     double *known;      /* [L], exact ones of labels that may be above a bar */
-    uint8_t *flags;     /* [TILE + 64], whether a label of a tile may be */
     uint32_t *ids;      /* [TILE], these labels */
     double *logarithms; /* [TILE] of them */
 } Adjusting;
@@ -267,7 +264,6 @@ static Adjusting room_for_adjusting(const TopK *task, char *room, size_t *used) 
     all.tied = room_for_double(task->depth, width, room, used);
     all.near = part(room, used, width, sizeof(float));
     all.known = part(room, used, width, sizeof(double));
-    all.flags = part(room, used, TILE + 64, 1);
     all.ids = part(room, used, TILE, sizeof(uint32_t));
     all.logarithms = part(room, used, TILE, sizeof(double));
     for (int64_t t = 0; t < task->num_taus; t++) {
@@ -278,7 +274,7 @@ static Adjusting room_for_adjusting(const TopK *task, char *room, size_t *used) 
     return all;
 }
 
-/* Read a row as logarithms, within 1e-3 and 2^-23 of them; those of probabilities below all normal floats are lower. */
+/* Read a row as logarithms, as near as error_of says; those of probabilities below all normal floats are lower. */
 INLINE const float *logarithms_of(const TopK *task, int64_t row, float *near) {
     const Scores *scores = &task->scores;
     const float *given = near;
@@ -303,7 +299,8 @@ INLINE const float *logarithms_of(const TopK *task, int64_t row, float *near) {
 
 /* What a value of this size may lack or have too much where all numbers are floats. */
 INLINE double error_of(const TopK *task, double value) {
-    return (task->kind == SOFTMAX ? 0 : 1e-3) + 0x1p-21 * (fabs(value) + task->largest);
+    static const double near[] = {[SOFTMAX] = 0, [SIGMOID] = 0.0095, [PROBABILITIES] = 1e-3};
+    return near[task->kind] + 0x1p-21 * (fabs(value) + task->largest);
 }
 
 /* Raise the bar of a tau to a value, if that is higher. */
@@ -312,13 +309,34 @@ INLINE void raise_bar(const TopK *task, Tau *one, double value) {
         return;
     one->bar = value;
     one->below = nextafterf((float)(value - error_of(task, value)), -INFINITY);
-    one->below = one->below > -FLT_MIN && one->below < FLT_MIN ? -FLT_MIN : one->below; /* see bar_of */
+    one->below = one->below > -FLT_MIN && one->below < FLT_MIN ? -FLT_MIN : one->below; /* see below_kth */
 }
 
-/* Raise the bar of a tau by a look at the logarithms from `start` on. */
-INLINE void look_ahead(const TopK *task, const Adjusting *all, Tau *one, const float *logarithms, int64_t start) {
-    Scores row = {logarithms, SINGLE, 0, 1, task->scores.width};
-    double value = bar_of_float(&row, 0, start, task->depth, task->rounded, one->factor, &all->each->list);
+/* Raise maxima to the values of as many labels, if those are higher. */
+INLINE void raise_maxima(
+    const float *restrict logarithms, const float *restrict offsets, float factor, float *restrict maxima) {
+    for (int i = 0; i < RUN; i++) {
+        float value = logarithms[i] - factor * offsets[i];
+        maxima[i] = value > maxima[i] ? value : maxima[i];
+    }
+}
+
+/* Raise the bar of a tau as bar_of does for scores: by a look at a tile from `start` on, or at runs of the whole row. Where
+   labels are numbered by their counts, the best values are often at the end of the row, so that the last run is read. */
+INLINE void look_ahead(const TopK *task, Tau *one, const float *logarithms, int64_t start) {
+    int64_t depth = task->depth, width = task->scores.width, groups = 4 * RUN;
+    while (groups < 3 * depth)
+        groups *= 2;
+    /* of a wide row one run in so many is read: a bar that is a little lower costs less than to read all */
+    int64_t apart = start ? 1 : larger(1, smaller(8, width / larger(128 * depth, 6144)));
+    int64_t end = start ? smaller(width, start + TILE) : width;
+    uint32_t *keys = one->list.other_keys;
+    float *maxima = (float *)keys; /* which have the size of scores */
+    for (int64_t i = 0; i < groups; i++)
+        maxima[i] = -INFINITY;
+    for (int64_t first = end - RUN, place = 0; first >= start; first -= RUN * apart, place = (place + RUN) & (groups - 1))
+        raise_maxima(logarithms + first, task->rounded + first, one->factor, maxima + place);
+    double value = below_kth_float(keys, maxima, groups, depth);
     if (task->kind != PROBABILITIES || value > LEAST_LOGARITHM + 0.01)
         raise_bar(task, one, value - error_of(task, value));
 }
@@ -326,29 +344,39 @@ INLINE void look_ahead(const TopK *task, const Adjusting *all, Tau *one, const f
 /* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are. */
 INLINE int64_t may_be_above(
     const TopK *task, const Adjusting *all, const float *logarithms, int64_t first, int64_t count) {
-    const float *offsets = task->rounded + first;
-    uint8_t *flags = all->flags;
-    uint32_t *ids = all->ids;
-    int64_t found = 0, num = task->num_taus;
+    const float *offsets = task->rounded;
+    int64_t found = 0, num = task->num_taus, end = first + count;
     bool barred = true;
     for (int64_t t = 0; t < num; t++)
         barred &= all->each[t].bar == all->each[t].bar;
-    memset(flags, !barred, (size_t)count);
-    memset(flags + count, 0, 64);
-    for (int64_t t = 0; barred && t < num; t += 4) { /* four at a time: less is read */
-        const Tau *a = all->each + t, *b = all->each + smaller(t + 1, num - 1);
-        const Tau *c = all->each + smaller(t + 2, num - 1), *d = all->each + smaller(t + 3, num - 1);
-        const float by_a = a->factor, by_b = b->factor, by_c = c->factor, by_d = d->factor;
-        const float at_a = a->below, at_b = b->below, at_c = c->below, at_d = d->below;
-        for (int64_t i = 0; i < count; i++) { /* without a branch */
-            float ab = least_of(offsets[i] * by_a + at_a, offsets[i] * by_b + at_b);
-            float cd = least_of(offsets[i] * by_c + at_c, offsets[i] * by_d + at_d);
-            flags[i] |= !(logarithms[first + i] <= least_of(ab, cd));
+    for (int64_t run = first; run < end; run += RUN) { /* most have no such label: without a branch until then */
+        int64_t together = smaller(RUN, end - run);
+        float least[RUN]; /* of the logarithms that are above a bar */
+        int any = 0;
+        for (int64_t i = 0; i < together; i++)
+            least[i] = barred ? INFINITY : NAN;
+        for (int64_t t = 0; barred && t < num; t += 4) { /* four at a time: less is read */
+            const Tau *a = all->each + t, *b = all->each + smaller(t + 1, num - 1);
+            const Tau *c = all->each + smaller(t + 2, num - 1), *d = all->each + smaller(t + 3, num - 1);
+            const float by_a = a->factor, by_b = b->factor, by_c = c->factor, by_d = d->factor;
+            const float at_a = a->below, at_b = b->below, at_c = c->below, at_d = d->below;
+            for (int64_t i = 0; i < together; i++) {
+                float offset = offsets[run + i];
+                float ab = least_of(offset * by_a + at_a, offset * by_b + at_b);
+                float cd = least_of(offset * by_c + at_c, offset * by_d + at_d);
+                least[i] = least_of(least[i], least_of(ab, cd));
+            }
         }
+        for (int64_t i = 0; i < together; i++)
+            any |= !(logarithms[run + i] <= least[i]);
+        if (!any)
+            continue;
+        uint8_t flags[RUN] = {0};
+        for (int64_t i = 0; i < together; i++)
+            flags[i] = !(logarithms[run + i] <= least[i]);
+        for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1)
+            all->ids[found++] = (uint32_t)(run + __builtin_ctzll(bits));
     }
-    for (int64_t i = 0; i < count; i += 64)
-        for (uint64_t bits = bits_of(flags + i); bits; bits &= bits - 1)
-            ids[found++] = (uint32_t)(first + i + __builtin_ctzll(bits));
     return found;
 }
 
@@ -428,13 +456,13 @@ CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t
             one->bar = NAN;
             one->found = one->ascends = 0;
             if (width >= 8 * depth + 16)
-                look_ahead(task, &all, one, logarithms, 0);
+                look_ahead(task, one, logarithms, 0);
         }
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
             for (int64_t t = 0; t < task->num_taus; t++)
                 if (all.each[t].ascends)
-                    look_ahead(task, &all, &all.each[t], logarithms, first);
+                    look_ahead(task, &all.each[t], logarithms, first);
             fetch_next(&task->scores, row, first, count);
             count = may_be_above(task, &all, logarithms, first, count);
             know(task, &all, row, count);
@@ -829,7 +857,7 @@ INLINE KEY OF(kth)(const KEY *keys, int64_t count, int64_t k, int64_t slack) {
 typedef struct { KEY *keys, *other_keys; uint32_t *ids, *other_ids; REAL *tile; } OF(Room);
 
 static OF(Room) OF(room_for)(int64_t depth, int64_t width, char *room, size_t *used) {
-    int64_t sorted = larger(4 * FEWEST_GROUPS, smaller(6 * depth + TILE, width));
+    int64_t sorted = larger(4 * RUN, smaller(6 * depth + TILE, width));
     OF(Room) parts = {.keys = part(room, used, sorted, sizeof(KEY))};
     parts.other_keys = part(room, used, sorted, sizeof(KEY));
     parts.ids = part(room, used, sorted, sizeof(uint32_t));
@@ -847,7 +875,7 @@ INLINE void OF(copy_back)(const OF(Room) *room, int64_t count) {
 INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
     KEY *keys = room->keys;
     uint32_t *ids = room->ids, counts[sizeof(KEY)][256]; /* by digits of eight bits, the last one first */
-    if (count <= 48) { /* few: by what is before each of them */
+    if (count <= 128) { /* few, which takes less time than to count digits: by what is before each of them */
         for (int64_t i = 0; i < count; i++) {
             int64_t place = 0;
             for (int64_t j = 0; j < count; j++)
@@ -902,39 +930,36 @@ INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REA
     return found;
 }
 
+/* The next number below the kth of so many maxima, or one a little after it; NaN where that is -inf. */
+INLINE REAL OF(below_kth)(KEY *keys, const REAL *maxima, int64_t count, int64_t k) {
+    for (int64_t i = 0; i < count; i++)
+        keys[i] = OF(key_of)(maxima[i]);
+    REAL bar = OF(score_of)(OF(kth)(keys, count, k, k / 16) + 1);
+    return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
+}
+
 /* A score that at least `depth` scores of a row from `start` on are above, seldom many more of those that are read; NaN
    where all are -inf. It is the next one below the maxima of so many groups of scores, found without a branch. */
 INLINE REAL OF(bar_of)(
-    const Scores *scores, int64_t row, int64_t start, int64_t depth, const float *offsets, float tau,
-    const OF(Room) *parts) {
-    int64_t groups = offsets ? 4 * FEWEST_GROUPS : FEWEST_GROUPS;
+    const Scores *scores, int64_t row, int64_t start, int64_t depth, const OF(Room) *parts) {
+    int64_t groups = RUN;
     while (groups < 3 * depth)
         groups *= 2;
-    int64_t some = larger(128 * depth, 2048), parts_read = 1;
-    if (offsets) { /* labels in the order of their counts ascend now: a part of all of them is read */
-        parts_read = start ? 1 : smaller(3, larger(1, scores->width / some));
-        some = 65536;
-    }
-    int64_t reach = start ? TILE : smaller(some, larger(65536, 3 * groups));
+    int64_t reach = start ? TILE : smaller(larger(128 * depth, 2048), larger(65536, 3 * groups));
     int64_t end = smaller(scores->width, start + reach), step = smaller(groups, TILE);
     REAL *maxima = (REAL *)parts->other_keys; /* which have the size of scores */
     for (int64_t i = 0; i < groups; i++)
         maxima[i] = -INFINITY;
     for (int64_t first = start; first < end; first += TILE) {
-        int64_t count = smaller(TILE / parts_read, end - first);
+        int64_t count = smaller(TILE, end - first);
         const REAL *tile = OF(read)(scores, row, first, count, parts->tile);
         for (int64_t at = 0; at < count; at += step) {
             REAL *here = maxima + ((first + at) & (groups - 1));
-            for (int64_t i = at; i < smaller(at + step, count); i++) {
-                REAL value = offsets ? tile[i] - tau * offsets[first + i] : tile[i];
-                here[i - at] = value > here[i - at] ? value : here[i - at];
-            }
+            for (int64_t i = at; i < smaller(at + step, count); i++)
+                here[i - at] = tile[i] > here[i - at] ? tile[i] : here[i - at];
         }
     }
-    for (int64_t i = 0; i < groups; i++)
-        parts->other_keys[i] = OF(key_of)(maxima[i]);
-    REAL bar = OF(score_of)(OF(kth)(parts->other_keys, groups, depth, depth / 16) + 1);
-    return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
+    return OF(below_kth)(parts->other_keys, maxima, groups, depth);
 }
 
 /* Collect what is above a bar, which rises to the worst of the best so far whenever twice as many are collected. Labels
@@ -949,13 +974,13 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     int64_t seen = 0;
     for (int64_t row = first_row; row < end_row; row++) {
         /* of a narrow row most scores would be above a first bar */
-        REAL bar = width >= 8 * depth + 16 ? OF(bar_of)(&task->scores, row, 0, depth, NULL, 0, &parts) : (REAL)NAN;
+        REAL bar = width >= 8 * depth + 16 ? OF(bar_of)(&task->scores, row, 0, depth, &parts) : (REAL)NAN;
         int64_t found = 0, ascends = 0;
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
             REAL ahead = bar; /* where scores ascend, all of the tile may be above it */
             if (ascends)
-                ahead = OF(bar_of)(&task->scores, row, first, depth, NULL, 0, &parts);
+                ahead = OF(bar_of)(&task->scores, row, first, depth, &parts);
             bar = ahead > bar ? ahead : bar;
             const REAL *scores = OF(read)(&task->scores, row, first, count, parts.tile);
             found += OF(collect)(scores, count, first, bar, keys + found, ids + found);

@@ -14,6 +14,7 @@ from tailmetrics.ranking._hits import Entries, ListCheck, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import (
+    warn_of_distances,
     warn_of_ids,
     warn_of_no_common_id,
     warn_of_padded_lists,
@@ -52,14 +53,14 @@ class Depth:
     """The depth to which a batch is ranked.
 
     Attributes:
-        scores: The number of labels of dense scores that are ranked; None for all.
-        lists: The number of places of ids, candidates and CSR that are kept; None for all.
+        ranked: The number of labels of dense scores that are ranked; None for all.
+        kept: The number of places of ids, candidates and CSR that are kept; None for all.
         complete: Whether ids and candidates hold all retrieved labels.
         decisions: Whether ``preds`` may be bool (N, L), which are not ranked.
     """
 
-    scores: int | None
-    lists: int | None = None
+    ranked: int | None
+    kept: int | None = None
     complete: bool = True
     decisions: bool = False
 
@@ -114,13 +115,13 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     elif ids is not None:
         lists = _lists_from_candidates(context, scores, ids, depth.complete)
     elif scores.is_sparse_csr:
-        lists = _lists_from_csr(context, scores, depth.lists)
+        lists = _lists_from_csr(context, scores, depth.kept)
     else:
-        lists = lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
-    if depth.lists is not None and lists.ids.shape[1] > depth.lists:
-        values = None if lists.values is None else lists.values[:, : depth.lists + 1]
-        repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
-        lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores, lists.distinct)
+        lists = lists_from_scores(context, scores, scores.shape[1] if depth.ranked is None else depth.ranked)
+    if depth.kept is not None and lists.ids.shape[1] > depth.kept:
+        values = None if lists.values is None else lists.values[:, : depth.kept + 1]
+        repeated = None if lists.repeated is None else lists.repeated[:, : depth.kept]
+        lists = Lists(lists.ids[:, : depth.kept], values, False, repeated, lists.scores, lists.distinct)
     if context.warns and context.kernels.reads:
         warn_of_speed()
     if context.warns and context.validate and targets.padded is not None and batch.documents is None:
@@ -132,6 +133,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
             warn_of_ids(context, main)
             if batch.form == "target":
                 warn_of_no_common_id(context, main, batch.target)
+        elif ids is not None or scores.is_sparse_csr:
+            warn_of_distances(context, scores, ids)
         elif lists.scores is not None:
             warn_of_scores(context, main, batch.target)
             if batch.form == "target":
@@ -214,9 +217,9 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
             check_not_nan(context, values)
         nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
         return Lists(nothing, values, complete=False, scores=scores)
-    values, ids, distinct, numbers = context.kernels.top_k(scores, depth)
+    values, ids, distinct, filled = context.kernels.top_k(scores, depth)
     complete = depth == num_labels
-    if numbers and context.row_mask is None:
+    if filled and context.row_mask is None:
         return Lists(ids, values, complete, None, scores, distinct, filled=True)
     if context.validate:
         # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its bits

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import TypeVar
 from warnings import warn
 
 import torch
@@ -17,6 +18,8 @@ from tailmetrics.ranking import native
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Context
 
+Value = TypeVar("Value")
+
 FIRST_CELLS = 64
 """This many cells of the first row are read first. More cells are read only if all of these are whole numbers."""
 
@@ -25,6 +28,9 @@ SAMPLED_CELLS = 2**16
 
 FEWEST_ROWS, CANDIDATES = 20, range(20, 1002)
 """Sampled negatives are 19 to 1,000. Of 20 shuffled rows of so many classes hardly all have one and the same class."""
+
+FEWEST_RISES = 16
+"""Steps of scores that all go up say that rows are in ascending order; by chance, once in 65,536."""
 
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
@@ -90,6 +96,35 @@ def warn_of_no_common_id(context: Context, ids: Tensor, target: Tensor) -> None:
             f"{context.caller}: preds and target, {shape_of(ids)}, are both read as label ids, and no row has an id in "
             "common. If these are scores and grades of all labels, pass preds.float() and target.float(); if they are "
             "ids, look whether both number the same labels."
+        )
+
+
+def warn_of_distances(context: Context, scores: Tensor, ids: Tensor | None) -> None:
+    """Warn if the scores of each row are in ascending order and its ids are not, as in the result of a search.
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, C), the scores of candidates; CSR without ``ids``.
+        ids: Shape (N, C), -1 for none.
+    """
+    if ids is None:
+        if not context.kernels.reads:
+            return
+        values, labels = (one[:SAMPLED_CELLS] for one in (scores.values(), scores.col_indices()))
+        row = torch.searchsorted(scores.crow_indices()[1:], torch.arange(len(values)), right=True)
+        inside = row.diff() == 0
+        steps, turns = values.diff()[inside], labels.diff()[inside]
+    else:
+        sample, listed = first_rows(context, scores), first_rows(context, ids)
+        if sample is None or listed is None:
+            return
+        inside = listed[:, 1:] >= 0
+        steps, turns = sample.diff(dim=1)[inside], listed.diff(dim=1)[inside]
+    if int((steps > 0).sum()) >= FEWEST_RISES and not bool((steps < 0).any()) and bool((turns < 0).any()):
+        warn_outside(
+            f"{context.caller}: the scores of preds, {shape_of(scores)}, rise from the first place of each row to the "
+            "last, as distances do, and are read as scores: the largest is best. If they are distances, pass their "
+            "negative; columns=Columns(rank=NAME) reads those of a file."
         )
 
 
@@ -227,13 +262,13 @@ READ_FROM: ContextVar[str] = ContextVar("READ_FROM", default="preds")
 
 
 @contextmanager
-def read_from(source: str) -> Iterator[None]:
-    """Use ``source`` as the name of the scores in warnings, within the block."""
-    token = READ_FROM.set(source)
+def held(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """Give a variable of the context a value within the block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        READ_FROM.reset(token)
+        variable.reset(token)
 
 
 KEPT_WARNINGS: ContextVar[list[str] | None] = ContextVar("KEPT_WARNINGS", default=None)

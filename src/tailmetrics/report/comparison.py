@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import (
     Chart,
     Mark,
@@ -169,6 +170,10 @@ class ComparisonReport(Shown):
         place = self.runs.index(run)
         return LETTERS[place] if place < len(LETTERS) else f"({place + 1})"
 
+    def cell(self, key: str, run: str) -> str:
+        """Return a value with the marks behind it, as a table shows it."""
+        return f"{number(self.values[key].get(run, math.nan))}{self.marked(key, run)}"
+
     def marked(self, key: str, run: str) -> str:
         """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""
         return self.beaten(key, run).translate(SUPERSCRIPTS) + UNEQUAL * (key in self.unequal_lists)
@@ -232,16 +237,11 @@ class ComparisonReport(Shown):
 
 def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
     """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of each key in words."""
-    kinds: dict[str, list[str]] = {}
-    for key, places in lists.items():
-        kinds.setdefault(places, []).append(key)
-    some = {
-        places: [*keys[:3], *([f"{len(keys) - 3} more"] if len(keys) > 3 else [])] for places, keys in kinds.items()
-    }
+    kinds = grouped((places, key) for key, places in lists.items())
     return [
-        f"{UNEQUAL} {', '.join(keys)}: the median number of labels read in a list differs ({places}), "
+        f"{UNEQUAL} {', '.join(some_of(keys, 3))}: the median number of labels read in a list differs ({places}), "
         "which may be part of the difference. A k that the lists of all reach, if there is one, reads as much of each."
-        for places, keys in some.items()
+        for places, keys in kinds.items()
     ]
 
 
@@ -269,30 +269,25 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
     if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.runs[0]} alone."
     caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
-    if report.overall:
-        gaps = [key for key in report.overall if report.parts[key].bucket in GAPS]
-        whole = {key: key for key in report.overall if key not in gaps}
-        if whole:
-            yield _run_section(report, "The runs over all labels", caption, whole, [])
-        if gaps:
-            said = "A smaller gap alone is not better: a model that misses head and tail alike has one."
-            yield _run_section(report, "Gaps between head and tail", said, {key: key for key in gaps}, [])
+    gaps = {key: key for key in report.overall if report.parts[key].bucket in GAPS}
+    whole = {key: key for key in report.overall if key not in gaps}
+    if whole:
+        yield _run_section(report, "The runs over all labels", caption, whole, [])
+    if gaps:
+        said = "A smaller gap alone is not better: a model that misses head and tail alike has one."
+        yield _run_section(report, "Gaps between head and tail", said, gaps, [])
 
 
 def _run_section(
     report: ComparisonReport, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart]
 ) -> Section:
-    lines, bold = [], set()
+    lines = [[report.letter(run), run, *(report.cell(key, run) for key in keys.values())] for run in report.runs]
+    bold = set[tuple[int, int]]()
     gaps = {one.key for one in report.comparisons if one.statistic == "gap"}
-    for line, run in enumerate(report.runs):
-        values = [report.values[key].get(run, math.nan) for key in keys.values()]
-        marks = (report.marked(key, run) for key in keys.values())
-        cells = [f"{number(value)}{mark}" for value, mark in zip(values, marks, strict=True)]
-        lines.append([report.letter(run), run, *cells])
-        for column, (key, value) in enumerate(zip(keys.values(), values, strict=True)):
-            known = [one for one in report.values[key].values() if not math.isnan(one)]
-            if known and key not in gaps and value == (min if key in report.lower_is_better else max)(known):
-                bold.add((line, column + 2))
+    for column, key in enumerate(keys.values(), 2):
+        known = {run: value for run, value in report.values[key].items() if not math.isnan(value)}
+        best = (min if key in report.lower_is_better else max)(known.values(), default=math.nan)
+        bold |= {(report.runs.index(run), column) for run, value in known.items() if value == best and key not in gaps}
     header, legend = ["", "run", *keys], report.runs if charts else []
     return Section(
         "runs", title, caption, header=header, lines=lines, fixed=2, texts=2, bold=frozenset(bold), charts=charts,
@@ -305,7 +300,7 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
     for metric, keys in report.by_bucket.items():
         caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
         short = {short_name(name): key for name, key in keys.items()}
-        charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
+        charts = _drawings(report, metric)
         if report.headline in report.by_bucket:  # its drawings stand first, and the picture has no others by bucket
             charts = [] if metric == report.headline else [replace(one, in_picture=False) for one in charts]
         title = f"{metric} from the most frequent labels to the rarest"
@@ -314,14 +309,19 @@ def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
 
 def _headline(report: ComparisonReport) -> Section:
     """Return the drawings of the metric that the comparison is about."""
-    metric, keys = report.headline, report.by_bucket[report.headline]
-    short = {short_name(name): key for name, key in keys.items()}
-    charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
-    return Section("headline", f"{metric}, from head to tail", charts=charts, legend=report.runs)
+    title = f"{report.headline}, from head to tail"
+    return Section("headline", title, charts=_drawings(report, report.headline), legend=report.runs)
 
 
-def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -> Chart:
+def _drawings(report: ComparisonReport, metric: str) -> list[Chart]:
+    """Return the drawings of one metric by bucket: of the values of the runs, and of their differences."""
+    short = {short_name(name): key for name, key in report.by_bucket[metric].items()}
+    return [_run_lines(report, metric), *_differences(report, short, metric, 46)]
+
+
+def _run_lines(report: ComparisonReport, metric: str) -> Chart:
     """Return the drawing of one metric by bucket, with a line for each run."""
+    keys = report.by_bucket[metric]
     values = [value for key in keys.values() for value in report.values[key].values()]
     scale = scale_from_zero(values, values) if any(map(math.isfinite, values)) else Scale(0.0, 1.0)
     marks = []
@@ -477,14 +477,10 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         caption += f" {AT_MOST}: {said}."
     if any(one.statistic == "labels" for one in report.comparisons):
         caption += " Of averages over labels, win/tie/loss are labels, not rows."
-    pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
-    for number_of_pair, (run, baseline) in enumerate(pairs):
-        part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]
-        without = {one.key: one.interval.method for one in part if one.interval.method.startswith("none: ")}
-        lacking = [
-            f"no interval, {why.removeprefix('none: ')}: {', '.join(key for key in without if without[key] == why)}"
-            for why in dict.fromkeys(without.values())
-        ]
+    pairs = grouped(((one.run, one.baseline), one) for one in report.comparisons)
+    for number_of_pair, ((run, baseline), part) in enumerate(pairs.items()):
+        without = grouped((one.interval.method, one.key) for one in part if one.interval.method.startswith("none: "))
+        lacking = [f"no interval, {why.removeprefix('none: ')}: {', '.join(keys)}" for why, keys in without.items()]
         open_keys = [one.key for one in part if abs(one.difference) < one.bin_error]
         if open_keys:
             lacking.append(

@@ -39,6 +39,19 @@ def _width(text: str) -> float:
     return 8.2 * max(len(value), 0.85 * len(interval)) + 14
 
 
+def side_by_side(columns: Sequence[int], naming: Sequence[int], page: float, wide: Sequence[float]) -> list[list[int]]:
+    """Return columns, of which the first are ``naming``, as the parts of a table; each part begins with ``naming``.
+
+    ``wide`` holds the width of each column. No part is wider than ``page``, unless it has one column beside ``naming``.
+    """
+    found = [list[int]()]
+    for place in columns:
+        if len(found[-1]) > len(naming) and sum(wide[at] for at in (*found[-1], place)) > page:
+            found.append(list(naming))
+        found[-1].append(place)
+    return found
+
+
 @dataclass(frozen=True)
 class Section:
     """A table, drawings, or both, under one title.
@@ -103,14 +116,7 @@ class Section:
     def within(self, page: float, wide: Sequence[float]) -> list[Section]:
         """Return the table as tables of at most this width, given the widths of its columns."""
         naming = list(range(self.texts if self.texts <= 2 else 1))
-        groups, room = [list[int]()], page
-        for place in range(len(wide)):
-            if wide[place] > room and len(groups[-1]) > len(naming):
-                groups.append(list(naming))
-                room = page - sum(wide[at] for at in naming)
-            groups[-1].append(place)
-            room -= wide[place]
-        return [self._with_columns(group) for group in groups]
+        return [self._with_columns(group) for group in side_by_side(range(len(wide)), naming, page, wide)]
 
     def _with_columns(self, places: Sequence[int]) -> Section:
         """Return the section with some columns of its table."""

@@ -198,7 +198,7 @@ def tables_of_comparison(report: Report) -> list[Section]:
     keys = {key: name for key, name in keys.items() if key in report.values}
     first = _differences if len(report.runs) == 2 else _runs
     by_bucket = first(report, keys, f"{metric} by bucket" if metric in report.by_bucket else metric)
-    others = {key: key for key in report.overall if report.parts[key].bucket not in ("gap", "adjusted_gap")}
+    others = [key for key in report.overall if report.parts[key].bucket not in ("gap", "adjusted_gap")]
     overall = _overall(report, others)
     return [one for one in (by_bucket, overall) if one.lines]
 
@@ -229,14 +229,10 @@ def _runs(report: Report, keys: Mapping[str, str], title: str) -> Section:
     return Section("first", title, caption, header=["run", *map(short_name, keys.values())], lines=lines)
 
 
-def _overall(report: Report, keys: Mapping[str, str]) -> Section:
+def _overall(report: Report, keys: Sequence[str]) -> Section:
     title = "Over all labels"
     if len(report.runs) > 2:
-        some = dict([*keys.items()][:METRICS])
-        lines = [
-            [key, *(f"{number(report.values[key].get(run, math.nan))}{report.marked(key, run)}" for run in report.runs)]
-            for key in some
-        ]
+        lines = [[key, *(report.cell(key, run) for run in report.runs)] for key in keys[:METRICS]]
         return Section("first", title, header=["metric", *report.runs], lines=lines)
     lines = []
     for key in keys:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import cut
+from tailmetrics._arguments import cut, grouped
 from tailmetrics.report.charts import (
     Chart,
     Mark,
@@ -555,10 +555,7 @@ def _of_intervals(report: Report) -> str:
 
 def _scopes(report: Report, metrics: Sequence[str]) -> str:
     """Return the captions of several metrics as one text: each caption once, with its metrics."""
-    found: dict[str, list[str]] = {}
-    for metric in metrics:
-        if metric in report.captions:
-            found.setdefault(report.captions[metric], []).append(metric)
+    found = grouped((report.captions[metric], metric) for metric in metrics if metric in report.captions)
     if len(found) == 1:
         return next(iter(found))
     return "; ".join(f"{', '.join(of)}: {text}" for text, of in found.items())
@@ -585,8 +582,7 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the key of each cross-entropy with its perplexity in words, if each row has one relevant label."""
     for key, value in report.overall.items():
         if "cross_entropy" in key and (report.positives is None or report.positives == report.rows):
-            one = report.intervals.get(key)
-            ends = () if one is None or math.isnan(one.low) else (one.low, one.high)
+            ends = report.intervals[key].ends if key in report.intervals else ()
             found, *reach = torch.tensor([value, *ends], dtype=torch.float64).exp().tolist()
             yield key, " ".join(["perplexity", number(found), *([between(*reach)] if reach else [])])
 

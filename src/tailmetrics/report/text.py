@@ -10,6 +10,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import cut
+from tailmetrics.report.document import side_by_side
 from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
 
 if TYPE_CHECKING:
@@ -141,19 +142,17 @@ def print_report(
         verbose: Whether to print all tables and all notes.
         rest: A line at the end that says where the rest is, if not all is printed.
     """
-    from rich.console import Console
+    from rich.console import Console, Group
 
     console = console or Console()
     document = shown.document(brief=True, references=references)
-    warnings = [one for one in document.warnings if one not in said]
-    if document.first and not (verbose or references):
-        _print_first(document, console, warnings, rest)
-    else:
-        _print_all(document, console, warnings)
+    warnings = [printable(one) for one in document.warnings if one not in said]
+    is_brief = document.first and not (verbose or references)
+    parts = _first(document, console, warnings, rest) if is_brief else _all(document, console, warnings)
+    console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
 
 
-def _print_first(document: Document, console: Console, warnings: Sequence[str], rest: str) -> None:
-    from rich.console import Group
+def _first(document: Document, console: Console, warnings: Sequence[str], rest: str) -> list[Table | Text]:
     from rich.text import Text
 
     lines = (document.verdict or "").splitlines()
@@ -169,12 +168,10 @@ def _print_first(document: Document, console: Console, warnings: Sequence[str], 
         parts.append(
             _in_columns(section, console.width) if section.name == "overall" else _plain_table(section, console)
         )
-    notes = [printable(one) for one in warnings[:NOTES]]
-    parts += [Text(cut(f"! {one}", console.width), style="yellow") for one in notes]
+    parts += [Text(cut(f"! {one}", console.width), style="yellow") for one in warnings[:NOTES]]
     more = len(warnings) - NOTES
     parts += [Text(f"! {more} more note{'s' * (more > 1)}", style="yellow")] if more > 0 else []
-    parts += [Text(printable(rest), style="dim")] if rest else []
-    console.print(Group(*parts), crop=False)
+    return [*parts, *([Text(printable(rest), style="dim")] if rest else [])]
 
 
 def _plain_table(section: Section, console: Console) -> Table:
@@ -209,8 +206,7 @@ def _in_columns(section: Section, width: int) -> Text:
     return Text("\n".join(lines), no_wrap=True, overflow="ignore")
 
 
-def _print_all(document: Document, console: Console, warnings: Sequence[str]) -> None:
-    from rich.console import Group
+def _all(document: Document, console: Console, warnings: Sequence[str]) -> list[Table | Text]:
     from rich.text import Text
 
     parts: list[Table | Text] = [Text(printable(document.verdict), style="bold")] if document.verdict else []
@@ -218,33 +214,24 @@ def _print_all(document: Document, console: Console, warnings: Sequence[str]) ->
         title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
         parts.append(Text(printable(title if section.name != "comparisons" else section.title), style="table.title"))
         parts += [Text(printable(section.said), style="dim")] if section.said else []
-        side_by_side = [_part(section, columns) for columns in _side_by_side(section, console.width)]
-        parts += side_by_side or _one_by_one(section)
-    parts += (Text(f"! {printable(one)}", style="yellow") for one in warnings)
-    console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
+        tables = [_part(section, columns) for columns in _parts(section, console.width)]
+        parts += tables or _one_by_one(section)
+    return [*parts, *(Text(f"! {one}", style="yellow") for one in warnings)]
 
 
-def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
-    """Yield the columns of each part of a table that is too wide; each part begins with the first column.
+def _parts(section: Section, width: int) -> list[list[int]]:
+    """Return the columns of each part of a table that is too wide; each part begins with the first column.
 
-    Yields nothing if the first column and one other do not fit into the width.
+    There are no parts if the first column and one other do not fit into the width.
     """
     lines = [section.header, *section.lines]
     widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in range(len(section.header))]
     whole = list(range(len(widths)))
     if section.texts > 2 or section.long or sum(widths) < width:  # texts are broken into lines
-        yield whole
-        return
-    first, *rest = section.order or whole
-    if any(1 + widths[first] + widths[place] > width for place in rest):
-        return
-    group: list[int] = []
-    for place in rest:
-        if group and 1 + sum(widths[one] for one in (first, *group, place)) > width:
-            yield [first, *group]
-            group = []
-        group.append(place)
-    yield [first, *group]
+        return [whole]
+    first, *rest = order = section.order or whole
+    fits = all(1 + widths[first] + widths[place] <= width for place in rest)
+    return side_by_side(order, [first], width - 1, widths) if fits else []
 
 
 def _one_by_one(section: Section) -> Iterator[Text]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tailmetrics.report.charts import Chart, Mark, axis_of, clipped, run_look
+from tailmetrics.report.charts import Chart, Mark, Place, axis_of, clipped, run_look
 from tailmetrics.report.document import Records, Section
 from tailmetrics.report.formatting import number, sentences, with_interval
 
@@ -102,33 +102,24 @@ def _interval(report: Any, tau: float, key: str) -> Interval | None:
 
 def _drawing(report: Any, metric: str, whole: str, rare: str, bucket: str) -> Chart:
     """Return a drawing of the value over all labels against the value of the rarest bucket, with a point for each τ."""
-    points = [(tau, values[whole], values[rare]) for tau, values in report.trade_off.items()]
-    ends = [[_interval(report, tau, key) for key in (whole, rare)] for tau, *_ in points]
-    reach = [
-        [end for one in of if one is not None for end in (one.low, one.high) if math.isfinite(end)]
-        for of in zip(*ends, strict=True)
-    ]
-    across, up = (axis_of([*(one[place] for one in points), *reach[place - 1]]) for place in (1, 2))
-    at = [(clipped(across.share(x)), clipped(up.share(y))) for _, x, y in points]
+    points = {tau: (values[whole], values[rare]) for tau, values in report.trade_off.items()}
+    intervals = {tau: [_interval(report, tau, key) for key in (whole, rare)] for tau in points}
+    ends = {tau: [() if one is None else one.ends for one in of] for tau, of in intervals.items()}
+    reach = [[end for of in ends.values() for end in of[side]] for side in (0, 1)]
+    across, up = (axis_of([*(point[side] for point in points.values()), *reach[side]]) for side in (0, 1))
+
+    def place(x: float, y: float) -> Place:
+        return clipped(across.share(x)), clipped(up.share(y))
+
     colour, shape = run_look(0)
-    marks = [Mark("line", at, colour, style="thin")]
-    for (tau, x, y), here, (of_x, of_y) in zip(points, at, ends, strict=True):
-        if of_x is not None and math.isfinite(of_x.low):
-            marks.append(
-                Mark(
-                    "line",
-                    [(clipped(across.share(end)), here[1]) for end in (of_x.low, of_x.high)],
-                    colour,
-                    style="thin",
-                )
-            )
-        if of_y is not None and math.isfinite(of_y.low):
-            marks.append(
-                Mark("line", [(here[0], clipped(up.share(end))) for end in (of_y.low, of_y.high)], colour, style="thin")
-            )
+    marks = [Mark("line", [place(*point) for point in points.values()], colour, style="thin")]
+    for tau, (x, y) in points.items():
+        of_x, of_y = ends[tau]
+        lines = [place(end, y) for end in of_x], [place(x, end) for end in of_y]
+        marks += [Mark("line", line, colour, style="thin") for line in lines if line]
         text = f"τ = {tau:g}: all labels {number(x)}, {bucket} {number(y)}"
-        marks.append(Mark("dot", [here], colour, style=shape, text=text))
-        marks.append(Mark("text", [here], style="above", text=f"τ = {tau:g}"))
+        marks.append(Mark("dot", [place(x, y)], colour, style=shape, text=text))
+        marks.append(Mark("text", [place(x, y)], style="above", text=f"τ = {tau:g}"))
     return Chart(
         "The trade-off",
         marks,

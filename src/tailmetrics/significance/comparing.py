@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailmetrics._arguments import check_choice, check_count, check_number
+from tailmetrics._arguments import check_choice, check_count, check_number, grouped, some_of
 from tailmetrics.significance.estimating import FEW, Estimate, Interval, Resample, enough
 from tailmetrics.significance.planning import least_difference
 from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
@@ -399,10 +399,8 @@ def verdict(
     >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
     'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
     """
-    pairs: dict[tuple[str, str], list[Comparison]] = {}
-    for one in comparisons:
-        if not isnan(one.p_corrected.decisive):
-            pairs.setdefault((one.run, one.baseline), []).append(one)
+    tested = (one for one in comparisons if not isnan(one.p_corrected.decisive))
+    pairs = grouped(((one.run, one.baseline), one) for one in tested)
     made = _Verdict(buckets, frozenset(lower_is_better), headline, over_all, named=SAID if len(pairs) == 1 else 0)
     return "\n".join(f"{run} against {other}: {made.of_pair(found)}." for (run, other), found in pairs.items())
 
@@ -518,7 +516,7 @@ def _in_words(names: Sequence[str], said: bool = True, most: int = 4) -> str:
     if shown and not said:
         shown[0] = f"{'decile' if len(numbers) == 1 else 'deciles'} {shown[0]}"
     shown += [name for name, one in zip(names, found, strict=True) if not one]
-    shown = shown[:most] + ([f"{len(shown) - most} more"] if len(shown) > most else [])
+    shown = some_of(shown, most)
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

@@ -23,7 +23,7 @@ Biometrika 26 (1934); Korn and Graubard, Survey Methodology 24 (1998), for rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, hypot, inf, isfinite, isnan, nan, sqrt
@@ -65,6 +65,11 @@ class Interval:
     method: str
     clusters: int | None = None
 
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Both ends; empty without an interval."""
+        return () if isnan(self.low) else (self.low, self.high)
+
     def moves(self, at_half: float) -> bool:
         """Whether the value depends on the number of rows, given the value at half of the rows.
 
@@ -80,12 +85,9 @@ class Interval:
         """
         below = hypot(self.value - self.low, other.high - other.value)
         above = hypot(self.high - self.value, other.value - other.low)
-        value, clusters = (
-            self.value - other.value,
-            None if self.clusters is None else self.clusters + (other.clusters or 0),
-        )
-        ends = value - below, value + above
-        return Interval(value, *ends, self.n + other.n, self.confidence, "from both intervals", clusters)
+        value, n = self.value - other.value, self.n + other.n
+        clusters = None if self.clusters is None else self.clusters + (other.clusters or 0)
+        return Interval(value, value - below, value + above, n, self.confidence, "from both intervals", clusters)
 
 
 @dataclass(frozen=True)
@@ -181,13 +183,16 @@ class Sums:
     shares: bool
     ratio: tuple[Fraction, Fraction, Fraction] | None = None
     with_bottom: int = 0
-    bottoms: tuple[Fraction, Fraction, Fraction] = field(init=False)
-    units: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        of_mean = Fraction(self.n), Fraction(self.n), self.tops[0]
-        object.__setattr__(self, "bottoms", of_mean if self.ratio is None else self.ratio)
-        object.__setattr__(self, "units", self.n if self.ratio is None else self.with_bottom)
+    @property
+    def bottoms(self) -> tuple[Fraction, Fraction, Fraction]:
+        """The sums of denominators, of their squares, and of products, for a mean, too."""
+        return self.ratio or (Fraction(self.n), Fraction(self.n), self.tops[0])
+
+    @property
+    def units(self) -> int:
+        """Number of rows that have a denominator."""
+        return self.n if self.ratio is None else self.with_bottom
 
     def spread(self) -> Fraction:
         """Return the sum over rows of (numerator - value * denominator)^2."""

@@ -69,11 +69,7 @@ class Median:
     """
 
     def __init__(
-        self,
-        values: Array,
-        counted: NDArray[np.bool_],
-        candidates: Array,
-        sums: Callable[[Array], Array] = np.asarray,
+        self, values: Array, counted: NDArray[np.bool_], candidates: Array, sums: Callable[[Array], Array]
     ) -> None:
         self.candidates = candidates
         below = [(counted & (values <= candidate)).astype(np.float64) for candidate in candidates]
@@ -121,10 +117,9 @@ def statistics_of(
     sums = np.asarray if clusters is None else clusters.sums
     if kind == "median":
         rows, values = inside[0], [terms[0][1] for terms in sides]
-        sizes = None if clusters is None else clusters.sums(rows.astype(np.float64))
-        both = None if sizes is None else np.tile(sizes, len(sides))
-        near = [*(near_median(some[rows], sizes) for some in values)]
-        near.append(near_median(np.concatenate([some[rows] for some in values]), both))
+        sizes = sums(rows.astype(np.float64))
+        near = [near_median(some[rows], sizes) for some in values]
+        near.append(near_median(np.concatenate([some[rows] for some in values]), np.tile(sizes, len(sides))))
         candidates = np.unique(np.concatenate(near))
         return [Median(some, rows, candidates, sums) for some in values]
     return [
@@ -136,22 +131,21 @@ def statistics_of(
     ]  # fmt: skip
 
 
-def near_median(values: Array, sizes: Array | None = None) -> Array:
+def near_median(values: Array, sizes: Array) -> Array:
     """Return the distinct values that can be the median of a resample, ascending; [NaN] if there are no values.
 
-    Near the median, the number of resampled rows up to a value has a standard deviation of at most sqrt(n) / 2, or
-    sqrt(sum of squared sizes) / 2 where clusters are drawn. Values more than ten standard deviations away are left out.
+    Near the median, the number of resampled rows up to a value has a standard deviation of at most
+    sqrt(sum of squared sizes) / 2. Values more than ten standard deviations away are left out.
     The work grows with the number of values that remain; of whole numbers, such as ranks, only a few remain.
 
     Args:
         values: Shape (n,).
-        sizes: Number of rows of each cluster; None where rows are drawn.
+        sizes: Number of rows of each cluster; 1 for each row where rows are drawn.
     """
     if not values.size:
         return np.array([np.nan])
     distinct, counts = np.unique(values, return_counts=True)
-    squares = values.size if sizes is None else (sizes**2).sum()
-    middle, reach = values.size / 2, 5 * np.sqrt(squares)
+    middle, reach = values.size / 2, 5 * np.sqrt((sizes**2).sum())
     low, high = np.searchsorted(counts.cumsum(), [middle - reach, middle + reach])
     return np.asarray(distinct[low : high + 1])
 
