@@ -781,6 +781,8 @@ FOREIGN_LISTS = {
     "target": set(LISTED["preds"].split()) - set(LISTED["target"].split()),
 }
 """Role -> usual names of lists that only the other role has."""
+GRADES = {*USUAL["gain"].split()} - {"label", "score"}
+"""Usual names of a gain, without those that lists of predictions have, too."""
 MANY_SCORES = 3
 """Columns of fractions from which a table is taken for scores of labels, one column for each label."""
 
@@ -792,7 +794,9 @@ def check_lists(look: Look, asked: Opening, name: str, role: Role) -> None:
         DataFileError: Naming the column and how scores are given.
     """
     scores = [one for one in look.names if one != name and look.held(one).may_be_score]
-    if plain(name) not in FOREIGN_LISTS[role] and (role == "target" or len(scores) < MANY_SCORES):
+    fields = look.lists[name] if isinstance(look.lists.get(name), Mapping) else ()
+    graded = role == "target" and any(plain(one) in GRADES for one in fields)  # which only targets are
+    if graded or (plain(name) not in FOREIGN_LISTS[role] and (role == "target" or len(scores) < MANY_SCORES)):
         return
     field, own, other = ("ids", "predictions", "targets") if role == "preds" else ("labels", "targets", "predictions")
     problem = f"column {name!r} may be the {other}, not the lists of {own}"
