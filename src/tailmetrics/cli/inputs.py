@@ -49,7 +49,7 @@ from tailmetrics.io.labels import counted_names, load_names, read_edges
 from tailmetrics.io.loading import Given, deciding, first_rows
 from tailmetrics.io.reading import Head, Opening, in_words
 from tailmetrics.io.text import every_line
-from tailmetrics.ranking._warnings import held
+from tailmetrics.ranking._warnings import with_value
 from tailmetrics.tree import LabelTree, Level
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
     if options.num_train is not None and options.label_counts is None:
         hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
         raise CommandError("--num-train is given without --label-counts", hint)
-    with progress("opening files", 1.0, ranks) as show, held(WATCHER, lambda doing, share: show(share, doing)):
+    with progress("opening files", 1.0, ranks) as show, with_value(WATCHER, lambda doing, share: show(share, doing)):
         try:
             with deciding(_with_roles(preds[0], options), options.delimiter, others):
                 counts, names = _counts_and_names(preds, options)

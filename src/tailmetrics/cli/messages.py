@@ -21,7 +21,7 @@ from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
 from tailmetrics.io.reading import LISTENER, Reading
 from tailmetrics.metrics import REGISTRY
-from tailmetrics.ranking._warnings import SpeedWarning, held
+from tailmetrics.ranking._warnings import SpeedWarning, with_value
 from tailmetrics.report.formatting import printable
 
 
@@ -228,7 +228,7 @@ def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
             sys.stderr.write(f"read: {printable(text)}\n")
         said[text] = True
 
-    with held(LISTENER, listen), warnings.catch_warnings():
+    with with_value(LISTENER, listen), warnings.catch_warnings():
         for ours in (DataFileNote, CommandWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = show

@@ -42,7 +42,7 @@ from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding
+from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding, with_value
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
@@ -165,11 +165,8 @@ class Evaluation:
     @contextmanager
     def _keeping(self) -> Iterator[None]:
         """Collect the warnings of metrics for the report; metrics warn only at the first batch."""
-        token = KEPT_WARNINGS.set(self.warnings)
-        try:
+        with with_value(KEPT_WARNINGS, self.warnings):
             yield
-        finally:
-            KEPT_WARNINGS.reset(token)
 
     def rank(
         self,

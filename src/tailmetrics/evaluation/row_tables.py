@@ -187,7 +187,8 @@ class RowTable:
         ``nothing`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
         """
         names = dict.fromkeys(name for key in keys for name in columns_of(key, self.facts, self.columns))
-        table, groups = self._read(list(names)), self.groups()
+        counts = [COUNTS] if COUNTS in self.columns else []
+        table, groups = self._read([*names, *counts]), self.groups()
         columns: dict[str, Any] = {}
         for name in names:
             if name.startswith(LABELS):
@@ -196,8 +197,7 @@ class RowTable:
                 columns[name] = lists.flatten().to_numpy()
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
-        if COUNTS in self.columns:
-            columns[COUNTS] = self._read([COUNTS])[COUNTS].to_numpy()
+        columns |= {name: table[name].to_numpy() for name in counts}
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
         return read_columns(keys, self.facts, columns, self.scalars, nothing)

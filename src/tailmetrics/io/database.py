@@ -414,8 +414,10 @@ class KeyedFile:
             f"arg_max(value, rowid) AS last FROM {table} GROUP BY query) WHERE n > 1"
         )
         if (like_ranks or 0) > 0.5:
-            kinds = "rank", "score"
-            hint = "; ".join(f"if {kind}s, columns=Columns(query='0', item='1', {kind}='2')" for kind in kinds) + "."
+            hint = (
+                "if ranks, columns=Columns(query='0', item='1', rank='2'); if scores, "
+                "columns=Columns(query='0', item='1', score='2')."
+            )
             raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
     def _take(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> int | None:

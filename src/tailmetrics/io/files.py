@@ -27,7 +27,7 @@ from urllib.parse import unquote
 from weakref import finalize
 
 from tailmetrics._arguments import LONGEST_VALUE, cut, fitted, short_values
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import warn_outside, with_value
 
 LONGEST_PATH = 100
 """Characters of a path at most; its end tells files apart."""
@@ -74,11 +74,8 @@ SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
 @contextmanager
 def said_once(said: set[str]) -> Iterator[None]:
     """Report each decision only once within the block, even if several parts of a data set lead to it."""
-    token = SAID.set(said)
-    try:
+    with with_value(SAID, said):
         yield
-    finally:
-        SAID.reset(token)
 
 
 def note(path: object, decision: str) -> None:

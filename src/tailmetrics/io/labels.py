@@ -159,9 +159,11 @@ class LabelRule:
     def _check_whole(self, database: Database, path: FilePath, is_whole: str) -> None:
         wrong = database.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
         if wrong is not None:
-            given = "num_labels" if self.strings is None else "string_ids"
-            more = ", or say string_ids=True" if self.strings is None else ""
-            hint = f"leave {given} out, so that items are numbered as names{more}."
+            hint = (
+                "leave num_labels out, so that items are numbered as names, or say string_ids=True."
+                if self.strings is None
+                else "leave string_ids out, so that items are numbered as names."
+            )
             if self.matrix is not None:
                 hint = COLUMNS_HINT.format(self.matrix)
             raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)

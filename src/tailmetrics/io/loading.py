@@ -32,7 +32,7 @@ from tailmetrics.io.reading import (
     plain,
 )
 from tailmetrics.io.rows import Parts, Source, share
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import warn_outside, with_value
 
 Given: TypeAlias = tuple[Any, Role | None, str | None, Columns | None]
 """A file, a table or a dict as the user passed it, its role, its format and the names of its columns."""
@@ -537,7 +537,7 @@ class _Input(NamedTuple):
             try:
                 self._open(self.found.parts[0])
             except (ValueError, OSError) as error:
-                return error if isinstance(error, kind) and type(error) is kind else None
+                return error if type(error) is kind else None
         return None
 
     def _open(self, part: Part) -> Any:
@@ -547,13 +547,9 @@ class _Input(NamedTuple):
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Say nothing of the files that are opened within the block: they are not read yet."""
-    token = LISTENER.set(lambda _: None)
-    try:
-        with catch_warnings(), said_once(set()), collected():
-            simplefilter("ignore")
-            yield
-    finally:
-        LISTENER.reset(token)
+    with with_value(LISTENER, lambda _: None), catch_warnings(), said_once(set()), collected():
+        simplefilter("ignore")
+        yield
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:
@@ -581,10 +577,10 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
         if opened[0] is not None and opened[0].num_labels is not None:
-            hint = (
-                f"where line i is row i of {preds.found.name}, write the column of label ids as an array, numpy.save("
+            hint = f"where line i is row i of {preds.found.name}, write the column of label ids as an array, "
+            hint += (
+                "numpy.save('target.npy', column). Targets of a matrix can be lists: a line 'id,a b c' for each row."
             )
-            hint += "'target.npy', column). Targets of a matrix can be lists: a line 'id,a b c' for each row."
         names = [None if source is None else next(iter(source.files[0].unread), None) for source in opened]
         if any(names):
             pair = ", ".join(f"Columns(query={'NAME' if name is None else repr(name)})" for name in names)

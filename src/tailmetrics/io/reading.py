@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tailmetrics.io.files import HEAD_BYTES, DataFileError, DataFileNote, FilePath, head, is_new, note, shown, suffix_of
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import warn_outside, with_value
 
 Role: TypeAlias = Literal["preds", "target"]
 """What a file holds: predictions or targets. Functions also take None, to read only the names of its labels."""
@@ -736,11 +736,8 @@ COLLECTED: ContextVar[list[Reading] | None] = ContextVar("collected", default=No
 def collected() -> Iterator[list[Reading]]:
     """Collect the readings of all files that are opened within the block."""
     found: list[Reading] = []
-    token = COLLECTED.set(found)
-    try:
+    with with_value(COLLECTED, found):
         yield found
-    finally:
-        COLLECTED.reset(token)
 
 
 def say(reading: Reading) -> None:

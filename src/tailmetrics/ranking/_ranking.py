@@ -362,14 +362,15 @@ class Ranking(TargetRanks):
             hits, length = kernels.within_buckets(found, self.ids[:, :depth], buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
             listed = partial(kernels.first_of_buckets, self.ids[:, :depth], buckets)
-        else:
-            length, listed = self.length[:, None].expand(-1, len(buckets)), partial(first_of_lists, self.ids)
-            if exact:
-                whole = self.exact
-                hits, max_k, deepest = kernels.split(whole.hits, buckets), whole.max_k, whole.deepest
-            else:
-                hits = kernels.of_buckets(self._found_by(kernels), buckets, deepest)
-                max_k = self.max_k if deepest >= self.depth else deepest
+            return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
+        listed = partial(first_of_lists, self.ids)
+        length = self.length[:, None].expand(-1, len(buckets))
+        if exact:
+            whole = self.exact
+            hits = kernels.split(whole.hits, buckets)
+            return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest, listed=listed)
+        hits = kernels.of_buckets(self._found_by(kernels), buckets, deepest)
+        max_k = self.max_k if deepest >= self.depth else deepest
         return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
 
     def listed_ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:

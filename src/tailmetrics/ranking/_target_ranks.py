@@ -130,8 +130,14 @@ class TargetRanks:
         documents: Tensor | None = None,
         listed: Callable[[int], Tensor] | None = None,
     ) -> None:
-        self.hits, self.relevant, self.length, self.num_labels = hits, relevant, length, num_labels
-        self.max_k, self.deepest, self.documents, self.listed = max_k, deepest, documents, listed
+        self.hits = hits
+        self.relevant = relevant
+        self.length = length
+        self.num_labels = num_labels
+        self.max_k = max_k
+        self.deepest = deepest
+        self.documents = documents
+        self.listed = listed
         self._memo = {}
 
     @once

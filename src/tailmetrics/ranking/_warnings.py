@@ -262,7 +262,7 @@ READ_FROM: ContextVar[str] = ContextVar("READ_FROM", default="preds")
 
 
 @contextmanager
-def held(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+def with_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
     """Give a variable of the context a value within the block."""
     token = variable.set(value)
     try:
