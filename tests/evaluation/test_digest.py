@@ -1,7 +1,6 @@
 """Digests of what values per row depend on: equal for the same data however it comes, and each change shows in one."""
 
 import struct
-from hashlib import sha256
 
 import pytest
 import torch
@@ -51,15 +50,44 @@ def differing(one, other):
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
-def test_targets_are_a_sum_of_digests_of_rows():
-    """In a plain loop: (row, number of labels), then (label, gain) by label, hashed and added up modulo 2^256."""
-    graded = [{1: 0.5, 4: 2.0}, {}, {7: 1.0}]
-    total = 0
-    for row, gains in enumerate(graded):
-        data = struct.pack("<qq", row, len(gains))
-        data += b"".join(struct.pack("<qd", label, gain) for label, gain in sorted(gains.items()))
-        total += int.from_bytes(sha256(data).digest(), "little")
-    assert digest(dense(graded))["targets"] == f"{total % 2**256:064x}"
+def mixed(word):
+    """The last steps of SplitMix64, in whole numbers of Python."""
+    word %= 2**64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word = (word ^ (word >> shift)) * factor % 2**64
+    return word ^ (word >> 31)
+
+
+def test_the_digest_mixes_as_splitmix64():
+    """The first numbers of java.util.SplittableRandom from the seed 0, as printed by its reference in C."""
+    golden = 0x9E3779B97F4A7C15
+    assert [mixed(golden), mixed(2 * golden)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
+
+
+def bits_of(gain):
+    """The 64 bits of a float as a whole number."""
+    return struct.unpack("<Q", struct.pack("<d", gain))[0]
+
+
+def name_code(name):
+    """The number of a name: what it spells, or its bytes and their places, mixed and added up."""
+    return int(name) if name.isdecimal() else sum(mixed(256 * place + byte) for place, byte in enumerate(name.encode()))
+
+
+@pytest.mark.parametrize("label_names", [None, ["3", "a", "ab", "ba", "", "é", "07", "12"]])
+def test_targets_are_a_sum_over_rows_and_labels(label_names):
+    """In a plain loop: each row is mixed, and each label with its gain into its row; the sums are modulo 2^64."""
+    graded = [{1: 0.5, 4: 2.0}, {}, {7: 1.0}, {2: 1.0, 3: 1.0, 5: 3.0}]
+    expected = ""
+    for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03):
+        total = 0
+        for row, gains in enumerate(graded):
+            total += mixed(mixed(row + seed))
+            for label, gain in gains.items():
+                code = label if label_names is None else name_code(label_names[label])
+                total += mixed(mixed(mixed(row + seed) + code) + bits_of(gain))
+        expected += f"{total % 2**64:016x}"
+    assert digest(dense(graded), label_names=label_names)["targets"] == expected
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3])

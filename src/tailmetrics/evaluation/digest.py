@@ -1,4 +1,4 @@
-"""SHA-256 digests of targets, buckets, counts and options of a run. Runs can be compared if their digests are equal.
+"""Digests of targets, buckets, counts and options of a run. Runs can be compared if their digests are equal.
 
     digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
@@ -13,7 +13,6 @@ A table of values per row stores the entries after its last row, when all target
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -27,21 +26,26 @@ from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 
-VERSION: Final = "4"
+VERSION: Final = "5"
 """The version of the digests. Digests of different versions cannot be compared."""
 
 LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
 """Settings that the digest of a metric leaves out: other entries hold them, and no value depends on ``num_labels``."""
 
 Ints = NDArray[np.int64]
-_MODULUS: Final = 2**256
-_WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+Words = NDArray[np.uint64]
+MOST_DIGITS: Final = 18
+"""An int64 holds each number of so many digits."""
+_SEEDS: Final = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+"""Any two numbers: a sum of 64 bits for each of them makes 128 bits."""
 
 
 class RunDigest:
-    """SHA-256 digests of the targets, buckets, training counts and options of one run.
+    """Digests of the targets, buckets, training counts and options of one run.
 
-    The digests do not depend on the size and order of batches or on the number of processes. With ``label_names`` they
+    That of the targets is a sum of 128 bits over rows and their labels, so that shares of the rows can be added up; it
+    finds mistakes, and no intent: who wants to can make other targets with its value. The others are SHA-256. The
+    digests do not depend on the size and order of batches or on the number of processes. With ``label_names`` they
     do not depend on label ids either: two runs may number the same names differently, because their predictions hold
     different names.
 
@@ -72,8 +76,8 @@ class RunDigest:
     ) -> None:
         metrics = list(metrics)
         self._codes = None if label_names is None else _Codes(label_names)
-        self._row_codes = None if row_names is None else np.fromiter(map(_code, row_names), np.int64)
-        self._targets = 0
+        self._row_codes = None if row_names is None else _Codes(row_names)
+        self._targets = np.zeros(len(_SEEDS), np.uint64)
         buckets, counts = set(), set()
         for metric in metrics:
             if isinstance(metric.buckets, LabelBuckets):  # a catalogue with more unseen labels has the same digest
@@ -106,7 +110,7 @@ class RunDigest:
             ranking: The ranking of the batch; rows that its mask drops are left out.
         """
         numbers = _coded(_array(rows), self._row_codes)
-        self._targets = (self._targets + _sum_over_rows(numbers, ranking, self._codes)) % _MODULUS
+        self._targets += _sums_over_rows(numbers, ranking, self._codes)
 
     def entries(self) -> dict[str, Any]:
         """Return the digests in hex as plain data; None for buckets or counts that no metric has.
@@ -117,7 +121,7 @@ class RunDigest:
         digest of the metric's other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``.
         ``"version"``: version of the digests.
         """
-        return {"targets": f"{self._targets:064x}", **self._fixed}
+        return {"targets": _in_hex(self._targets), **self._fixed}
 
 
 def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -137,36 +141,44 @@ def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 f"merged: parts 0 and {place} differ in {', '.join(sorted(wrong))}; evaluate all shares of the rows "
                 "with the same metrics, training labels and options."
             )
-    total = sum(int(part["targets"], 16) for part in parts) % _MODULUS
-    return {**first, "targets": f"{total:064x}"}
+    sums = [np.frombuffer(bytes.fromhex(part["targets"]), ">u8").astype(np.uint64) for part in parts]
+    return {**first, "targets": _in_hex(np.sum(sums, axis=0, dtype=np.uint64))}
 
 
-def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> int:
-    """Return the sum of the digests of all rows: the order of rows makes no difference, and partial sums can be added.
+def _in_hex(sums: Words) -> str:
+    return sums.astype(">u8").tobytes().hex()
 
-    A row is hashed as pairs of integers: first the row number and the number of its labels, then each label and the
-    bits of its gain.
+
+def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Words:
+    """Return, for each seed, the sum of 64 bits for each row and for each of its labels with its gain, modulo 2^64.
+
+    With the mixer m, a row r gives m(m(r + seed)), and its label l with the bits g of its gain gives
+    m(m(m(r + seed) + l) + g): the order of rows and of labels makes no difference.
     """
     targets = ranking.targets
     rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
     given = targets.entries.gains
-    gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype("<f8")
-    relevant = ids >= 0
-    rows, gains = rows[relevant], gains[relevant]
-    labels = _coded(ids[relevant], codes)
-    order = np.lexsort((labels, rows))
-    rows, labels, gains = rows[order], labels[order], gains[order]
-    lengths = np.bincount(rows, minlength=len(numbers))
-    cells = np.empty((len(numbers) + len(rows), 2), dtype="<i8")
-    heads = np.arange(len(numbers)) + np.cumsum(lengths) - lengths
-    cells[heads] = np.stack([numbers, lengths], axis=1)
-    cells[np.arange(len(rows)) + rows + 1] = np.stack([labels, gains.view("<i8")], axis=1)
+    gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype(np.float64)
     counted = np.ones(len(numbers), bool) if targets.row_mask is None else targets.row_mask.cpu().numpy()
-    starts = (heads[counted] * 16).tolist()
-    stops = ((heads + lengths + 1)[counted] * 16).tolist()
-    data = memoryview(cells.tobytes())
-    digests = (sha256(data[start:stop]).digest() for start, stop in zip(starts, stops, strict=True))
-    return sum(int.from_bytes(digest, "little") for digest in digests)
+    relevant = (ids >= 0) & counted[rows]
+    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes).view(np.uint64), gains[relevant].view(np.uint64)
+    sums = np.zeros(len(_SEEDS), np.uint64)
+    for place, seed in enumerate(_SEEDS):
+        of_row = _mixed(numbers.view(np.uint64) + np.uint64(seed))
+        of_label = _mixed(_mixed(of_row[rows] + labels) + bits)
+        sums[place] = np.concatenate([_mixed(of_row[counted]), of_label]).sum()
+    return sums
+
+
+def _mixed(words: Words) -> Words:
+    """Return 64 bits for each 64 bits, of which each depends on all: the last steps of SplitMix64.
+
+    Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators (OOPSLA 2014), with the constants of
+    Stafford's variant 13.
+    """
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 def _of_labels(values: Ints, known: NDArray[np.bool_], codes: _Codes | None, more: bytes) -> str:
@@ -186,27 +198,42 @@ def _of_arguments(metric: TopKMetric) -> str:
 
 
 class _Codes:
-    """The codes of labels by their ids, each made when it is first asked for: a catalogue may name millions."""
+    """The codes of names by their places, each made when it is first asked for: a catalogue may name millions."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names, self._known = names, np.zeros(len(names), bool)
         self._codes = np.zeros(len(names), np.int64)
 
     def __getitem__(self, ids: Ints) -> Ints:
-        new = np.unique(ids[~self._known[ids]])
-        self._codes[new] = [_code(self._names[label]) for label in new.tolist()]
+        asked = np.zeros_like(self._known)
+        asked[ids] = True
+        new = np.flatnonzero(asked & ~self._known)
+        self._codes[new] = _codes([self._names[place] for place in new.tolist()])
         self._known[new] = True
         return self._codes[ids]
 
 
-def _code(name: str) -> int:
-    """Return a number for a name, independent of other names: the integer that it spells, or a negative digest."""
-    if _WHOLE.fullmatch(name):
-        return int(name)
-    return -1 - (int.from_bytes(sha256(name.encode()).digest()[:8], "little") >> 1)
+def _codes(names: Sequence[str]) -> Ints:
+    """Return a number for each name, independent of other names: the integer that it spells, or mixed bits of its text.
+
+    The mixed bits are the sum of m(256 place + byte) over the bytes of the name.
+    """
+    texts = [name.encode() for name in names]
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    stops = np.cumsum(lengths)
+    starts = stops - lengths
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    places = np.arange(len(data)) - np.repeat(starts, lengths)
+    sums = np.append(np.uint64(0), np.cumsum(_mixed((places * 256 + data).view(np.uint64)), dtype=np.uint64))
+    codes: Ints = (sums[stops] - sums[starts]).view(np.int64)
+    digits = np.append(0, np.cumsum((data >= ord("0")) & (data <= ord("9"))))
+    may_be_whole = (digits[stops] - digits[starts] == lengths) & (lengths > 0) & (lengths <= MOST_DIGITS)
+    whole = [place for place in np.flatnonzero(may_be_whole).tolist() if names[place] == "0" or names[place][0] != "0"]
+    codes[whole] = [int(names[place]) for place in whole]
+    return codes
 
 
-def _coded(ids: Ints, codes: Ints | _Codes | None) -> Ints:
+def _coded(ids: Ints, codes: _Codes | None) -> Ints:
     return ids if codes is None else codes[ids]
 
 

@@ -1007,6 +1007,7 @@ class Head:
         self.path, self.role, self.columns = asked.path, asked.role, asked.columns
         self.data = head(asked.path)
         self.given = None if asked.delimiter is None else asked.delimiter.replace("\\t", "\t")
+        self._fields: dict[str, list[list[str]]] = {}
 
     @cached_property
     def _whole(self) -> list[str]:
@@ -1026,8 +1027,11 @@ class Head:
 
     def fields(self, delimiter: str) -> list[list[str]]:
         """Return the fields of each record; of a record that the 64 kB cut off, none."""
-        found = [fields for _, fields in records(enumerate(self._whole, 1), delimiter)]
-        return found[:-1] if len(found) > 1 and not found[-1] and len(self.data) >= HEAD_BYTES else found
+        if delimiter not in self._fields:
+            found = [fields for _, fields in records(enumerate(self._whole, 1), delimiter)]
+            is_cut = len(found) > 1 and not found[-1] and len(self.data) >= HEAD_BYTES
+            self._fields[delimiter] = found[:-1] if is_cut else found
+        return self._fields[delimiter]
 
     def delimiter(self, first: str, form: str) -> str:
         """Return the delimiter of a table's fields, from its first line; for lists, from all its first lines.
