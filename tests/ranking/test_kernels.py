@@ -169,6 +169,23 @@ def test_logarithms_as_floats_lose_no_label(kernels: Kernels, kind: ScoreKind) -
         assert torch.equal(ids, plain_top_k(exact - offsets, k)[1])
 
 
+@pytest.mark.parametrize("arranged", ["at random", "by offset", "alike in runs"])
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_labels_at_the_bars_of_several_tau_are_found(kernels: Kernels, arranged: str, size: float) -> None:
+    """Each label is about as good as the best for one of four tau, closer than a float tells: the lists are exact."""
+    width, generator = 9001, torch.Generator().manual_seed(5)
+    offsets = 12 * size * torch.rand(width, generator=generator).double()
+    offsets = offsets if arranged == "at random" else offsets.sort(descending=True).values
+    offsets = offsets[torch.arange(width) // 64 * 64] if arranged == "alike in runs" else offsets
+    taus = torch.tensor([0.25, 0.5, 0.75, 1.0]).double()
+    lines = taus[:, None] * offsets + torch.tensor([[4.5], [2.25], [0.75], [0.0]]) * size  # they cross at 3, 6 and 9
+    scores = lines.amin(dim=0) - 1e-9 * size * torch.randperm(width, generator=generator).double()
+    for k in (10, 600):
+        found = kernels.top_k_adjusted(scores[None], offsets, taus, 0, k, partial(logarithms, kind="softmax"))
+        for tau, (_, ids, *_) in zip(taus, found, strict=True):
+            assert torch.equal(ids, plain_top_k(scores[None] - tau * offsets, k)[1])
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
     """Of one group, few, as many as labels; neighbours and labels far apart; with -inf and NaN, of any layout."""

@@ -186,13 +186,14 @@ INLINE float near_log1p(float x) {
     return x * (0.99949556f + x * (-0.49190896f + x * (0.28947478f + x * (-0.13606275f + x * 0.03215845f))));
 }
 
-/* The logarithm of 1 / (1 + exp(-score)), within 0.0095. As below, no branch and no call: many are computed at a time.
-   log(1 + exp(-x)) is near log(2) (1 - x / a)^6, which has the same slope at 0 if a is 12 log(2). */
+/* The logarithm of 1 / (1 + exp(-score)), within 0.003. As below, no branch and no call: many are computed at a time. The
+   two numbers make the largest difference of a (1 - b x)^8 from log(1 + exp(-x)) for x from 0 on as small as it can be. */
 INLINE float near_log_sigmoid(float score) {
-    float rest = 1 - fabsf(score) * 0.12022459f, square;
+    float rest = 1 - fabsf(score) * 0.09467777f;
     rest = rest > 0 ? rest : 0;
-    square = rest * rest;
-    return (score > 0 ? 0 : score) - 0.6931472f * square * square * square;
+    rest *= rest;
+    rest *= rest;
+    return (score > 0 ? 0 : score) - 0.69474016f * rest * rest;
 }
 
 /* The same within the last digits. The C library takes ten times as long. */
@@ -252,11 +253,17 @@ typedef struct {
 typedef struct {
     Tau *each;          /* [T] */
     Room_double tied;   /* labels whose values are one float */
+    const float *lows, *highs; /* [L / RUN], the least and the largest offset of each run */
     float *near;        /* [L], logarithms as floats */
     double *known;      /* [L], exact ones of labels that may be above a bar */
     uint32_t *ids;      /* [TILE], these labels */
     double *logarithms; /* [TILE] of them */
 } Adjusting;
+
+typedef struct {
+    const TopK *task;
+    float *lows, *highs; /* [L / RUN], the least and the largest offset of each run */
+} Adjusted;
 
 static Adjusting room_for_adjusting(const TopK *task, char *room, size_t *used) {
     int64_t width = task->scores.width;
@@ -299,7 +306,7 @@ INLINE const float *logarithms_of(const TopK *task, int64_t row, float *near) {
 
 /* What a value of this size may lack or have too much where all numbers are floats. */
 INLINE double error_of(const TopK *task, double value) {
-    static const double near[] = {[SOFTMAX] = 0, [SIGMOID] = 0.0095, [PROBABILITIES] = 1e-3};
+    static const double near[] = {[SOFTMAX] = 0, [SIGMOID] = 0.003, [PROBABILITIES] = 1e-3};
     return near[task->kind] + 0x1p-21 * (fabs(value) + task->largest);
 }
 
@@ -341,39 +348,40 @@ INLINE void look_ahead(const TopK *task, Tau *one, const float *logarithms, int6
         raise_bar(task, one, value - error_of(task, value));
 }
 
-/* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are. */
+/* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are. The logarithm that
+   is above the bar of one tau is a line over the offsets, and the least of these lines is above its chord between the least
+   and the largest offset of a run: one look at a label is enough for all tau. */
 INLINE int64_t may_be_above(
     const TopK *task, const Adjusting *all, const float *logarithms, int64_t first, int64_t count) {
-    const float *offsets = task->rounded;
-    int64_t found = 0, num = task->num_taus, end = first + count;
-    bool barred = true;
-    for (int64_t t = 0; t < num; t++)
-        barred &= all->each[t].bar == all->each[t].bar;
-    for (int64_t run = first; run < end; run += RUN) { /* most have no such label: without a branch until then */
-        int64_t together = smaller(RUN, end - run);
-        float least[RUN]; /* of the logarithms that are above a bar */
-        int any = 0;
-        for (int64_t i = 0; i < together; i++)
-            least[i] = barred ? INFINITY : NAN;
-        for (int64_t t = 0; barred && t < num; t += 4) { /* four at a time: less is read */
-            const Tau *a = all->each + t, *b = all->each + smaller(t + 1, num - 1);
-            const Tau *c = all->each + smaller(t + 2, num - 1), *d = all->each + smaller(t + 3, num - 1);
-            const float by_a = a->factor, by_b = b->factor, by_c = c->factor, by_d = d->factor;
-            const float at_a = a->below, at_b = b->below, at_c = c->below, at_d = d->below;
-            for (int64_t i = 0; i < together; i++) {
-                float offset = offsets[run + i];
-                float ab = least_of(offset * by_a + at_a, offset * by_b + at_b);
-                float cd = least_of(offset * by_c + at_c, offset * by_d + at_d);
-                least[i] = least_of(least[i], least_of(ab, cd));
-            }
+    const float *restrict offsets = task->rounded, *low = all->lows + first / RUN, *high = all->highs + first / RUN;
+    float starts[TILE / RUN], slopes[TILE / RUN];
+    int64_t found = 0, num = (count + RUN - 1) / RUN;
+    for (int64_t r = 0; r < num; r++)
+        starts[r] = slopes[r] = INFINITY;
+    for (int64_t t = 0; t < task->num_taus; t++) {
+        const float below = all->each[t].bar == all->each[t].bar ? all->each[t].below : -INFINITY;
+        const float factor = all->each[t].factor;
+        for (int64_t r = 0; r < num; r++) {
+            starts[r] = least_of(low[r] * factor + below, starts[r]);
+            slopes[r] = least_of(high[r] * factor + below, slopes[r]);
         }
-        for (int64_t i = 0; i < together; i++)
-            any |= !(logarithms[run + i] <= least[i]);
+    }
+    for (int64_t r = 0; r < num; r++) {
+        float rise = slopes[r] - starts[r], apart = high[r] - low[r];
+        starts[r] -= 0x1p-21f * (fabsf(starts[r]) + fabsf(slopes[r])); /* what the floats here may have too much */
+        slopes[r] = apart > 0 ? rise / apart : 0;
+    }
+    for (int64_t r = 0; r < num; r++) { /* most runs have no such label: without a branch until then */
+        int64_t run = first + r * RUN, together = smaller(RUN, first + count - run);
+        const float start = starts[r], slope = slopes[r], least = low[r];
+        int any = 0;
+        for (int64_t i = run; i < run + together; i++)
+            any |= !(logarithms[i] <= (offsets[i] - least) * slope + start);
         if (!any)
             continue;
         uint8_t flags[RUN] = {0};
         for (int64_t i = 0; i < together; i++)
-            flags[i] = !(logarithms[run + i] <= least[i]);
+            flags[i] = !(logarithms[run + i] <= (offsets[run + i] - least) * slope + start);
         for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1)
             all->ids[found++] = (uint32_t)(run + __builtin_ctzll(bits));
     }
@@ -445,10 +453,13 @@ INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t
 
 /* As top_k_rows, once for each tau: a row of scores is read once, and few logarithms are computed exactly. */
 CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t end_row, char *room) {
-    const TopK *task = argument;
+    const Adjusted *adjusted = argument;
+    const TopK *task = adjusted->task;
     int64_t depth = task->depth, width = task->scores.width, seen = 0;
     size_t used = 0;
     Adjusting all = room_for_adjusting(task, room, &used);
+    all.lows = adjusted->lows;
+    all.highs = adjusted->highs;
     for (int64_t row = first_row; row < end_row; row++) {
         const float *logarithms = logarithms_of(task, row, all.near);
         for (int64_t t = 0; t < task->num_taus; t++) {
@@ -495,11 +506,23 @@ CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t
 }
 
 int tailmetrics_top_k_adjusted(const TopK *task, int64_t threads) {
-    double offsets = (double)task->num_taus, width = (double)task->scores.width;
-    double cost = (0.3 + 0.2 * offsets) * width + 20.0 * offsets * (double)task->depth + 500;
+    int64_t width = task->scores.width, num = width / RUN + 1;
+    double offsets = (double)task->num_taus;
+    double cost = (0.3 + 0.2 * offsets) * (double)width + 20.0 * offsets * (double)task->depth + 500;
     size_t room = 0;
     room_for_adjusting(task, NULL, &room);
-    return run(adjusted_rows, task, task->scores.num_rows, room, cost, threads);
+    float *lows = malloc(2 * (size_t)num * sizeof(float)), *highs = lows + num;
+    if (!lows)
+        return NO_MEMORY;
+    for (int64_t i = 0; i < width; i++) {
+        float offset = task->rounded[i], *low = lows + i / RUN, *high = highs + i / RUN;
+        *low = i % RUN ? least_of(*low, offset) : offset;
+        *high = i % RUN && *high > offset ? *high : offset;
+    }
+    Adjusted adjusted = {task, lows, highs};
+    int code = run(adjusted_rows, &adjusted, task->scores.num_rows, room, cost, threads);
+    free(lows);
+    return code;
 }
 
 /* Ask the memory for a row that is read soon: where lists are cut, no processor guesses where the next one begins. */
@@ -876,11 +899,11 @@ INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
     KEY *keys = room->keys;
     uint32_t *ids = room->ids, counts[sizeof(KEY)][256]; /* by digits of eight bits, the last one first */
     if (count <= 128) { /* few, which takes less time than to count digits: by what is before each of them */
-        for (int64_t i = 0; i < count; i++) {
-            int64_t place = 0;
-            for (int64_t j = 0; j < count; j++)
-                place += (keys[j] < keys[i]) | ((keys[j] == keys[i]) & (j < i));
-            room->other_keys[place] = keys[i];
+        for (KEY i = 0; i < (KEY)count; i++) {
+            KEY place = 0, key = keys[i];
+            for (KEY j = 0; j < (KEY)count; j++)
+                place += (keys[j] < key) | ((keys[j] == key) & (j < i));
+            room->other_keys[place] = key;
             room->other_ids[place] = ids[i];
         }
         OF(copy_back)(room, count);
