@@ -186,6 +186,19 @@ def test_labels_at_the_bars_of_several_tau_are_found(kernels: Kernels, arranged:
             assert torch.equal(ids, plain_top_k(scores[None] - tau * offsets, k)[1])
 
 
+def test_labels_without_a_probability_are_found_where_there_are_no_others(kernels: Kernels) -> None:
+    """Scores of -inf, of labels whose offsets differ or not: by id, behind the two labels that have a score."""
+    scores = torch.full((1, 200), -torch.inf)
+    scores[0, [70, 150]] = torch.tensor([1.0, 2.0])
+    for offsets in (torch.ones(200).double(), torch.arange(200).double() / 1000):
+        for k in (10, 200):
+            found = kernels.top_k_adjusted(
+                scores, offsets, torch.tensor([0.5, 1.0]).double(), 0, k, partial(logarithms, kind="softmax")
+            )
+            others = [label for label in range(200) if label not in (70, 150)]
+            assert [ids[0].tolist() for _, ids, *_ in found] == [[150, 70, *others][:k]] * 2
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
     """Of one group, few, as many as labels; neighbours and labels far apart; with -inf and NaN, of any layout."""

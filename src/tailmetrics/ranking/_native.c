@@ -356,11 +356,12 @@ INLINE int64_t may_be_above(
     const float *restrict offsets = task->rounded, *low = all->lows + first / RUN, *high = all->highs + first / RUN;
     float starts[TILE / RUN], slopes[TILE / RUN];
     int64_t found = 0, num = (count + RUN - 1) / RUN;
+    bool barred = true;
     for (int64_t r = 0; r < num; r++)
         starts[r] = slopes[r] = INFINITY;
     for (int64_t t = 0; t < task->num_taus; t++) {
-        const float below = all->each[t].bar == all->each[t].bar ? all->each[t].below : -INFINITY;
-        const float factor = all->each[t].factor;
+        const float below = all->each[t].below, factor = all->each[t].factor;
+        barred &= all->each[t].bar == all->each[t].bar;
         for (int64_t r = 0; r < num; r++) {
             starts[r] = least_of(low[r] * factor + below, starts[r]);
             slopes[r] = least_of(high[r] * factor + below, slopes[r]);
@@ -369,6 +370,7 @@ INLINE int64_t may_be_above(
     for (int64_t r = 0; r < num; r++) {
         float rise = slopes[r] - starts[r], apart = high[r] - low[r];
         starts[r] -= 0x1p-21f * (fabsf(starts[r]) + fabsf(slopes[r])); /* what the floats here may have too much */
+        starts[r] = barred ? starts[r] : NAN;
         slopes[r] = apart > 0 ? rise / apart : 0;
     }
     for (int64_t r = 0; r < num; r++) { /* most runs have no such label: without a branch until then */
