@@ -172,7 +172,7 @@ def test_logarithms_as_floats_lose_no_label(kernels: Kernels, kind: ScoreKind) -
 @pytest.mark.parametrize("arranged", ["at random", "by offset", "alike in runs"])
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_labels_at_the_bars_of_several_tau_are_found(kernels: Kernels, arranged: str, size: float) -> None:
-    """Each label is about as good as the best for one of four tau, closer than a float tells: the lists are exact."""
+    """The value of each label differs from the best for one of four tau by less than a float tells: lists are exact."""
     width, generator = 9001, torch.Generator().manual_seed(5)
     offsets = 12 * size * torch.rand(width, generator=generator).double()
     offsets = offsets if arranged == "at random" else offsets.sort(descending=True).values

@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.significance.labels import mixed
 
 VERSION: Final = "5"
 """The version of the digests. Digests of different versions cannot be compared."""
@@ -33,19 +35,20 @@ LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "r
 """Settings that the digest of a metric leaves out: other entries hold them, and no value depends on ``num_labels``."""
 
 Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 MOST_DIGITS: Final = 18
 """An int64 holds each number of so many digits."""
-_SEEDS: Final = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
-"""Any two numbers: a sum of 64 bits for each of them makes 128 bits."""
+_SEEDS: Final = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD
+"""Any two numbers: each of them gives a sum of 64 bits."""
 
 
 class RunDigest:
     """Digests of the targets, buckets, training counts and options of one run.
 
-    That of the targets is a sum of 128 bits over rows and their labels, so that shares of the rows can be added up; it
-    finds mistakes, and no intent: who wants to can make other targets with its value. The others are SHA-256. The
-    digests do not depend on the size and order of batches or on the number of processes. With ``label_names`` they
+    The digest of the targets is a sum of 128 bits over rows and their labels, so that shares of the rows can be added
+    up. It shows mistakes. It does not protect against other targets that somebody makes on purpose to have the same
+    digest. The other digests are SHA-256.
+
+    The digests do not depend on the size and order of batches or on the number of processes. With ``label_names`` they
     do not depend on label ids either: two runs may number the same names differently, because their predictions hold
     different names.
 
@@ -77,7 +80,7 @@ class RunDigest:
         metrics = list(metrics)
         self._codes = None if label_names is None else _Codes(label_names)
         self._row_codes = None if row_names is None else _Codes(row_names)
-        self._targets = np.zeros(len(_SEEDS), np.uint64)
+        self._targets = np.zeros(len(_SEEDS), np.int64)
         buckets, counts = set(), set()
         for metric in metrics:
             if isinstance(metric.buckets, LabelBuckets):  # a catalogue with more unseen labels has the same digest
@@ -141,19 +144,19 @@ def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 f"merged: parts 0 and {place} differ in {', '.join(sorted(wrong))}; evaluate all shares of the rows "
                 "with the same metrics, training labels and options."
             )
-    sums = [np.frombuffer(bytes.fromhex(part["targets"]), ">u8").astype(np.uint64) for part in parts]
-    return {**first, "targets": _in_hex(np.sum(sums, axis=0, dtype=np.uint64))}
+    sums = [np.frombuffer(bytes.fromhex(part["targets"]), ">i8") for part in parts]
+    return {**first, "targets": _in_hex(np.sum(sums, axis=0, dtype=np.int64))}
 
 
-def _in_hex(sums: Words) -> str:
-    return sums.astype(">u8").tobytes().hex()
+def _in_hex(sums: Ints) -> str:
+    return sums.astype(">i8").tobytes().hex()
 
 
-def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Words:
+def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Ints:
     """Return, for each seed, the sum of 64 bits for each row and for each of its labels with its gain, modulo 2^64.
 
-    With the mixer m, a row r gives m(m(r + seed)), and its label l with the bits g of its gain gives
-    m(m(m(r + seed) + l) + g): the order of rows and of labels makes no difference.
+    With the hash m of a number, a row r gives m(m(r + seed)), and its label l with the bits g of its gain gives
+    m(m(m(r + seed) + l) + g). The order of rows and of labels makes no difference.
     """
     targets = ranking.targets
     rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
@@ -161,24 +164,18 @@ def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Wo
     gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype(np.float64)
     counted = np.ones(len(numbers), bool) if targets.row_mask is None else targets.row_mask.cpu().numpy()
     relevant = (ids >= 0) & counted[rows]
-    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes).view(np.uint64), gains[relevant].view(np.uint64)
-    sums = np.zeros(len(_SEEDS), np.uint64)
+    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), gains[relevant].view(np.int64)
+    sums = np.zeros(len(_SEEDS), np.int64)
     for place, seed in enumerate(_SEEDS):
-        of_row = _mixed(numbers.view(np.uint64) + np.uint64(seed))
+        of_row = _mixed(numbers + seed)
         of_label = _mixed(_mixed(of_row[rows] + labels) + bits)
         sums[place] = np.concatenate([_mixed(of_row[counted]), of_label]).sum()
     return sums
 
 
-def _mixed(words: Words) -> Words:
-    """Return 64 bits for each 64 bits, of which each depends on all: the last steps of SplitMix64.
-
-    Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators (OOPSLA 2014), with the constants of
-    Stafford's variant 13.
-    """
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+def _mixed(numbers: Ints) -> Ints:
+    hashes: Ints = mixed(torch.from_numpy(numbers)).numpy()
+    return hashes
 
 
 def _of_labels(values: Ints, known: NDArray[np.bool_], codes: _Codes | None, more: bytes) -> str:
@@ -214,9 +211,9 @@ class _Codes:
 
 
 def _codes(names: Sequence[str]) -> Ints:
-    """Return a number for each name, independent of other names: the integer that it spells, or mixed bits of its text.
+    """Return a number for each name, independent of other names: the integer that it spells, or a hash of its bytes.
 
-    The mixed bits are the sum of m(256 place + byte) over the bytes of the name.
+    With the hash m of a number, that of a name is the sum of m(256 place + byte) over its bytes.
     """
     texts = [name.encode() for name in names]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -224,8 +221,8 @@ def _codes(names: Sequence[str]) -> Ints:
     starts = stops - lengths
     data = np.frombuffer(b"".join(texts), np.uint8)
     places = np.arange(len(data)) - np.repeat(starts, lengths)
-    sums = np.append(np.uint64(0), np.cumsum(_mixed((places * 256 + data).view(np.uint64)), dtype=np.uint64))
-    codes: Ints = (sums[stops] - sums[starts]).view(np.int64)
+    sums = np.append(0, np.cumsum(_mixed(places * 256 + data)))
+    codes: Ints = sums[stops] - sums[starts]
     digits = np.append(0, np.cumsum((data >= ord("0")) & (data <= ord("9"))))
     may_be_whole = (digits[stops] - digits[starts] == lengths) & (lengths > 0) & (lengths <= MOST_DIGITS)
     whole = [place for place in np.flatnonzero(may_be_whole).tolist() if names[place] == "0" or names[place][0] != "0"]

@@ -186,8 +186,8 @@ INLINE float near_log1p(float x) {
     return x * (0.99949556f + x * (-0.49190896f + x * (0.28947478f + x * (-0.13606275f + x * 0.03215845f))));
 }
 
-/* The logarithm of 1 / (1 + exp(-score)), within 0.003. As below, no branch and no call: many are computed at a time. The
-   two numbers make the largest difference of a (1 - b x)^8 from log(1 + exp(-x)) for x from 0 on as small as it can be. */
+/* The logarithm of 1 / (1 + exp(-score)), within 0.003. As below, no branch and no call: many are computed at a time.
+   log(1 + exp(-x)) is near a (1 - b x)^8; of all a and b, these two have the least error at the worst x from 0 on. */
 INLINE float near_log_sigmoid(float score) {
     float rest = 1 - fabsf(score) * 0.09467777f;
     rest = rest > 0 ? rest : 0;
@@ -253,7 +253,6 @@ typedef struct {
 typedef struct {
     Tau *each;          /* [T] */
     Room_double tied;   /* labels whose values are one float */
-    const float *lows, *highs; /* [L / RUN], the least and the largest offset of each run */
     float *near;        /* [L], logarithms as floats */
     double *known;      /* [L], exact ones of labels that may be above a bar */
     uint32_t *ids;      /* [TILE], these labels */
@@ -262,8 +261,8 @@ typedef struct {
 
 typedef struct {
     const TopK *task;
-    float *lows, *highs; /* [L / RUN], the least and the largest offset of each run */
-} Adjusted;
+    const float *lows, *highs; /* [L / RUN], the least and the largest offset of each run */
+} AdjustedTopK;
 
 static Adjusting room_for_adjusting(const TopK *task, char *room, size_t *used) {
     int64_t width = task->scores.width;
@@ -348,12 +347,15 @@ INLINE void look_ahead(const TopK *task, Tau *one, const float *logarithms, int6
         raise_bar(task, one, value - error_of(task, value));
 }
 
-/* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are. The logarithm that
-   is above the bar of one tau is a line over the offsets, and the least of these lines is above its chord between the least
-   and the largest offset of a run: one look at a label is enough for all tau. */
+/* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are.
+   A label is above the bar of a tau if its logarithm is above tau * offset + bar, a line over the offsets. The least of the
+   lines of all tau is concave. So it is above its chord between the least and the largest offset of a run, and a label
+   below this chord is above no bar: one look at a label is enough for all tau. */
 INLINE int64_t may_be_above(
-    const TopK *task, const Adjusting *all, const float *logarithms, int64_t first, int64_t count) {
-    const float *restrict offsets = task->rounded, *low = all->lows + first / RUN, *high = all->highs + first / RUN;
+    const AdjustedTopK *adjusted, const Adjusting *all, const float *logarithms, int64_t first, int64_t count) {
+    const TopK *task = adjusted->task;
+    const float *restrict offsets = task->rounded;
+    const float *low = adjusted->lows + first / RUN, *high = adjusted->highs + first / RUN;
     float starts[TILE / RUN], slopes[TILE / RUN];
     int64_t found = 0, num = (count + RUN - 1) / RUN;
     bool barred = true;
@@ -455,13 +457,11 @@ INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t
 
 /* As top_k_rows, once for each tau: a row of scores is read once, and few logarithms are computed exactly. */
 CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t end_row, char *room) {
-    const Adjusted *adjusted = argument;
+    const AdjustedTopK *adjusted = argument;
     const TopK *task = adjusted->task;
     int64_t depth = task->depth, width = task->scores.width, seen = 0;
     size_t used = 0;
     Adjusting all = room_for_adjusting(task, room, &used);
-    all.lows = adjusted->lows;
-    all.highs = adjusted->highs;
     for (int64_t row = first_row; row < end_row; row++) {
         const float *logarithms = logarithms_of(task, row, all.near);
         for (int64_t t = 0; t < task->num_taus; t++) {
@@ -477,7 +477,7 @@ CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t
                 if (all.each[t].ascends)
                     look_ahead(task, &all.each[t], logarithms, first);
             fetch_next(&task->scores, row, first, count);
-            count = may_be_above(task, &all, logarithms, first, count);
+            count = may_be_above(adjusted, &all, logarithms, first, count);
             know(task, &all, row, count);
             for (int64_t t = 0; t < task->num_taus; t++) {
                 Tau *one = &all.each[t];
@@ -521,7 +521,7 @@ int tailmetrics_top_k_adjusted(const TopK *task, int64_t threads) {
         *low = i % RUN ? least_of(*low, offset) : offset;
         *high = i % RUN && *high > offset ? *high : offset;
     }
-    Adjusted adjusted = {task, lows, highs};
+    AdjustedTopK adjusted = {task, lows, highs};
     int code = run(adjusted_rows, &adjusted, task->scores.num_rows, room, cost, threads);
     free(lows);
     return code;

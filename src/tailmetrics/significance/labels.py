@@ -524,9 +524,10 @@ def mixed(values: Tensor) -> Tensor:
 
     Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
     """
+    values = values.clone()
     for bits, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
-        shifted = (values >> bits) & ((1 << (64 - bits)) - 1)  # logical shift: zeros from the left
-        values = (values ^ shifted) * factor
+        values ^= (values >> bits).bitwise_and_((1 << (64 - bits)) - 1)  # logical shift: zeros from the left
+        values *= factor
     return values
 
 
