@@ -76,16 +76,18 @@ def name_code(name):
 
 @pytest.mark.parametrize("label_names", [None, ["3", "a", "ab", "ba", "", "é", "07", "12"]])
 def test_targets_are_a_sum_over_rows_and_labels(label_names):
-    """In a plain loop: each row is mixed, and each label with its gain into its row; the sums are modulo 2^64."""
+    """In a plain loop: a row's factor times the sum of its labels' words, or of their squares; modulo 2^64."""
     graded = [{1: 0.5, 4: 2.0}, {}, {7: 1.0}, {2: 1.0, 3: 1.0, 5: 3.0}]
+    seeds = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
     expected = ""
-    for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03):
+    for power, seed in enumerate(seeds, start=1):
         total = 0
         for row, gains in enumerate(graded):
-            total += mixed(mixed(row + seed))
+            factor = mixed(row + seed) | 1
+            total += mixed(factor)
             for label, gain in gains.items():
                 code = label if label_names is None else name_code(label_names[label])
-                total += mixed(mixed(mixed(row + seed) + code) + bits_of(gain))
+                total += factor * mixed(code * seeds[0] + bits_of(gain)) ** power
         expected += f"{total % 2**64:016x}"
     assert digest(dense(graded), label_names=label_names)["targets"] == expected
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
+from tailmetrics.io.loading import BATCH_ROWS
 from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
@@ -84,7 +85,7 @@ class DataOptions:
     delimiter: str | None = None
     part: str | None = None
     string_ids: bool | None = None
-    batch_rows: int = 4096
+    batch_rows: int = BATCH_ROWS
     memory: str = MEMORY
 
 

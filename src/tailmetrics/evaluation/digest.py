@@ -18,7 +18,6 @@ from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -28,7 +27,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.labels import mixed
 
-VERSION: Final = "5"
+VERSION: Final = "6"
 """The version of the digests. Digests of different versions cannot be compared."""
 
 LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
@@ -38,7 +37,7 @@ Ints = NDArray[np.int64]
 MOST_DIGITS: Final = 18
 """An int64 holds each number of so many digits."""
 _SEEDS: Final = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD
-"""Any two numbers: each of them gives a sum of 64 bits."""
+"""Any two odd numbers: each of them gives a sum of 64 bits."""
 
 
 class RunDigest:
@@ -153,29 +152,24 @@ def _in_hex(sums: Ints) -> str:
 
 
 def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Ints:
-    """Return, for each seed, the sum of 64 bits for each row and for each of its labels with its gain, modulo 2^64.
+    """Return two sums of 64 bits over the rows and their relevant labels, modulo 2^64.
 
-    With the hash m of a number, a row r gives m(m(r + seed)), and its label l with the bits g of its gain gives
-    m(m(m(r + seed) + l) + g). The order of rows and of labels makes no difference.
+    With the hash m of a number, a label l with the bits g of its gain has the word w = m(seed_1 l + g), and a row r has
+    the factors f_s = m(r + seed_s), made odd, so that no bit of a word is lost. The sums of a row are m(f_1) plus f_1
+    times the sum of its w, and m(f_2) plus f_2 times the sum of its w^2. The order of rows and of labels makes no
+    difference.
     """
     targets = ranking.targets
     rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
-    given = targets.entries.gains
-    gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype(np.float64)
+    gains = targets.entries.gains
+    bits = np.broadcast_to(np.ones(1), ids.shape) if gains is None else gains.detach().cpu().numpy().astype(np.float64)
     counted = np.ones(len(numbers), bool) if targets.row_mask is None else targets.row_mask.cpu().numpy()
     relevant = (ids >= 0) & counted[rows]
-    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), gains[relevant].view(np.int64)
-    sums = np.zeros(len(_SEEDS), np.int64)
-    for place, seed in enumerate(_SEEDS):
-        of_row = _mixed(numbers + seed)
-        of_label = _mixed(_mixed(of_row[rows] + labels) + bits)
-        sums[place] = np.concatenate([_mixed(of_row[counted]), of_label]).sum()
-    return sums
-
-
-def _mixed(numbers: Ints) -> Ints:
-    hashes: Ints = mixed(torch.from_numpy(numbers)).numpy()
-    return hashes
+    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), bits[relevant].view(np.int64)
+    words = mixed(labels * _SEEDS[0] + bits)
+    factors = [mixed(numbers + seed) | 1 for seed in _SEEDS]
+    of_labels = [one[rows] @ power for one, power in zip(factors, (words, words * words), strict=True)]
+    return np.array(of_labels) + np.array([mixed(one[counted]).sum() for one in factors])
 
 
 def _of_labels(values: Ints, known: NDArray[np.bool_], codes: _Codes | None, more: bytes) -> str:
@@ -221,7 +215,7 @@ def _codes(names: Sequence[str]) -> Ints:
     starts = stops - lengths
     data = np.frombuffer(b"".join(texts), np.uint8)
     places = np.arange(len(data)) - np.repeat(starts, lengths)
-    sums = np.append(0, np.cumsum(_mixed(places * 256 + data)))
+    sums = np.append(0, np.cumsum(mixed(places * 256 + data)))
     codes: Ints = sums[stops] - sums[starts]
     digits = np.append(0, np.cumsum((data >= ord("0")) & (data <= ord("9"))))
     may_be_whole = (digits[stops] - digits[starts] == lengths) & (lengths > 0) & (lengths <= MOST_DIGITS)

@@ -160,7 +160,7 @@ def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
 
 def _mixed(values: Tensor) -> Tensor:
     """Return hashes >= 0, of which every bit depends on every bit of the given number."""
-    return mixed(values) & torch.iinfo(torch.int64).max
+    return torch.from_numpy(mixed(values.cpu().numpy())).to(values.device) & torch.iinfo(torch.int64).max
 
 
 def _with_ranks(ranking: Ranking, row: int, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -157,10 +157,10 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
     bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
     cells = metric.aggregation.label_cells(ranking)
     if not cells:
-        bins, relevant, scores = metric.aggregation.bins_of_rows(ranking)
-        marks = mixed((scores.double() + 0.0).view(torch.int64)) & (MARKS - 1)  # + 0.0: -0.0 becomes 0.0
-        coded = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + relevant
-        return [(np.full(size, num_labels), coded.numpy().ravel())]
+        bins, relevant, scores = (part.numpy() for part in metric.aggregation.bins_of_rows(ranking))
+        bits = (scores.astype(np.float64) + 0.0).view(np.int64)  # + 0.0: -0.0 becomes 0.0
+        coded = (bucket * MARKS + (mixed(bits) & (MARKS - 1))) * BINS + 2 * bins + relevant
+        return [(np.full(size, num_labels), coded.ravel())]
     found = []
     for of_cutoff in cells:
         codes = [num_labels * rows + labels for rows, labels in map(_changed, of_cutoff)]
@@ -188,7 +188,7 @@ def hashes(lengths: Ints, codes: Ints) -> Ints:
     rows = np.repeat(np.arange(lengths.size), lengths)
     place = np.arange(codes.size) - (np.cumsum(lengths) - lengths)[rows]
     total = np.zeros(lengths.size, np.int64)
-    np.add.at(total, rows, mixed(torch.from_numpy(codes * 1_000_003 + place)).numpy())
+    np.add.at(total, rows, mixed(codes * 1_000_003 + place))
     return total
 
 

@@ -21,7 +21,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from typing_extensions import Self
 
 from tailmetrics.metrics.areas import AREAS, Area
@@ -511,24 +510,25 @@ def at_half_the_rows(one: OverLabels) -> float:
     """
     rows, numbers = one.content()
     hashes = np.zeros(one.inside.size, np.int64)
-    np.add.at(hashes, rows, mixed(torch.from_numpy(numbers)).numpy())
+    np.add.at(hashes, rows, mixed(numbers))
     bits = np.empty_like(hashes)
-    bits[np.argsort(hashes, kind="stable")] = mixed(torch.arange(hashes.size)).numpy()
+    bits[np.argsort(hashes, kind="stable")] = mixed(np.arange(hashes.size))
     found = [one.among((bits >> split & 1) == side).value() for split in range(SPLITS) for side in (0, 1)]
     known = [value for value in found if value == value]
     return fsum(known) / len(known) if known else float("nan")
 
 
-def mixed(values: Tensor) -> Tensor:
+def mixed(numbers: Ints) -> Ints:
     """Return int64 hashes, of which every bit depends on every bit of the given number.
 
     Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
     """
-    values = values.clone()
-    for bits, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
-        values ^= (values >> bits).bitwise_and_((1 << (64 - bits)) - 1)  # logical shift: zeros from the left
-        values *= factor
-    return values
+    hashes = numbers.astype(np.uint64)  # a shift puts zeros in from the left
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashes ^= hashes >> shift
+        hashes *= factor
+    hashes ^= hashes >> 31
+    return hashes.view(np.int64)
 
 
 def _roc_influences(relevant: Ints, others: Ints, area: Array) -> tuple[Array, Array]:
