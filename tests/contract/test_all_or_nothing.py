@@ -104,3 +104,16 @@ def test_cells_of_an_own_metric_lie_in_its_state() -> None:
     ):
         metric.update(BATCH.scores, BATCH.target)
     assert metric.update_count == 0
+
+
+def test_an_own_metric_may_add_to_no_cell() -> None:
+    """A batch that changes nothing in a state of one cell is no mistake."""
+
+    class Silent(MeanOfRows):
+        def increments(self, ranking: Any) -> Any:
+            none = torch.zeros(0, dtype=torch.int64)
+            return {"sum": AtCells(none, none, none)}
+
+    metric = TopKMetric(1, Formula(recall_at_k), aggregation=Silent)
+    metric.update(BATCH.scores, BATCH.target)
+    assert metric.update_count == 1

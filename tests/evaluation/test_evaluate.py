@@ -14,6 +14,7 @@ import processes
 import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics.evaluation import Evaluation, compare_runs
+from tailmetrics.evaluation.description import with_label_values
 from tailmetrics.metrics import REGISTRY
 
 N = 50
@@ -695,3 +696,15 @@ def test_a_report_is_about_a_metric_of_which_more_is_better() -> None:
     metrics = [tm.CalibrationErrorAtK(k=1), tm.AccuracyAtK(k=1)]
     report = tm.evaluate(scores, target, metrics=metrics, label_counts=[9, 5, 2, 1], buckets="thresholds:1,3,6")
     assert report.headline == "global_accuracy@1"
+
+
+def test_values_of_labels_are_added_where_members_count_a_part():
+    """An F1 counts hits, predictions and support of each label; a recall alone lacks predictions."""
+    f1, recall = (kind(k=[2, 3], average="macro", num_labels=4) for kind in (tm.F1AtK, tm.RecallAtK))
+    whole = tm.TopKCollection([f1])
+    assert with_label_values(whole) is whole
+    for given in ([recall], [recall, f1]):
+        _, *added = list(with_label_values(tm.TopKCollection(given)).members().values())[len(given) - 1 :]
+        assert [(type(one), one.cutoffs, one.average) for one in added] == [
+            (kind, (2, 3), "none") for kind in (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK)
+        ]

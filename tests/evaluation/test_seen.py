@@ -49,6 +49,15 @@ def test_the_share_of_places_is_told(interactions, monkeypatch):
     assert found.startswith(f"{share_of(train, of_five):.0%} of the first 10 places show")
 
 
+def test_the_item_of_the_first_number_counts():
+    """Every user is shown two items, and the first of them, which has the number 0, is the only one of training."""
+    users = [f"u{number}" for number in range(40)]
+    train, test = ({user: {item: 1} for user in users} for item in "ab")
+    shown = {user: {"a": 2.0, "b": 1.0} for user in users}
+    (found,) = told(evaluate(shown, test, train_target=train, metrics=[RecallAtK(k=1, buckets="deciles")]).warnings)
+    assert found.startswith("50% of the first 10 places show")
+
+
 def test_the_command_line_names_the_option(interactions, tmp_path, monkeypatch, capsys):
     """evaluate and compare say --filter with the file, and no more once it is given; lines come in any order."""
     train, test, shown = interactions

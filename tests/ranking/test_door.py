@@ -89,6 +89,14 @@ def test_the_length_of_a_list_is_the_number_of_its_labels(form: str, gap: str | 
     ]
 
 
+@pytest.mark.parametrize("validate", [True, False])
+def test_what_pads_target_ids_is_no_label(validate: bool) -> None:
+    """-1 behind a row's relevant labels is not counted among them, checked or not."""
+    target = torch.tensor([[1, -1, -1], [0, 2, -1]])
+    ranking = rank(torch.tensor([[0, 1, 2], [1, 0, 2]]), target, validate_args=validate)
+    assert ranking.targets.n_relevant.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("end", [0, 1, 256, 257, 512, 513, 1025])
 def test_a_table_of_whole_numbers_is_as_long_as_asked(end: int) -> None:
     """Around the powers of two at which the table that is kept grows."""

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -94,6 +95,13 @@ def test_the_best_labels_are_those_of_a_stable_sort(
         scores = SCORES[kind](_random(rows, width, seed=width)).to(dtype)
         for k in sorted({1, 10, min(99, width), width}):
             _same_choice(kernels, scores, k)
+
+
+@pytest.mark.parametrize("width", range(1, 12))
+def test_a_network_that_sorts_zeros_and_ones_sorts_all(width: int) -> None:
+    """All rows of zeros and ones. Source: Knuth, The Art of Computer Programming 3, 5.3.4, the zero-one principle."""
+    rows = np.arange(2**width)[:, None] >> np.arange(width) & 1
+    assert np.array_equal(_kernels_cpu.largest_first(rows.T.copy()), -np.sort(-rows, axis=1).T)
 
 
 def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:

@@ -87,6 +87,16 @@ def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(are
     assert np.sqrt((found.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
 
 
+def test_rows_change_a_roc_area_by_what_it_changes_without_them():
+    """Of one label in four bins, so that most rows tie: sqrt((m - 1) / m) of the change, m rows of the same kind."""
+    rng = np.random.default_rng(4)
+    bins, relevant = rng.integers(4, size=(N, 1)), rng.random((N, 1)) < 0.4
+    found = AreaRows(bins, relevant, np.ones(N, bool), "roc").influence()
+    left = [roc_auc_score(np.delete(relevant, row), np.delete(bins, row)) for row in range(N)]
+    alike = np.where(relevant[:, 0], relevant.sum(), N - relevant.sum())
+    assert found.rows == pytest.approx((found.value - np.array(left)) * np.sqrt((alike - 1) / alike), abs=1e-12)
+
+
 @pytest.mark.parametrize("area", ["roc", "precision"])
 def test_a_label_leaves_the_average_of_areas_with_its_only_row(area):
     """Of three labels row 4 alone holds the last: it adds to the mean what the last area lies above it, over three."""
