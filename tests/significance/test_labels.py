@@ -218,6 +218,17 @@ def test_rows_that_count_in_one_run_alone_count_in_none():
     )
 
 
+def test_a_ratio_over_runs_has_no_unit():
+    """Two runs of a ratio of weighted sums: weights of a millionth, which add up to less than 1, change nothing."""
+    rng = np.random.default_rng(6)
+    tops = rng.random((2, 50))
+    small, usual = (
+        intervals([{"r": (top * unit, np.full(50, unit))} for top in tops], resamples=0) for unit in (1e-6, 1)
+    )
+    ends = [(one["r"].value, one["r"].low, one["r"].high) for one in (small, usual)]
+    assert ends[0] == pytest.approx(ends[1]) and ends[1][0] < ends[1][2]
+
+
 def test_a_mean_and_a_median_have_no_gap():
     """Nor have two medians; denominators that sum to 0 make no value."""
     rows = np.random.default_rng(0).random(30)
