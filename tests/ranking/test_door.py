@@ -89,6 +89,13 @@ def test_the_length_of_a_list_is_the_number_of_its_labels(form: str, gap: str | 
     ]
 
 
+def test_rank_warns_of_distances_as_a_metric_does() -> None:
+    """Scores that rise along each row of a search's result look like distances."""
+    ids = torch.tensor([[3, 1, 2], [1, 3, 0], [2, 0, 1]] * 10)
+    with pytest.warns(UserWarning, match="rank: the scores of preds, .* rise from the first place"):
+        rank((torch.tensor([0.1, 0.5, 0.9]).expand(30, 3), ids), ids[:, 0])
+
+
 @pytest.mark.parametrize("validate", [True, False])
 def test_what_pads_target_ids_is_no_label(validate: bool) -> None:
     """-1 behind a row's relevant labels is not counted among them, checked or not."""

@@ -169,7 +169,8 @@ def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> In
     words = mixed(labels * _SEEDS[0] + bits)
     factors = [mixed(numbers + seed) | 1 for seed in _SEEDS]
     of_labels = [one[rows] @ power for one, power in zip(factors, (words, words * words), strict=True)]
-    return np.array(of_labels) + np.array([mixed(one[counted]).sum() for one in factors])
+    of_rows = [mixed(one[counted]).sum() for one in factors]
+    return np.array(of_labels, np.int64) + np.array(of_rows, np.int64)
 
 
 def _of_labels(values: Ints, known: NDArray[np.bool_], codes: _Codes | None, more: bytes) -> str:
