@@ -76,7 +76,7 @@ def name_code(name):
 
 @pytest.mark.parametrize("label_names", [None, ["3", "a", "ab", "ba", "", "é", "07", "12"]])
 def test_targets_are_a_sum_over_rows_and_labels(label_names):
-    """In a plain loop: a row's factor times the sum of its labels' words, or of their squares; modulo 2^64."""
+    """In a plain loop: the factor of a row times the sum of the words of its labels, or of their squares, modulo 2^64."""
     graded = [{1: 0.5, 4: 2.0}, {}, {7: 1.0}, {2: 1.0, 3: 1.0, 5: 3.0}]
     seeds = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
     expected = ""

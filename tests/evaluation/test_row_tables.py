@@ -7,7 +7,7 @@ from tailmetrics.evaluation.row_tables import RowTable, join_parts
 
 
 def test_a_process_without_rows_has_no_part(tmp_path):
-    """Of three parts the second alone is there: the table is its rows, and what it says of them."""
+    """Only the second of three parts is there. The joined table holds its rows and its metadata."""
     torch.save(torch.eye(3), tmp_path / "preds.pt")
     torch.save(torch.tensor([[0], [2], [2]]), tmp_path / "target.pt")
     files = ["--preds", str(tmp_path / "preds.pt"), "--target", str(tmp_path / "target.pt")]

@@ -50,7 +50,7 @@ def test_the_share_of_places_is_told(interactions, monkeypatch):
 
 
 def test_the_item_of_the_first_number_counts():
-    """Every user is shown two items, and the first of them, which has the number 0, is the only one of training."""
+    """Every user is shown two items. Training holds the first of them, which has the number 0."""
     users = [f"u{number}" for number in range(40)]
     train, test = ({user: {item: 1} for user in users} for item in "ab")
     shown = {user: {"a": 2.0, "b": 1.0} for user in users}

@@ -88,7 +88,7 @@ def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(are
 
 
 def test_rows_change_a_roc_area_by_what_it_changes_without_them():
-    """Of one label in four bins, so that most rows tie: sqrt((m - 1) / m) of the change, m rows of the same kind."""
+    """One label in four bins: most rows tie. Of m rows of a kind, each adds sqrt((m - 1) / m) of what it changes."""
     rng = np.random.default_rng(4)
     bins, relevant = rng.integers(4, size=(N, 1)), rng.random((N, 1)) < 0.4
     found = AreaRows(bins, relevant, np.ones(N, bool), "roc").influence()
@@ -219,7 +219,7 @@ def test_rows_that_count_in_one_run_alone_count_in_none():
 
 
 def test_a_ratio_over_runs_has_no_unit():
-    """Two runs of a ratio of weighted sums: weights of a millionth, which add up to less than 1, change nothing."""
+    """Two runs of a ratio of weighted sums. Weights that are a million times smaller give the same interval."""
     rng = np.random.default_rng(6)
     tops = rng.random((2, 50))
     small, usual = (

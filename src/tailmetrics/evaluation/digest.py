@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 MOST_DIGITS: Final = 18
 """An int64 holds each number of so many digits."""
 _SEEDS: Final = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD
-"""Any two odd numbers: each of them gives a sum of 64 bits."""
+"""Any two odd numbers. Each gives a sum of 64 bits; times an odd number, different labels stay different."""
 
 
 class RunDigest:
@@ -154,18 +154,18 @@ def _in_hex(sums: Ints) -> str:
 def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Ints:
     """Return two sums of 64 bits over the rows and their relevant labels, modulo 2^64.
 
-    With the hash m of a number, a label l with the bits g of its gain has the word w = m(seed_1 l + g), and a row r has
-    the factors f_s = m(r + seed_s), made odd, so that no bit of a word is lost. The sums of a row are m(f_1) plus f_1
-    times the sum of its w, and m(f_2) plus f_2 times the sum of its w^2. The order of rows and of labels makes no
-    difference.
+    m is the hash of a number. A label l whose gain has the bits g gives the word w = m(seed_1 l + g). A row r has the
+    factors f_1 = m(r + seed_1) and f_2 = m(r + seed_2), made odd, so that a product loses no bit of a word. The row
+    adds m(f_1) + f_1 * (sum of its w) to the first sum, and m(f_2) + f_2 * (sum of its w^2) to the second. The order of
+    rows and of labels makes no difference.
     """
     targets = ranking.targets
     rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
-    gains = targets.entries.gains
-    bits = np.broadcast_to(np.ones(1), ids.shape) if gains is None else gains.detach().cpu().numpy().astype(np.float64)
+    given = targets.entries.gains
+    gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype(np.float64)
     counted = np.ones(len(numbers), bool) if targets.row_mask is None else targets.row_mask.cpu().numpy()
     relevant = (ids >= 0) & counted[rows]
-    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), bits[relevant].view(np.int64)
+    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), gains[relevant].view(np.int64)
     words = mixed(labels * _SEEDS[0] + bits)
     factors = [mixed(numbers + seed) | 1 for seed in _SEEDS]
     of_labels = [one[rows] @ power for one, power in zip(factors, (words, words * words), strict=True)]
