@@ -283,3 +283,28 @@ def test_text_of_fasttext(tmp_path):
     for name, lists in (("p", BEST), ("y", GOLD)):
         (tmp_path / f"{name}.json").write_text(json.dumps(dict(enumerate(lists))))
     assert recall(tmp_path / "p.json", tmp_path / "y.json") == RECALL
+
+
+def test_decisions_beside_logits_in_one_table(tmp_path):
+    """A table of logits and of lists of 0 and 1, as trainers write it, is refused once, with calls that give the number."""
+    gold = [[int(label in row) for label in "abc"] for row in GOLD]
+    logits = [[SCORES[row][label] for label in "abc"] for row in range(len(GOLD))]
+    frame = pd.DataFrame({"id": ["t0", "t1", "t2"], "labels": gold, "logits": logits})
+    frame.to_parquet(tmp_path / "eval.parquet")
+    frame.to_json(tmp_path / "eval.jsonl", orient="records", lines=True)
+    for given in (tmp_path / "eval.parquet", tmp_path / "eval.jsonl"):
+        problem, hint = refused(given, given)
+        assert "column 'labels' may be the targets" in problem
+        calls = re.findall(r"numpy\.save\('(\w+)\.npy', (.*?)\) if ", hint)
+        assert [name for name, _ in calls] == ["preds", "target"]
+        for name, call in calls:
+            np.save(tmp_path / f"{name}.npy", eval(call, {"numpy": np, "table": frame}))
+        assert recall(tmp_path / "preds.npy", tmp_path / "target.npy") == RECALL
+
+
+def test_decisions_named_as_lists_of_predictions(tmp_path):
+    """Lists of 0 and 1 that are called predictions are said to be no ids, before a hint to drop what stands twice."""
+    pd.DataFrame({"labels": [[0, 1, 1], [0, 0, 1]]}).to_parquet(tmp_path / "p.parquet")
+    problem, hint = refused(tmp_path / "p.parquet", tmp_path / "p.parquet", columns=(Columns(ids="labels"), None))
+    assert "holds the label 1 twice" in problem
+    assert hint == "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."

@@ -465,8 +465,8 @@ def check_rows(
             ordered = np.sort(rows[row : row + 1].ids)
             label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
             # names have quotes
-            is_binary = role == "target" and label in ("0", "1") and int(rows.ids.max()) <= 1
-            if is_binary or not repeats or source.is_ambiguous(num_labels):
+            is_binary = label in ("0", "1") and int(rows.ids.max()) <= 1
+            if not repeats or (role == "target" and is_binary) or source.is_ambiguous(num_labels):
                 hint = BINARY_HINT if is_binary else _third_key(source) or REPEAT_HINTS[role]
                 raise source.error(first + row, f"holds the label {label} twice", hint)
     if found is not None:

@@ -798,11 +798,21 @@ def check_lists(look: Look, asked: Opening, name: str, role: Role) -> None:
     field, own, other = ("ids", "predictions", "targets") if role == "preds" else ("labels", "targets", "predictions")
     problem = f"column {name!r} may be the {other}, not the lists of {own}"
     hint = f"columns=Columns({field}={name!r}) reads it as {own}."
-    if not scores or role == "target":
+    matrices = [one for one, kind in look.lists.items() if kind == "number"] if role == "preds" else []
+    if role == "target" or not (scores or matrices):
         raise UndecidedError(look, asked, [Decision(problem, hint, [(field, repr(name))])])
+    if matrices:
+        scores_saved, target_saved = _saved("preds", repr(matrices[0])), _saved("target", repr(name), " > 0")
+        saved = f"{scores_saved} if these are scores, {target_saved} if 0 and 1 stand there for each label. "
+        raise DataFileError(look.path, problem, look.where, f"{saved}Or {hint}")
     problem += f"; {in_words(scores[:3])}{' …' * (len(scores) > 3)} may be scores, a column for each label"
     hint = f"write the scores alone, numpy.save('preds.npy', table[labels]), and give label_names=NAMES. Or {hint}"
     raise DataFileError(look.path, problem, look.where, hint)
+
+
+def _saved(array: str, column: str, as_bool: str = "") -> str:
+    """Return the call that saves a column, whose lists have one length, as the array that is read."""
+    return f"numpy.save('{array}.npy', numpy.stack(table[{column}]){as_bool})"
 
 
 LIST_HINT = (
@@ -914,8 +924,8 @@ def _stacked(look: Look) -> str:
     """Return the hint for a table whose only lists are numbers; empty for another."""
     numbers = list(look.lists) if set(look.lists.values()) == {"number"} else []
     name = repr(numbers[0]) if len(numbers) == 1 else "NAME"
-    said = f"if {name} holds a score for each label, numpy.save('preds.npy', numpy.stack(table[{name}]))"
-    return f"{said} writes the array that is read." if numbers else ""
+    saved = f"if {name} holds a score for each label, {_saved('preds', name)} writes the array that is read."
+    return saved if numbers else ""
 
 
 def _lacks(look: Look, name: str) -> DataFileError:
