@@ -327,24 +327,38 @@ INLINE void raise_maxima(
     }
 }
 
-/* Raise the bar of a tau as bar_of does for scores: by a look at a tile from `start` on, or at runs of the whole row. Where
-   labels are numbered by their counts, the best values are often at the end of the row, so that the last run is read. */
-INLINE void look_ahead(const TopK *task, Tau *one, const float *logarithms, int64_t start) {
+/* Raise the bars of so many taus as bar_of does for scores: by a look at a tile from `start` on, or at runs of the whole
+   row. Where labels are numbered by their counts, the best values are often at its end, so that the last run is read. */
+INLINE void look_ahead(const TopK *task, Tau *taus, int64_t num_taus, const float *logarithms, int64_t start) {
     int64_t depth = task->depth, width = task->scores.width, groups = 4 * RUN;
     while (groups < 3 * depth)
         groups *= 2;
     /* of a wide row one run in so many is read: a bar that is a little lower costs less than to read all */
     int64_t apart = start ? 1 : larger(1, smaller(8, width / larger(128 * depth, 6144)));
     int64_t end = start ? smaller(width, start + TILE) : width;
-    uint32_t *keys = one->list.other_keys;
-    float *maxima = (float *)keys; /* which have the size of scores */
-    for (int64_t i = 0; i < groups; i++)
-        maxima[i] = -INFINITY;
-    for (int64_t first = end - RUN, place = 0; first >= start; first -= RUN * apart, place = (place + RUN) & (groups - 1))
-        raise_maxima(logarithms + first, task->rounded + first, one->factor, maxima + place);
-    double value = below_kth_float(keys, maxima, groups, depth);
-    if (task->kind != PROBABILITIES || value > LEAST_LOGARITHM + 0.01)
-        raise_bar(task, one, value - error_of(task, value));
+    for (int64_t place = 0; place < groups; place += RUN)
+        for (int64_t t = 0; t < num_taus; t++) { /* which read the same runs, from the first cache */
+            float best[RUN]; /* in registers */
+            for (int i = 0; i < RUN; i++)
+                best[i] = -INFINITY;
+            for (int64_t first = end - RUN - place * apart; first >= start; first -= groups * apart)
+                raise_maxima(logarithms + first, task->rounded + first, taus[t].factor, best);
+            memcpy(taus[t].list.other_keys + place, best, sizeof best); /* which have the size of scores */
+        }
+    for (int64_t t = 0; t < num_taus; t++) {
+        uint32_t *keys = taus[t].list.other_keys;
+        double value = below_kth_float(keys, (float *)keys, groups, depth);
+        if (task->kind != PROBABILITIES || value > LEAST_LOGARITHM + 0.01)
+            raise_bar(task, &taus[t], value - error_of(task, value));
+    }
+}
+
+/* Ask the memory for a part of the next row, which the second cache then holds when it is read. */
+INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t count) {
+    int64_t size = scores->type == DOUBLE ? 8 : scores->type == SINGLE ? 4 : 2;
+    const char *next = (const char *)scores->data + ((row + 1) * scores->row_stride + first) * size;
+    for (int64_t i = 0; row + 1 < scores->num_rows && i < count * size; i += 64)
+        __builtin_prefetch(next + i, 0, 2);
 }
 
 /* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are.
@@ -352,7 +366,8 @@ INLINE void look_ahead(const TopK *task, Tau *one, const float *logarithms, int6
    lines of all tau is concave. So it is above its chord between the least and the largest offset of a run, and a label
    below this chord is above no bar: one look at a label is enough for all tau. */
 INLINE int64_t may_be_above(
-    const AdjustedTopK *adjusted, const Adjusting *all, const float *logarithms, int64_t first, int64_t count) {
+    const AdjustedTopK *adjusted, const Adjusting *all, const float *logarithms, int64_t row, int64_t first,
+    int64_t count) {
     const TopK *task = adjusted->task;
     const float *restrict offsets = task->rounded;
     const float *low = adjusted->lows + first / RUN, *high = adjusted->highs + first / RUN;
@@ -379,6 +394,7 @@ INLINE int64_t may_be_above(
         int64_t run = first + r * RUN, together = smaller(RUN, first + count - run);
         const float start = starts[r], slope = slopes[r], least = low[r];
         int any = 0;
+        fetch_next(&task->scores, row, run, together); /* a little at a time: a processor holds few requests to the memory */
         for (int64_t i = run; i < run + together; i++)
             any |= !(logarithms[i] <= (offsets[i] - least) * slope + start);
         if (!any)
@@ -447,14 +463,6 @@ INLINE void sort_adjusted(const TopK *task, const Adjusting *all, const Tau *one
     }
 }
 
-/* Ask the memory for a part of the next row, so that it is there when it is read. */
-INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t count) {
-    int64_t size = scores->type == DOUBLE ? 8 : scores->type == SINGLE ? 4 : 2;
-    const char *next = (const char *)scores->data + ((row + 1) * scores->row_stride + first) * size;
-    for (int64_t i = 0; row + 1 < scores->num_rows && i < count * size; i += 64)
-        __builtin_prefetch(next + i);
-}
-
 /* As top_k_rows, once for each tau: a row of scores is read once, and few logarithms are computed exactly. */
 CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t end_row, char *room) {
     const AdjustedTopK *adjusted = argument;
@@ -465,19 +473,17 @@ CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t
     for (int64_t row = first_row; row < end_row; row++) {
         const float *logarithms = logarithms_of(task, row, all.near);
         for (int64_t t = 0; t < task->num_taus; t++) {
-            Tau *one = &all.each[t];
-            one->bar = NAN;
-            one->found = one->ascends = 0;
-            if (width >= 8 * depth + 16)
-                look_ahead(task, one, logarithms, 0);
+            all.each[t].bar = NAN;
+            all.each[t].found = all.each[t].ascends = 0;
         }
+        if (width >= 8 * depth + 16)
+            look_ahead(task, all.each, task->num_taus, logarithms, 0);
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
             for (int64_t t = 0; t < task->num_taus; t++)
                 if (all.each[t].ascends)
-                    look_ahead(task, &all.each[t], logarithms, first);
-            fetch_next(&task->scores, row, first, count);
-            count = may_be_above(adjusted, &all, logarithms, first, count);
+                    look_ahead(task, &all.each[t], 1, logarithms, first);
+            count = may_be_above(adjusted, &all, logarithms, row, first, count);
             know(task, &all, row, count);
             for (int64_t t = 0; t < task->num_taus; t++) {
                 Tau *one = &all.each[t];
