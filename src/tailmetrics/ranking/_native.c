@@ -225,6 +225,15 @@ INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bit
     return bits;
 }
 
+/* Ask the memory for a part of the next row, which the second cache then holds when it is read. A little at a time, since
+   a processor holds few requests to the memory: those of a whole row at once would wait for it. */
+INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t count) {
+    int64_t size = scores->type == DOUBLE ? 8 : scores->type == SINGLE ? 4 : 2;
+    const char *next = (const char *)scores->data + ((row + 1) * scores->row_stride + first) * size;
+    for (int64_t i = 0; row + 1 < scores->num_rows && i < count * size; i += 64)
+        __builtin_prefetch(next + i, 0, 2);
+}
+
 /* Names of what is compiled twice: OF(sort) is sort_float, and sort_double. */
 #define JOIN2(name, real) name##_##real
 #define JOIN(name, real) JOIN2(name, real)
@@ -353,14 +362,6 @@ INLINE void look_ahead(const TopK *task, Tau *taus, int64_t num_taus, const floa
     }
 }
 
-/* Ask the memory for a part of the next row, which the second cache then holds when it is read. */
-INLINE void fetch_next(const Scores *scores, int64_t row, int64_t first, int64_t count) {
-    int64_t size = scores->type == DOUBLE ? 8 : scores->type == SINGLE ? 4 : 2;
-    const char *next = (const char *)scores->data + ((row + 1) * scores->row_stride + first) * size;
-    for (int64_t i = 0; row + 1 < scores->num_rows && i < count * size; i += 64)
-        __builtin_prefetch(next + i, 0, 2);
-}
-
 /* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are.
    A label is above the bar of a tau if its logarithm is above tau * offset + bar, a line over the offsets. The least of the
    lines of all tau is concave. So it is above its chord between the least and the largest offset of a run, and a label
@@ -394,7 +395,7 @@ INLINE int64_t may_be_above(
         int64_t run = first + r * RUN, together = smaller(RUN, first + count - run);
         const float start = starts[r], slope = slopes[r], least = low[r];
         int any = 0;
-        fetch_next(&task->scores, row, run, together); /* a little at a time: a processor holds few requests to the memory */
+        fetch_next(&task->scores, row, run, together);
         for (int64_t i = run; i < run + together; i++)
             any |= !(logarithms[i] <= (offsets[i] - least) * slope + start);
         if (!any)
@@ -939,22 +940,25 @@ INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
     }
 }
 
-/* Append the scores above the bar in their order, and NaN; all where the bar is NaN. Return how many there are. */
-INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REAL bar, KEY *keys, uint32_t *ids) {
+/* Append the scores above the bar in their order, and NaN; all where the bar is NaN. Return how many there are.
+   They are `count` scores of a row from `first` on, and stand in `tile`. */
+INLINE int64_t OF(collect)(const Scores *scores, int64_t row, int64_t first, int64_t count, const REAL *tile, REAL bar,
+    KEY *keys, uint32_t *ids) {
     int64_t found = 0;
-    for (int64_t i = 0; i < count; i += 64) {
-        int64_t together = smaller(64, count - i);
-        uint8_t flags[64] = {0};
+    for (int64_t i = 0; i < count; i += RUN) {
+        int64_t together = smaller(RUN, count - i);
+        uint8_t flags[RUN] = {0};
         int any = 0;
+        fetch_next(scores, row, first + i, together);
         for (int64_t j = 0; j < together; j++)
-            any |= !(scores[i + j] <= bar);
+            any |= !(tile[i + j] <= bar);
         if (!any)
             continue;
         for (int64_t j = 0; j < together; j++)
-            flags[j] = !(scores[i + j] <= bar);
+            flags[j] = !(tile[i + j] <= bar);
         for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1) {
             int64_t place = i + __builtin_ctzll(bits);
-            keys[found] = OF(key_of)(scores[place]);
+            keys[found] = OF(key_of)(tile[place]);
             ids[found++] = (uint32_t)(first + place);
         }
     }
@@ -1013,8 +1017,8 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
             if (ascends)
                 ahead = OF(bar_of)(&task->scores, row, first, depth, &parts);
             bar = ahead > bar ? ahead : bar;
-            const REAL *scores = OF(read)(&task->scores, row, first, count, parts.tile);
-            found += OF(collect)(scores, count, first, bar, keys + found, ids + found);
+            const REAL *tile = OF(read)(&task->scores, row, first, count, parts.tile);
+            found += OF(collect)(&task->scores, row, first, count, tile, bar, keys + found, ids + found);
             if (found >= 2 * depth || first + TILE >= width) {
                 OF(sort)(&parts, found); /* equal scores stay in the order of their labels */
                 bar = OF(score_of)(keys[depth - 1]);
