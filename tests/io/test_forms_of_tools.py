@@ -378,6 +378,7 @@ def test_a_column_for_each_label_beside_a_key(tmp_path, key):
     files = tmp_path / "p.csv", tmp_path / "y.csv"
     problem, hint = refused(*files)
     assert problem == "looks like a table with a column for each label"
+    assert "columns=" not in hint  # the command line would write it as an option
     for path in files:
         call = re.match(r"table.*?index=False\)", hint)[0].replace("FILE", "path")
         eval(call, {"table": pd.read_csv(path), "path": path})
@@ -418,7 +419,7 @@ def test_pairs_in_a_dict_of_queries(tmp_path):
     """Pairs of item and score in a list: the hint makes a dict of them."""
     pairs = {str(n): [*row.items()] for n, row in enumerate(SCORES)}
     target = {str(n): gold for n, gold in enumerate(GOLD)}
-    with pytest.raises(DataFileError, match="of pairs make a dict"):
+    with pytest.raises(DataFileError, match="make pairs a dict"):
         recall(pairs, target)
     assert recall({query: dict(some) for query, some in pairs.items()}, target) == RECALL
 

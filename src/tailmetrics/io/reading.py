@@ -1209,7 +1209,7 @@ def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[A
         first = [str(row[0]) for row in rows]
         is_key = len({*first}) == len(first) > 2 and "." not in first[0] and first != [*map(str, range(len(first)))]
         if names and is_key:
-            hint = f"table.rename(columns={{{names[0] or 'Unnamed: 0'!r}: 'query'}}).melt('query', var_name='item', "
+            hint = f"table.rename({{{names[0] or 'Unnamed: 0'!r}: 'query'}}, axis=1).melt('query', var_name='item', "
             hint += f"value_name='score').to_csv(FILE, index=False) writes lines that are joined by {names[0]!r}."
         raise DataFileError(path, "looks like a table with a column for each label", where, hint)
 

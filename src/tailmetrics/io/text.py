@@ -107,9 +107,7 @@ FRACTION = re.compile(r"-?\d*\.\d+(e[+-]?\d+)?|-?\d+e-\d+")
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
 FIRST_OBJECTS = 100
 """Objects of an array that are looked at: enough to see an empty list beside others."""
-RECORD_HINT = (
-    'each line or element is {"query": "q1", "item": 7, "score": 0.5}; of pairs make a dict, {"q1": {"7": 0.5}}.'
-)
+RECORD_HINT = 'each line or element is {"query": "q", "item": 7, "score": 0.5}; make pairs a dict, {"q": {"7": 0.5}}.'
 
 
 def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
