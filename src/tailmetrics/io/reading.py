@@ -1055,7 +1055,7 @@ class Head:
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
         possible += ["|"] if suffix_of(self.path) == "psv" or self.knows(first.split("|")) else []
-        lines = self.lines if form == "lists" and not any(one in first for one in possible) else [first]
+        lines = [first, *(self.lines if form == "lists" and not any(one in first for one in possible) else ())]
         counts = {one: max(len(split(line, one) or line.split(one)) for line in lines) for one in possible}
         alike = [one for one in possible if form == "lists" and {*map(len, self.fields(one))} == {counts[one]} != {1}]
         alike = [one for one in alike if self.comes_first(one)] or alike
@@ -1204,13 +1204,13 @@ def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[A
     if not all(is_number(cell) or cell in FLAGS for row in cells for cell in row):
         return
     if not any(is_usual(name, "item", "score", "rank") for name in names[1:]):
-        hint = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers (of text without names "
-        hint += "those that numpy.loadtxt reads); label_names=FILE names the labels."
+        saved = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers"
+        hint = f"{saved} (of text without names those that numpy.loadtxt reads); label_names=FILE names the labels."
         first = [str(row[0]) for row in rows]
         is_key = len({*first}) == len(first) > 2 and "." not in first[0] and first != [*map(str, range(len(first)))]
         if names and is_key:
             hint = f"table.rename({{{names[0] or 'Unnamed: 0'!r}: 'query'}}, axis=1).melt('query', var_name='item', "
-            hint += f"value_name='score').to_csv(FILE, index=False) writes lines that are joined by {names[0]!r}."
+            hint += f"value_name='score').to_csv(FILE, index=False) joins by {names[0]!r}; beside an array, {saved}."
         raise DataFileError(path, "looks like a table with a column for each label", where, hint)
 
 

@@ -223,7 +223,7 @@ class Table:
         if not fields:
             raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
         if form == "lists" and not head.knows(fields):  # the first list may be shorter than others, or empty
-            fields = max(fields, *rows, key=len)
+            fields = max([fields, *rows], key=len)
         names, all_fields = [TYPED.sub("", name) for name in fields], False
         if columns.by_place and not head.knows(fields):
             header, line = [str(place) for place in range(len(fields))], 0
