@@ -308,3 +308,131 @@ def test_decisions_named_as_lists_of_predictions(tmp_path):
     problem, hint = refused(tmp_path / "p.parquet", tmp_path / "p.parquet", columns=(Columns(ids="labels"), None))
     assert "holds the label 1 twice" in problem
     assert hint == "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
+
+
+# -- text, and JSON, whose first lines mislead -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["VideoId,LabelConfidencePairs\n", ""])
+def test_labels_and_scores_in_turn(tmp_path, header):
+    """Lists of pairs, as competitions of videos and of landmarks ask for, are refused; as named, words are labels."""
+    scores = [{f"{one}1": score for one, score in row.items()} for row in SCORES]
+    gold = [" ".join(f"{one}1" for one in row) for row in GOLD]
+    files = tmp_path / "p.csv", tmp_path / "y.csv"
+    pairs = [" ".join(f"{one} {score}" for one, score in row.items()) for row in scores]
+    for path, first, rows in zip(files, (header, "id,labels\n"), (pairs, gold), strict=True):
+        path.write_text(first + "".join(f"{n},{row}\n" for n, row in enumerate(rows)))
+    problem, hint = refused(*files, **({} if header else {"format": "lists"}))
+    assert problem == "labels and numbers stand in turn, as scores behind labels do"
+    assert hint.endswith("with scores write {query: {label: score}} as JSON.")
+    named = eval(re.search(r"Columns\(.*?\)", hint)[0], {"Columns": Columns})
+    assert recall(*files, columns=(named, None)) == np.mean([0.5, 0, 0.5])
+    (tmp_path / "p.json").write_text(json.dumps({str(n): row for n, row in enumerate(scores)}))
+    assert recall(tmp_path / "p.json", files[1]) == RECALL
+
+
+@pytest.mark.parametrize("cells", ["401.9 38.93 428.0", "401 38.93 428.0", "7 8 9"])
+def test_codes_with_a_point_are_labels(tmp_path, cells):
+    """Numbers with a decimal point in other places than each second one are codes."""
+    (tmp_path / "x.csv").write_text(f"id,codes\nu,{cells}\nv,{cells}\n")
+    assert recall(tmp_path / "x.csv", tmp_path / "x.csv", k=3) == 1
+
+
+@pytest.mark.parametrize("first", ["t9", "t9|c"])
+@pytest.mark.parametrize(("name", "options"), [("psv", {}), ("txt", {"delimiter": "|"})])
+def test_lists_of_which_the_first_is_short(tmp_path, first, name, options):
+    """Predicted codes of CAML: a row without a code, or with one, may stand before longer rows."""
+    text = {"p": BEST, "y": GOLD}
+    for one, lists in text.items():
+        rows = [first, *("|".join([str(row), *some]) for row, some in enumerate(lists))]
+        (tmp_path / f"{one}.{name}").write_text("\n".join(rows).replace("t9", "9") + "\n")
+    files = tmp_path / f"p.{name}", tmp_path / f"y.{name}"
+    found = 1 if "|" in first else 0
+    assert recall(*files, format="lists", **options) == pytest.approx((3 * RECALL + found) / 4)
+
+
+def test_a_rank_and_a_score_without_names(tmp_path):
+    """The ranking of ColBERT, 'query passage rank score': the hint names the score, not the rank."""
+    rows = [
+        f"{n}\t{10 + 'abc'.index(one)}\t{place}\t{5 - place / 3}"
+        for n, row in enumerate(BEST)
+        for place, one in enumerate(row, 1)
+    ]
+    (tmp_path / "p.tsv").write_text("\n".join(rows) + "\n")
+    lines = [f"{n}\t0\t{10 + 'abc'.index(one)}\t1" for n, gold in enumerate(GOLD) for one in gold]
+    (tmp_path / "y.tsv").write_text("\n".join(lines) + "\n")
+    files = tmp_path / "p.tsv", tmp_path / "y.tsv"
+    columns = eval(re.search(r"Columns\(.*?\)", refused(*files)[1])[0], {"Columns": Columns})
+    assert columns.score == "3"
+    assert recall(*files, columns=columns) == RECALL
+
+
+@pytest.mark.parametrize("key", ["doc", "id", ""])
+def test_a_column_for_each_label_beside_a_key(tmp_path, key):
+    """Rows in another order: the hint joins by the key, also if it is an index without a name."""
+    labels = [*"abc", "other"]
+    scores = pd.DataFrame([{**row, "other": 0.0} for row in SCORES], columns=labels, index=["r", "s", "t"])
+    flags = pd.DataFrame([[int(one in gold) for one in labels] for gold in GOLD], columns=labels, index=["r", "s", "t"])
+    for name, table in (("p", scores), ("y", flags[::-1])):
+        table.to_csv(tmp_path / f"{name}.csv", index_label=key or None)
+    files = tmp_path / "p.csv", tmp_path / "y.csv"
+    problem, hint = refused(*files)
+    assert problem == "looks like a table with a column for each label"
+    assert "columns=" not in hint  # the command line would write it as an option
+    for path in files:
+        call = re.match(r"table.*?index=False\)", hint)[0].replace("FILE", "path")
+        eval(call, {"table": pd.read_csv(path), "path": path})
+    assert recall(*files) == RECALL
+
+
+def test_lists_alone_in_json(tmp_path):
+    """A list for each row, of labels or of objects as searches and pipelines give: the hint writes JSON Lines."""
+    objects = [[{"label": one, "score": score} for one, score in row.items()] for row in SCORES]
+    paths = {name: tmp_path / f"{name}.json" for name in "py"}
+    for preds in (BEST, objects):
+        for name, rows in (("p", preds), ("y", GOLD)):
+            paths[name].write_text(json.dumps(rows))
+        for name, rows in (("y", GOLD), ("p", preds)):
+            problem, hint = refused(*paths.values())
+            assert problem == "holds a list, but no dict and no list of objects"
+            field = re.search(r'JSON Lines, \{"(\w+)": list\}', hint)[1]
+            paths[name] = tmp_path / f"{name}.jsonl"
+            paths[name].write_text("".join(json.dumps({field: row}) + "\n" for row in rows))
+        assert recall(*paths.values()) == RECALL
+        paths = {name: tmp_path / f"{name}.json" for name in "py"}
+
+
+def test_hits_within_a_dict_of_queries(tmp_path):
+    """Results of a retriever in JSON, ``{query: {question, answers, contexts: [hits]}}``: the hint takes out the hits."""
+    hits = [[{"docid": one, "score": score} for one, score in row.items()] for row in SCORES]
+    rows = {str(n): {"question": "why?", "answers": ["x"], "contexts": some} for n, some in enumerate(hits)}
+    path, target = tmp_path / "p.json", tmp_path / "y.json"
+    path.write_text(json.dumps(rows))
+    target.write_text(json.dumps({str(n): gold for n, gold in enumerate(GOLD)}))
+    problem, hint = refused(path, target)
+    assert problem == "its labels may lie deeper, in 'answers' or 'contexts'"
+    path.write_text(json.dumps(eval(re.search(r"\{.*\}", hint)[0], {"rows": rows, "NAME": "contexts"})))
+    assert recall(path, target) == RECALL
+
+
+def test_pairs_in_a_dict_of_queries(tmp_path):
+    """Pairs of item and score in a list: the hint makes a dict of them."""
+    pairs = {str(n): [*row.items()] for n, row in enumerate(SCORES)}
+    target = {str(n): gold for n, gold in enumerate(GOLD)}
+    with pytest.raises(DataFileError, match="make pairs a dict"):
+        recall(pairs, target)
+    assert recall({query: dict(some) for query, some in pairs.items()}, target) == RECALL
+
+
+def test_ranks_of_candidates(tmp_path):
+    """The files of MIND, ranks and clicks in the order of candidates: the hint followed as it stands."""
+    ranks, clicks = [[2, 1, 3], [1, 3, 2]], [[1, 0, 0], [1, 0, 0]]
+    for name, rows in (("p", ranks), ("y", clicks)):
+        text = [f"{n} [{','.join(map(str, row))}]" for n, row in enumerate(rows, 1)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(text) + "\n")
+        _, hint = refused(tmp_path / f"{name}.txt", tmp_path / f"{name}.txt")
+    made = re.search(r"\{str.*?\}", hint)[0]
+    for name, rows, call in (("p", ranks, made), ("y", clicks, made.replace("-", ""))):
+        run = {n: eval(call, {"row": row}) for n, row in enumerate(rows)}
+        (tmp_path / f"{name}.json").write_text(json.dumps(run))
+    assert recall(tmp_path / "p.json", tmp_path / "y.json", k=1) == 0.5

@@ -509,7 +509,7 @@ def choose(look: Look, asked: Opening) -> Reading:
     )
     if role is not None:
         decisions += _of_unread(asked, reading)
-    if isinstance(found["item"], Decision) or look.held(item).kind == "lists":
+    if any(isinstance(found[one], Decision) for one in ("query", "item")) or look.held(item).kind == "lists":
         check_matrix(look.path, look.names, look.rows, look.where)
         check_nested(look, asked)
         others = [one for one in reading.unread if not one.may_be_score and not is_usual(one.name, "gain", "score")]
@@ -1049,13 +1049,14 @@ class Head:
         Raises:
             DataFileError: If two delimiters divide all lines alike, and no name of a column decides.
         """
-        if self.given is not None and self.given in first:
+        if self.given is not None and self.given in ("\n".join(self.lines) if form == "lists" else first):
             return self.given
         if form == "TSV":
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
         possible += ["|"] if suffix_of(self.path) == "psv" or self.knows(first.split("|")) else []
-        counts = {one: len(split(first, one) or first.split(one)) for one in possible}
+        lines = [first, *(self.lines if form == "lists" and not any(one in first for one in possible) else ())]
+        counts = {one: max(len(split(line, one) or line.split(one)) for line in lines) for one in possible}
         alike = [one for one in possible if form == "lists" and {*map(len, self.fields(one))} == {counts[one]} != {1}]
         alike = [one for one in alike if self.comes_first(one)] or alike
         return "::" if counts.get("::", 0) > 2 else max(alike or possible, key=lambda one: counts[one])
@@ -1098,9 +1099,11 @@ class Head:
             DataFileError: Saying how places are given.
         """
         if not self.is_unnamed(delimiter):
-            hint = "columns=Columns(query='0', item='1', score='2') names columns by their places, from 0; "
+            columns = enumerate(zip(*(rows := self.fields(delimiter)), strict=False))
+            score = next((place for place, cells in columns if place > 1 and held("", cells).may_be_score), 2)
+            hint = f"columns=Columns(query='0', item='1', score='{score}') names columns by their places, from 0; "
             hint += "format='lists' takes all fields behind the first one as the list of its labels."
-            check_matrix(self.path, (), self.fields(delimiter)[1:], "line 1")
+            check_matrix(self.path, (), rows[1:], "line 1")
             raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
 
     def is_unnamed(self, delimiter: str) -> bool:
@@ -1170,6 +1173,7 @@ FOREIGN = (
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
     (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
     (b"__label__", "text of fastText", "write {id: [labels, best first]} as JSON, without '__label__'"),
+    (b"1 [", "a file of MIND", "write {id: {str(n): -rank for n, rank in enumerate(row)}} as JSON, clicks without -"),
     (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
 )
 """First bytes of what people bring and no format reads, its name, and what to do."""
@@ -1199,9 +1203,14 @@ def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[A
         return
     if not all(is_number(cell) or cell in FLAGS for row in cells for cell in row):
         return
-    if not any(is_usual(name, "item", "score", "rank") for name in names):
-        hint = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers (of text without names "
-        hint += "those that numpy.loadtxt reads); label_names=FILE names the labels."
+    if not any(is_usual(name, "item", "score", "rank") for name in names[1:]):
+        saved = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers"
+        hint = f"{saved} (of text without names those that numpy.loadtxt reads); label_names=FILE names the labels."
+        first = [str(row[0]) for row in rows]
+        is_key = len({*first}) == len(first) > 2 and "." not in first[0] and first != [*map(str, range(len(first)))]
+        if names and is_key:
+            hint = f"table.rename({{{names[0] or 'Unnamed: 0'!r}: 'query'}}, axis=1).melt('query', var_name='item', "
+            hint += f"value_name='score').to_csv(FILE, index=False) joins by {names[0]!r}; beside an array, {saved}."
         raise DataFileError(path, "looks like a table with a column for each label", where, hint)
 
 

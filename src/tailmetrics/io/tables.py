@@ -636,7 +636,8 @@ def is_run_in_memory(value: Any) -> bool:
 def read_json(asked: Opening) -> Opened:
     """Read a JSON file: a dict from query to a dict or list of items, or one list of objects."""
     path = check_file(asked.path)
-    hint = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
+    hint = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}]; '
+    hint += f'write lists alone as JSON Lines, {{"{"labels" if asked.role == "target" else "ids"}": list}} in each.'
     with reading(path, "JSON"), stream(path) as file:
         content = parse_json(path, bytes(file.read()))
     if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
@@ -668,6 +669,11 @@ def from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
         columns = replace(asked.columns, query="query")
         yield from open_lists(asked._replace(columns=columns), TableInMemory(asked.path, objects)).entries()
         return
+    first = next(iter(run.values()), None)
+    lists = [name for name, one in first.items() if isinstance(one, list)] if isinstance(first, Mapping) else []
+    if lists:
+        hint = "give {query: row[NAME] for query, row in rows.items()} with one of these as NAME; in a file as JSON."
+        raise DataFileError(asked.path, f"its labels may lie deeper, in {' or '.join(map(repr, lists[:5]))}", hint=hint)
     by_name = is_run_in_memory(run)
     single = asked.role == "preds" and by_name
 

@@ -102,10 +102,12 @@ QUOTE_HINT = (
 )
 PRINTED = re.compile(r"\[\]|[\[({]\s*['\"\d].*[\])}]")
 """A list as printed by Python or NumPy."""
+FRACTION = re.compile(r"-?\d*\.\d+(e[+-]?\d+)?|-?\d+e-\d+")
+"""A number that is no whole number, as scores are written."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
 FIRST_OBJECTS = 100
 """Objects of an array that are looked at: enough to see an empty list beside others."""
-RECORD_HINT = 'each line of JSON Lines, or element of a list, is an object: {"query": "q1", "item": 7, "score": 0.5}.'
+RECORD_HINT = 'each line or element is {"query": "q", "item": 7, "score": 0.5}; make pairs a dict, {"q": {"7": 0.5}}.'
 
 
 def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
@@ -220,6 +222,8 @@ class Table:
         fields = rows[0] if rows else split(first, delimiter)
         if not fields:
             raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
+        if form == "lists" and not head.knows(fields):  # the first list may be shorter than others, or empty
+            fields = max([fields, *rows], key=len)
         names, all_fields = [TYPED.sub("", name) for name in fields], False
         if columns.by_place and not head.knows(fields):
             header, line = [str(place) for place in range(len(fields))], 0
@@ -348,6 +352,13 @@ def read_lists(asked: Opening) -> SqlLines:
         found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
     places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
+    rows = [row[1:] if table.all_fields else labels_in(row[listed], found.between) for row in table.look.rows]
+    numbers = [[FRACTION.fullmatch(word) is not None for word in row] for row in rows]
+    in_turn = any(numbers) and all(some == [False, True] * (len(some) // 2) for some in numbers)
+    if in_turn and found.listed and found.guessed:
+        said = f"query={','.join(found.query)!r}, {'ids' if asked.role == 'preds' else 'labels'}={found.item!r}"
+        hint = f"columns=Columns({said}) reads words as labels; with scores write {{query: {{label: score}}}} as JSON."
+        raise DataFileError(path, "labels and numbers stand in turn, as scores behind labels do", table.where, hint)
     known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
     cells = table.look.cells(found.item)
     holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
