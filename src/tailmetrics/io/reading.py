@@ -1099,8 +1099,9 @@ class Head:
             DataFileError: Saying how places are given.
         """
         if not self.is_unnamed(delimiter):
-            columns = enumerate(zip(*(rows := self.fields(delimiter)), strict=False))
-            score = next((place for place, cells in columns if place > 1 and held("", cells).may_be_score), 2)
+            rows = self.fields(delimiter)
+            behind = [*zip(*rows, strict=False)][2:]
+            score = 2 + next((place for place, cells in enumerate(behind) if held("", cells).may_be_score), 0)
             hint = f"columns=Columns(query='0', item='1', score='{score}') names columns by their places, from 0; "
             hint += "format='lists' takes all fields behind the first one as the list of its labels."
             check_matrix(self.path, (), rows[1:], "line 1")
@@ -1207,6 +1208,7 @@ def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[A
         saved = "numpy.save('array.npy', table[labels].to_numpy()) writes their numbers"
         hint = f"{saved} (of text without names those that numpy.loadtxt reads); label_names=FILE names the labels."
         first = [str(row[0]) for row in rows]
+        # names of rows: distinct, no fractions, and no numbers of the lines
         is_key = len({*first}) == len(first) > 2 and "." not in first[0] and first != [*map(str, range(len(first)))]
         if names and is_key:
             hint = f"table.rename({{{names[0] or 'Unnamed: 0'!r}: 'query'}}, axis=1).melt('query', var_name='item', "
