@@ -1417,6 +1417,26 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     )
 
 
+FRACTION = re.compile(r"-?\d*\.\d+(e[+-]?\d+)?|-?\d+e-\d+")
+"""A number that is no whole number, as scores are written."""
+
+
+def check_labels_alone(look: Look, found: Reading, all_fields: bool) -> None:
+    """Raise if each label of the lists may have its score behind it, and the user did not name their column.
+
+    Raises:
+        DataFileError: Saying how the words are read as labels, and how scores are given.
+    """
+    place = look.names.index(found.item)
+    rows = [row[1:] if all_fields else labels_in(row[place], found.between) for row in look.rows]
+    numbers = [[FRACTION.fullmatch(word) is not None for word in row] for row in rows]
+    in_turn = any(numbers) and all(some == [False, True] * (len(some) // 2) for some in numbers)
+    if in_turn and found.listed and found.guessed:
+        said = f"query={','.join(found.query)!r}, {'ids' if found.role == 'preds' else 'labels'}={found.item!r}"
+        hint = f"columns=Columns({said}) reads words as labels; with scores write {{query: {{label: score}}}} as JSON."
+        raise DataFileError(look.path, "labels and numbers stand in turn, as scores behind labels do", look.where, hint)
+
+
 def is_all_behind(columns: Columns) -> bool:
     """Whether the user named the first column as the query, and the one behind it or none as the list."""
     named = {field: getattr(columns, field) for field in ("query", "item", "ids", "labels") if columns.is_given(field)}

@@ -64,6 +64,7 @@ from tailmetrics.io.reading import (
     Look,
     Opening,
     Reading,
+    check_labels_alone,
     choose,
     constants,
     contradicts,
@@ -102,8 +103,6 @@ QUOTE_HINT = (
 )
 PRINTED = re.compile(r"\[\]|[\[({]\s*['\"\d].*[\])}]")
 """A list as printed by Python or NumPy."""
-FRACTION = re.compile(r"-?\d*\.\d+(e[+-]?\d+)?|-?\d+e-\d+")
-"""A number that is no whole number, as scores are written."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
 FIRST_OBJECTS = 100
 """Objects of an array that are looked at: enough to see an empty list beside others."""
@@ -352,13 +351,7 @@ def read_lists(asked: Opening) -> SqlLines:
         found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
     places = [table.header.index(name) for name in found.keys]
     listed = table.header.index(found.item)
-    rows = [row[1:] if table.all_fields else labels_in(row[listed], found.between) for row in table.look.rows]
-    numbers = [[FRACTION.fullmatch(word) is not None for word in row] for row in rows]
-    in_turn = any(numbers) and all(some == [False, True] * (len(some) // 2) for some in numbers)
-    if in_turn and found.listed and found.guessed:
-        said = f"query={','.join(found.query)!r}, {'ids' if asked.role == 'preds' else 'labels'}={found.item!r}"
-        hint = f"columns=Columns({said}) reads words as labels; with scores write {{query: {{label: score}}}} as JSON."
-        raise DataFileError(path, "labels and numbers stand in turn, as scores behind labels do", table.where, hint)
+    check_labels_alone(table.look, found, table.all_fields)
     known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
     cells = table.look.cells(found.item)
     holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
