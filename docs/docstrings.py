@@ -6,11 +6,10 @@ import re
 from functools import cache
 from inspect import cleandoc
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 from griffe import Extension, Object
-
-import tailmetrics.metrics
 
 ROLE = re.compile(r":(?:class|meth|func):`~?([\w.]+)`")
 DOCTEST = re.compile(r"^>>> .*?(?=\n[ \t]*\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -37,11 +36,9 @@ class Docstrings(Extension):
 
 
 def _whole(obj: Object) -> str:
-    """Return the docstring of an object; of a metric, with all arguments, which the class gathers when it is made."""
-    found = getattr(tailmetrics.metrics, obj.name, None) if obj.is_class else None
-    if getattr(found, "__module__", None) == obj.path.rpartition(".")[0]:
-        return cleandoc(found.__doc__)
-    return obj.docstring.value
+    """Return the docstring of an object with all arguments: those that it passes on are added when it is made."""
+    known = locate(obj.path) if obj.is_class or obj.is_function else None
+    return obj.docstring.value if known is None else cleandoc(known.__doc__)
 
 
 @cache

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, partial, wraps
 from inspect import Parameter, Signature, signature
+from itertools import takewhile
 from operator import index
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_args, get_type_hints
@@ -43,6 +44,7 @@ _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
 
 Key = TypeVar("Key")
 Member = TypeVar("Member")
+Function = TypeVar("Function")
 
 
 def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
@@ -259,7 +261,9 @@ class TorchMetricsArguments(TypedDict, total=False):
 NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 ARGUMENT: Final = re.compile(r"^ {8}(\w+): (.*\n(?: {12}.*\n)*)", re.MULTILINE)
-"""The name and the description of an argument in the docstring of a class."""
+"""The name and the description of an argument in the docstring of a class or of a function."""
+KWARGS: Final = re.compile(r"^ {8}kwargs: .*\n(?: {12}.*\n)*", re.MULTILINE)
+"""The line for ``**kwargs`` in such a docstring."""
 
 KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annotations__) | {
     "sync_on_compute": True,
@@ -269,9 +273,8 @@ KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annot
 }
 """The arguments that every ``torchmetrics.Metric`` takes by name, with their defaults."""
 
-SHARED: tuple[str, ...] = ("buckets", "scope", "average", "depth", "labels", "empty_target_action", "ties", "min_gain")
-SHARED += ("num_labels", "row_groups", "weighted", "duplicates", "ignore_index", "name", "validate_args")
-"""The order of arguments that many metrics take, the most important first."""
+SHARED = ("buckets", "scope", "average", "depth", "labels", "empty_target_action", "ties", "min_gain")
+"""The order of arguments that many metrics take, the most important first, before those that every metric takes."""
 
 PRESENTATION = ("name", "validate_args")
 """Arguments that change no value of a metric."""
@@ -293,6 +296,11 @@ def _typed_dicts(constructor: Callable[..., None]) -> list[type]:
     for one in found:
         found += [base for base in get_original_bases(one) if hasattr(base, "__total__")]
     return found[::-1]
+
+
+def _is_general(typed: Any) -> bool:
+    """Whether a typed dict, and those that it extends, hold only arguments that every metric takes."""
+    return not {*SHARED} & {*typed.__annotations__}
 
 
 def keyword_types(metric: type[Metric]) -> list[type]:
@@ -320,7 +328,9 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
         if typed:
             keys = dict.fromkeys(name for one in typed for name in one.__annotations__)
             new = [name for name in keys if name not in found and name not in KEYWORDS]
-            new.sort(key=lambda name: SHARED.index(name) if name in SHARED else -1)
+            of_every_metric = {name for one in takewhile(_is_general, typed) for name in one.__annotations__}
+            own_first = {**dict.fromkeys(of_every_metric, len(SHARED)), **{name: at for at, name in enumerate(SHARED)}}
+            new.sort(key=lambda name: own_first.get(name, -1))
             made = [vars(one)["__init__"] for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)]
             defaults = {one.name: one.default for init in made for one in signature(init).parameters.values()}
             defaults |= getattr(metric, "keyword_defaults", {})
@@ -346,6 +356,41 @@ class ClassSignature:
         return Signature(sorted({**arguments(owner), **keywords}.values(), key=lambda one: one.kind))
 
 
+def with_arguments(typed: Any, defaults: Mapping[str, Any]) -> Callable[[Function], Function]:
+    """Return a decorator of a function, or of the constructor of a class, with ``**kwargs: Unpack[typed]``.
+
+    ``inspect.signature`` and ``help`` show every key of the typed dict as an argument with its default and description.
+    A call passes the defaults of the keys that it leaves out. An unknown argument is an error.
+    """
+    types = get_type_hints(typed)
+    lines = "".join(f"        {name}: {said}" for name, said in ARGUMENT.findall(typed.__doc__))
+
+    def decorate(function: Any) -> Any:
+        text = KWARGS.sub(lambda _: lines, function.__doc__ or "")
+        if isinstance(function, type):
+            function.__init__ = decorate(vars(function)["__init__"])  # type: ignore[misc] # of this very class
+            function.__doc__ = text
+            return function
+        own = [one for one in signature(function).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
+        more = (
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
+            for name, default in defaults.items()
+        )
+        shape = signature(function).replace(parameters=[*own, *more])
+        caller = function.__qualname__.removesuffix(".__init__")
+
+        @wraps(function)
+        def with_defaults(*args: Any, **kwargs: Any) -> Any:
+            check_keywords(caller, shape, kwargs)
+            return function(*args, **{**defaults, **kwargs})
+
+        vars(with_defaults)["__signature__"] = shape
+        with_defaults.__doc__ = text
+        return with_defaults
+
+    return decorate
+
+
 def described(metric: type[Metric]) -> str | None:
     """Return the docstring of a class with a line for each argument that its constructor passes on.
 
@@ -353,14 +398,14 @@ def described(metric: type[Metric]) -> str | None:
     dicts of ``**kwargs``, and of the base classes.
     """
     text: str | None = vars(metric).get("__doc__")
-    own = dict(ARGUMENT.findall(text or ""))
-    if text is None or "kwargs" not in own:
-        return text
+    if text is None:
+        return None
+    own = dict(ARGUMENT.findall(text))
     sources = [*reversed(metric.__mro__[1:]), *keyword_types(metric)]
     known = {name: said for source in sources for name, said in ARGUMENT.findall(vars(source).get("__doc__") or "")}
     more = "".join(f"        {name}: {known[name]}" for name in arguments(metric) if name in known and name not in own)
     keywords = "        kwargs: Those of :class:`torchmetrics.Metric`.\n"
-    return text.replace(f"        kwargs: {own['kwargs']}", more + keywords)
+    return KWARGS.sub(lambda _: more + keywords, text)
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,11 +36,12 @@ from tailmetrics.cli.options import (
     PlanOptions,
     ResamplingOptions,
 )
-from tailmetrics.evaluation.description import UNSAID, by_bucket
+from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.io import FORMATS
 from tailmetrics.io.files import check_file, reading
 from tailmetrics.io.reading import only_given
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 from tailmetrics.significance.estimating import Resample
 
 EVALUATE = """Evaluate a file of predictions against a file of targets.
@@ -316,9 +317,9 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
             check_file(Path(path))
             with reading(path, ".npy array"):
                 given["threshold"] = torch.from_numpy(np.load(path))
-        for name in ("duplicates", "min_gain", "ignore_index"):
-            is_open = name == "ignore_index" or given.get(name) in UNSAID
-            if name in known and is_open and options[name] not in UNSAID:
+        for name, usual in {"min_gain": None, **BATCH_DEFAULTS}.items():
+            is_open = name == "ignore_index" or given.get(name, usual) == usual
+            if name in known and is_open and options[name] != usual:
                 given[name] = options[name]
         if options.buckets is not None and "buckets" in known and isinstance(given.get("buckets"), str):
             given["buckets"] = options.buckets

@@ -14,8 +14,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
+from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice
+from tailmetrics._arguments import check_choice, with_arguments
 from tailmetrics._background import Background, StateLock
 from tailmetrics._exact_metric import (
     ExactMetric,
@@ -40,7 +41,7 @@ from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._ties import Ties, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
-from tailmetrics.ranking._inputs import Batch, Context, Duplicates
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, BatchArguments, Context
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
@@ -50,11 +51,13 @@ IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
 
 
+@with_arguments(BatchArguments, BATCH_DEFAULTS)
 class TopKCollection(Mergeable, LoggedCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
     ``compute()`` returns a flat dict of scalars with unique keys; Lightning's ``self.log_dict(collection)`` logs each
-    scalar. If ``update`` fails for one metric, it changes no metric.
+    scalar. If ``update`` fails for one metric, it changes no metric. ``row_groups``, ``duplicates`` and
+    ``ignore_index`` hold for every metric that does not set its own.
 
     Args:
         metrics: Metrics of this library, as a list or as a dict. The names of a dict replace the keys of its metrics:
@@ -62,15 +65,13 @@ class TopKCollection(Mergeable, LoggedCollection):
             it. A name must not contain ".".
         prefix: Text in front of every key.
         postfix: Text behind every key.
-        row_groups: Names of groups of rows, for every metric that has no names of its own.
-        duplicates: What happens if a row of ids or candidates holds a label twice, for every metric that does not set
-            it.
-        ignore_index: Rows with this label in ``target`` do not count, for every metric that does not set it.
+        row_groups: Names of groups of rows.
         background: Whether ``update`` returns at once and a thread adds the batches; values have the same bits. Calls
             that read or change states wait for the thread. If a batch cannot be added, the next call raises an error
             with its number. A batch must not be changed in place before values are read: that is an error.
         references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
             ``"attainable"``.
+        kwargs: See :class:`BatchArguments`.
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
@@ -106,19 +107,19 @@ class TopKCollection(Mergeable, LoggedCollection):
         prefix: str | None = None,
         postfix: str | None = None,
         row_groups: Sequence[str] | None = None,
-        duplicates: Duplicates | None = None,
-        ignore_index: int | None = None,
         background: bool = False,
         references: Sequence[Reference] = (),
+        **kwargs: Unpack[BatchArguments],
     ) -> None:
         members = by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
         self._state_lock = Background() if background else StateLock(of_many=True)
-        given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
+        given = {name: one for name, one in kwargs.items() if one != BATCH_DEFAULTS[name]}
+        given |= {} if row_groups is None else {"row_groups": row_groups}
         seen: dict[str, str] = {}
         for name, metric in members:
-            metric.complete(**{name: one for name, one in given.items() if one is not None})
+            metric.complete(**given)
             for key in list(metric.keys()):
                 if key in seen:
                     raise ValueError(
@@ -133,7 +134,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 )
             self.add_module(name, metric)
             vars(metric).update(_state_lock=self._state_lock, _warns_of_ties=False, _warns_of_cutoffs=False)
-        for argument in ("duplicates", "ignore_index"):
+        for argument in BATCH_DEFAULTS:
             values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
             if len(values) > 1:
                 raise ValueError(
@@ -281,7 +282,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             lists = [depth.kept for depth in depths]
             whole = None if self.reads_whole_lists or None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
-            known = {name: getattr(next(iter(members)), name) for name in ("duplicates", "ignore_index")}
+            known = {name: getattr(next(iter(members)), name) for name in BATCH_DEFAULTS}
             known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
             self._reading = known, Depth(max(depth.ranked for depth in depths), whole, decisions=decisions)
         known, depth = self._reading

@@ -8,8 +8,9 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import Unpack
 
-from tailmetrics._arguments import grouped
+from tailmetrics._arguments import grouped, with_arguments
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
@@ -18,7 +19,7 @@ from tailmetrics.evaluation.evaluating import Options, evaluated
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
-from tailmetrics.ranking._inputs import Duplicates, check_indexes
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, check_indexes
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 from tailmetrics.tree import LabelTree
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Resample
 
 
+@with_arguments(BatchArguments, BATCH_DEFAULTS)
 def compare_runs(
     runs: Mapping[str, Any],
     target: Any,
@@ -42,8 +44,6 @@ def compare_runs(
     label_tree: LabelTree | None = None,
     level: int | None = None,
     missing: Missing = "skip",
-    ignore_index: int | None = None,
-    duplicates: Duplicates = "error",
     batch_rows: int = 4096,
     baseline: str | None = None,
     title: str | None = None,
@@ -54,6 +54,7 @@ def compare_runs(
     seed: int = 0,
     clusters: Any = None,
     headline: str | None = None,
+    **kwargs: Unpack[BatchArguments],
 ) -> ComparisonReport:
     """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
 
@@ -71,8 +72,6 @@ def compare_runs(
         label_tree: The parents of the labels, as for :func:`tailmetrics.evaluate`; so is ``level``.
         level: The depth of the ancestors that labels are taken as; None for the labels themselves.
         missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
-        ignore_index: Rows with this label do not count.
-        duplicates: Treatment of a label that a list holds twice.
         batch_rows: Number of rows that are ranked at a time.
         baseline: The run with which all others are compared; None compares all pairs.
         title: Title of the comparison; None takes the names of the runs.
@@ -84,6 +83,7 @@ def compare_runs(
         clusters: The cluster of each row, such as its user, in the forms of ``row_groups``: the rows of a cluster are
             drawn together. None draws single rows.
         headline: The metric that the comparison is about, as for :func:`evaluate`.
+        kwargs: See :class:`BatchArguments`.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -96,7 +96,7 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
-    options = Options.of(given, metrics=listed(metrics))
+    options = Options.of(given, batch=kwargs, metrics=listed(metrics))
     found = {name: evaluated(preds, target, options, rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():

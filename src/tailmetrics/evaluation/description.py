@@ -18,6 +18,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FACTS
 from tailmetrics.metrics._keys import DATA
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 from tailmetrics.report.report import BucketRow, summary_of_counts
 from tailmetrics.tree import LabelTree
 
@@ -122,11 +123,9 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
     return collection.named(keys[0]) if keys else ""
 
 
-UNSAID = (None, "error")
-"""The values of ``row_groups``, ``duplicates`` and ``ignore_index`` if nobody sets them."""
 LABELS_K = 10
 """Default cut-off of values of single labels: a common length of the lists that users see."""
-SHARED = ("num_labels", "duplicates", "ignore_index", "min_gain")
+SHARED = ("num_labels", "min_gain", *BATCH_DEFAULTS)
 """Arguments that added metrics take from the other metrics, so that all metrics read a batch alike."""
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_count, check_counts, shape_of, writable_array
+from tailmetrics._arguments import check_count, check_counts, shape_of, with_arguments, writable_array
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
@@ -23,7 +24,7 @@ from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, 
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
 from tailmetrics.ranking._adjusting import ScoreKind
-from tailmetrics.ranking._inputs import Duplicates
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree, Level
 
@@ -36,6 +37,7 @@ CONFIDENCE = 0.95
 """Default confidence of intervals."""
 
 
+@with_arguments(BatchArguments, BATCH_DEFAULTS)
 def evaluate(
     preds: Any,
     target: Any,
@@ -53,8 +55,6 @@ def evaluate(
     examples: bool = False,
     row_names: Sequence[str] | None = None,
     missing: Missing = "skip",
-    ignore_index: int | None = None,
-    duplicates: Duplicates = "error",
     intervals: bool | int | None = None,
     clusters: Any = None,
     title: str = "Evaluation",
@@ -64,8 +64,12 @@ def evaluate(
     level: int | None = None,
     trade_off: Sequence[float] = (),
     scores: ScoreKind = "softmax",
+    **kwargs: Unpack[BatchArguments],
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
+
+    ``duplicates`` and ``ignore_index`` hold for every metric that does not set its own. ``ignore_index`` also leaves
+    this label out of ``train_target``. In targets of tables, ``duplicates="first"`` counts the first gain of a label.
 
     Args:
         preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or lists of ids or names, the best one
@@ -107,10 +111,6 @@ def evaluate(
         row_names: The name of each row, shape (N,), for the examples.
         missing: Treatment of a query of a table or dict that has no predictions: ``"skip"`` leaves it out, ``"zero"``
             counts it as an empty list.
-        ignore_index: Rows with this label in ``target`` do not count, in every metric without an ``ignore_index`` of
-            its own. This label in ``train_target`` does not count either.
-        duplicates: Treatment of a label that a list holds twice: ``"error"``, or ``"first"``, which counts the later
-            one as a miss in its place. In targets of tables the first one counts, with its gain.
         intervals: 95 % confidence intervals. None computes them from sums over the rows, without resampling, if scipy
             is installed (``tailmetrics[report]`` brings it). False leaves them out, which is faster. True resamples
             10,000 times; a number sets the number of resamples.
@@ -126,6 +126,7 @@ def evaluate(
         trade_off: Strengths τ, such as (0, 0.25, 0.5): the report then has the values of
             :class:`tailmetrics.HeadTailTradeOff`, and says what the rarest bucket would gain and all labels would lose.
         scores: What the scores are, for ``trade_off``: ``"softmax"`` or ``"sigmoid"`` logits, or ``"probabilities"``.
+        kwargs: See :class:`BatchArguments`.
 
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
@@ -136,7 +137,9 @@ def evaluate(
     given = locals()
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
-    report, rows, data = evaluated(preds, target, Options.of(given, confidence=quick), title=title, rows=drawn)
+    report, rows, data = evaluated(
+        preds, target, Options.of(given, batch=kwargs, confidence=quick), title=title, rows=drawn
+    )
     columns = {} if rows is None else rows.columns(report.scalars)
     if rows is None or not columns:
         return report
@@ -151,7 +154,8 @@ def evaluate(
 class Options:
     """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
 
-    ``confidence`` is that of intervals from sums over rows, None for no intervals.
+    ``batch`` holds the arguments that say how a batch is read. ``confidence`` is that of intervals from sums over rows,
+    None for no intervals.
     """
 
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
@@ -167,8 +171,6 @@ class Options:
     examples: bool = False
     row_names: Sequence[str] | None = None
     missing: Missing = "skip"
-    ignore_index: int | None = None
-    duplicates: Duplicates = "error"
     clusters: Any = None
     batch_rows: int = 4096
     headline: str | None = None
@@ -176,6 +178,7 @@ class Options:
     level: int | None = None
     trade_off: Sequence[float] = ()
     scores: ScoreKind = "softmax"
+    batch: Mapping[str, Any] = field(default_factory=lambda: BATCH_DEFAULTS)
     confidence: float | None = None
 
     @classmethod
@@ -197,12 +200,12 @@ def evaluated(
         )
     metrics = listed(options.metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
-    ignored = _of_metrics(given, "ignore_index", options.ignore_index, None)
-    repeats = _of_metrics(given, "duplicates", options.duplicates, "error")
+    batch = {name: _of_metrics(given, name, one, BATCH_DEFAULTS[name]) for name, one in options.batch.items()}
+    ignored = batch["ignore_index"]
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
     mask, missing = options.row_mask, options.missing
-    data = read_data(preds, target, train_target, mask, label_names, missing, named, ignored, repeats)
+    data = read_data(preds, target, train_target, mask, label_names, missing, named, **batch)
     names = label_names if data.label_names is None else data.label_names
     if data.label_names is not None:
         _check_made_for(given, data)
@@ -242,8 +245,7 @@ def evaluated(
         label_counts=label_counts,
         label_names=names,
         row_names=row_names,
-        ignore_index=ignored,
-        duplicates=repeats,
+        batch=batch,
         label_tree=tree,
     )
     num_labels = data.columns if tree is None else tree.num_labels
@@ -389,8 +391,7 @@ def prepared(
             metric.bind(Training(num_labels, None, None))
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         members += by_bucket(members, training.buckets("deciles"))
-    of_rows = {"row_groups": groups, "ignore_index": options.ignore_index, "duplicates": options.duplicates}
-    collection = collection.with_members(members, **of_rows)
+    collection = collection.with_members(members, row_groups=groups, **options.batch)
     if options.labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:

@@ -55,7 +55,7 @@ def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> di
         one = valued[key] = replace(found[key], value=scalars[key])
         alike = isclose(found[key].value, one.value, rel_tol=1e-4, abs_tol=1e-4)
         if not (alike or isnan(one.low)):
-            valued[key] = replace(one, low=nan, high=nan, method="none: rows alone do not tell the value")
+            valued[key] = one.without_ends("rows alone do not tell the value")
     return valued
 
 
@@ -77,14 +77,12 @@ def with_intervals(
         spans = {key: abs(most[key] - chance[key]) for key in keys if key in chance and key in merged}
         measured = [key for key, span in spans.items() if span > 0 and not isnan(merged[key].value)]
         ends = [merged[key] for key in (*measured[:1], *measured[1:][-1:])]
-        others = [_share_of_others(one) for one in ends]
+        others = [one.share_of_others for one in ends]
         if len(ends) == 2 and not any(map(isnan, others)):
             reach = max(others) / min(spans[measured[0]], spans[measured[-1]])
             value, gap = merged[name].value, ends[0].value - ends[1].value
             low, high = (value + (end - gap) * reach for end in (-1, 1))
-            drawn = "rows" if ends[0].clusters is None else "clusters"
-            method = f"Clopper-Pearson, all {drawn} agree"
-            merged[name] = replace(merged[name], low=low, high=high, method=method)
+            merged[name] = merged[name].of_agreeing_rows(low, high)
     report = replace(report, intervals=merged)
     if report.at_half_the_rows:
         return report
@@ -92,14 +90,6 @@ def with_intervals(
     halves = {key: at_half_the_rows(averages[key]) for key in keys if not isnan(report.scalars.get(key, nan))}
     notes = (*report.notes, *on_number_of_rows(averages, halves, merged))
     return replace(report, at_half_the_rows=halves, notes=notes)
-
-
-def _share_of_others(one: Interval) -> float:
-    """Return the upper bound of the share of rows with other values if all rows agree; NaN if they do not."""
-    if one.method.startswith("Clopper-Pearson, all"):
-        return one.high - one.low
-    agree = one.method == "Wilson" and one.value in (0, 1)
-    return 1 - ((1 - one.confidence) / 2) ** (1 / one.n) if agree else nan
 
 
 class RowMoments(ExactMetric):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Literal, TypeAlias
 
 from torch import Tensor
 
-from tailmetrics._arguments import TorchMetricsArguments, check_choice, check_count, check_names, shape_of
+from tailmetrics._arguments import TorchMetricsArguments, check_names, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._ties import Ties
-from tailmetrics.ranking._inputs import Duplicates
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, check_batch_argument
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.tree import LabelTree
@@ -104,7 +104,7 @@ LabelSet: TypeAlias = Literal["present", "union", "all"]
 MacroOf: TypeAlias = Literal["of_averages"]
 
 
-class UnbucketedArguments(TorchMetricsArguments, total=False):
+class UnbucketedArguments(BatchArguments, TorchMetricsArguments, total=False):
     """Keyword arguments of every metric, also where buckets mean nothing.
 
     Args:
@@ -112,10 +112,6 @@ class UnbucketedArguments(TorchMetricsArguments, total=False):
         row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
             value is computed over all rows and over the rows of each group.
         weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
-        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
-            counts the first place, and the later places are misses.
-        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
-            that holds nothing else does not count. In a list of ``preds`` this id is a miss.
         name: Key of the value in :meth:`scalars`, in place of the usual key.
         validate_args: False skips the checks of values in tensors, for which the CPU waits for the GPU.
     """
@@ -123,8 +119,6 @@ class UnbucketedArguments(TorchMetricsArguments, total=False):
     num_labels: int | None
     row_groups: Sequence[str] | None
     weighted: bool
-    duplicates: Duplicates
-    ignore_index: int | None
     name: str | None
     validate_args: bool
 
@@ -219,11 +213,9 @@ class LabelArguments(RankArguments, OverLabelsArguments, total=False):
 def check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> dict[str, Any]:
     """Return the given arguments about the rows of a batch, after a check of each."""
     checks: dict[str, Callable[[Any], Any]] = {
-        "row_groups": lambda value: _check_row_groups(caller, value, bucket_names),
-        "duplicates": lambda value: check_choice(caller, "duplicates", value, Duplicates),
-        "tree": lambda value: value,
-        "ignore_index": lambda value: value if value is None else check_count(caller, "ignore_index", value, -(2**62)),
+        name: partial(check_batch_argument, caller, name) for name in BATCH_DEFAULTS
     }
+    checks |= {"row_groups": lambda value: _check_row_groups(caller, value, bucket_names), "tree": lambda value: value}
     return {name: checks[name](value) for name, value in given.items()}
 
 

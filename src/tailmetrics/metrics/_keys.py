@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from tailmetrics._arguments import PRESENTATION, number_text
 from tailmetrics.metrics._arguments_of_metrics import FACTS
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 
-DATA: Final = ("k", *FACTS, *PRESENTATION, "row_groups", "weighted", "duplicates", "ignore_index")
+DATA: Final = ("k", *FACTS, *PRESENTATION, "row_groups", "weighted", *BATCH_DEFAULTS)
 """Arguments that describe the data, not the convention of a metric: they are not in the key."""
 
 WORDS: Final[Mapping[str, str]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from math import isfinite
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -30,11 +30,13 @@ from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Pr
 from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
-from tailmetrics.ranking._inputs import Batch, Context, Duplicates
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._warnings import warn_outside
 
+BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
+"""The settings of a metric with which a batch is read."""
 MANY_TIED = 0.01
 """``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
 
@@ -115,8 +117,6 @@ class TopKMetric(ExactMetric):
         num_labels: int | None = None,
         row_groups: Sequence[str] | None = None,
         weighted: bool = False,
-        duplicates: Duplicates = "error",
-        ignore_index: int | None = None,
         name: str | None = None,
         validate_args: bool = True,
         **kwargs: Any,
@@ -126,6 +126,7 @@ class TopKMetric(ExactMetric):
             {key: kwargs.pop(key) for key in part.takes if key in kwargs}
             for part in (getattr(one, "func", one) for one in (reading, aggregation))
         )
+        batch = {key: kwargs.pop(key, default) for key, default in BATCH_DEFAULTS.items()}
         super().__init__(**kwargs)
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
@@ -139,7 +140,7 @@ class TopKMetric(ExactMetric):
         self.formula, self.name, self.validate_args = formula, name, validate_args
         self.buckets, self.weighted = buckets, bool(weighted)
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
-        rows = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
+        rows = {"row_groups": row_groups, **batch}
         vars(self).update(check_rows_of(caller, **rows, bucket_names=self.bucket_names))
         made = reading(caller, k, formula, buckets is not None, **of_reading)
         vars(self).update(reading=made, aggregation=aggregation(caller, made, self.weighted, **of_aggregation))
@@ -290,8 +291,8 @@ class TopKMetric(ExactMetric):
 
     def again(self, without: Sequence[str] = (), **changed: Any) -> Self:
         """Return an empty metric with the arguments of this one, some ``changed``, and some left out (``without``)."""
-        settled = {name: vars(self)[name] for name in (*FACTS, "row_groups", "duplicates", "ignore_index")
-                   if vars(self).get(name) not in (None, "error")}  # fmt: skip
+        settled = {name: vars(self)[name] for name in (*FACTS, "row_groups", *BATCH_DEFAULTS)
+                   if vars(self).get(name) not in (None, BATCH_DEFAULTS.get(name))}  # fmt: skip
         given = {name: value for name, value in {**self._given, **settled}.items() if name not in without} | changed
         by_place = [given.pop(name) for name in list(given) if not name.isidentifier()]
         return type(self)(*by_place, **given)
@@ -382,8 +383,8 @@ class TopKMetric(ExactMetric):
     def _full_names(self) -> dict[str, str]:
         """Return the name of each state: equal for two metrics only if these add equal amounts, in all processes."""
         unusual = self.unusual_settings()
-        # these two arguments decide which rows and ids count: metrics that differ in them add different amounts
-        counted = {key: value for key, value in unusual.items() if key in ("duplicates", "ignore_index")}
+        # metrics that read a batch in different ways add different amounts
+        counted = {key: value for key, value in unusual.items() if key in BATCH_DEFAULTS}
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
         told_apart = f"_of_{self.num_labels}{groups}" + (f"_{digest_of(counted)}" if counted else "")
         unusual.pop("num_labels", None)  # the shapes of states depend on it
@@ -681,7 +682,7 @@ def _defaults_of(*parts: type) -> dict[str, Any]:
 
 
 PARTS = (TopKMetric, Reading, Ranks, Aggregation, OverLabels)
-TopKMetric.keyword_defaults = MappingProxyType(_defaults_of(*PARTS))
+TopKMetric.keyword_defaults = MappingProxyType({**_defaults_of(*PARTS), **BATCH_DEFAULTS})
 
 
 def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
@@ -694,8 +695,9 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
                 raise ValueError(
                     f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {asked}=."
                 )
-    facts = metric.num_labels, metric.validate_args, metric.duplicates, metric.ignore_index, metric._warns
-    return rank_rows(Context(type(metric).__name__, *facts), batch, metric.reading.reads)
+    of_batch = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
+    context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **of_batch, warns=metric._warns)
+    return rank_rows(context, batch, metric.reading.reads)
 
 
 def _shown(name: str, value: Any) -> str:

@@ -7,17 +7,45 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
-from tailmetrics._arguments import INTEGERS, check_count, check_ids_in_range, shape_of
+from tailmetrics._arguments import INTEGERS, check_choice, check_count, check_ids_in_range, shape_of
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 Duplicates: TypeAlias = Literal["error", "first"]
+
+
+class BatchArguments(TypedDict, total=False):
+    """Keyword arguments that say how a batch is read: of ``rank``, and of every metric, collection and evaluation.
+
+    Args:
+        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
+            counts the first place, and the later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
+            that holds nothing else does not count. In a list of ``preds`` this id is a miss.
+    """
+
+    duplicates: Duplicates
+    ignore_index: int | None
+
+
+BATCH_DEFAULTS: Final[Mapping[str, Any]] = {"duplicates": "error", "ignore_index": None}
+"""Every argument of :class:`BatchArguments` with its default."""
+
+
+def check_batch_argument(caller: str, name: str, value: Any) -> Any:
+    """Return an argument of :class:`BatchArguments` after a check."""
+    if name == "duplicates":
+        return check_choice(caller, name, value, Duplicates)
+    return None if value is None else check_count(caller, name, value, -(2**62))
+
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 OF_ROWS = ("row_mask", "row_groups", "row_weights")
@@ -111,6 +139,9 @@ def as_tensors(context: Context, batch: Batch) -> None:
     form. The row mask also excludes the rows that hold nothing but ``ignore_index``.
     """
     caller, preds = context.caller, batch.preds
+    for name, usual in BATCH_DEFAULTS.items():
+        if getattr(context, name) is not usual:
+            check_batch_argument(caller, name, getattr(context, name))
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
         check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OTHERS)})
     if isinstance(preds, (tuple, list)) and len(preds) == 2:

@@ -9,14 +9,17 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
-from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_number, shape_of
+from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_number, shape_of, with_arguments
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
+    BATCH_DEFAULTS,
     OTHERS,
     Batch,
+    BatchArguments,
     Context,
     Duplicates,
     ExplicitTarget,
@@ -536,6 +539,7 @@ def _eighths(size: int) -> Tensor:
     return torch.stack([torch.arange(size) % 8 == 0, torch.zeros(size, dtype=torch.bool)], dim=1)
 
 
+@with_arguments(BatchArguments, BATCH_DEFAULTS)
 def rank(
     preds: Any,
     target: Any,
@@ -544,11 +548,10 @@ def rank(
     *,
     num_labels: int | None = None,
     complete: bool = True,
-    duplicates: Duplicates = "error",
-    ignore_index: int | None = None,
     row_groups: Any = None,
     row_weights: Any = None,
     validate_args: bool = True,
+    **kwargs: Unpack[BatchArguments],
 ) -> Ranking:
     """Rank a batch once, for any number of metrics.
 
@@ -565,12 +568,10 @@ def rank(
         row_mask: Shape (N,), bool; False drops a row, such as the padding of a sampler.
         num_labels: L, if neither ``preds`` nor ``target`` tells it.
         complete: False if ids or candidates are the first part of longer lists.
-        duplicates: The rule for a label that stands twice in a row of ids or candidates: ``"error"`` refuses it,
-            ``"first"`` counts its later places as misses.
-        ignore_index: Rows with this label do not count, such as the -100 of ``torch.nn.CrossEntropyLoss``.
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
         row_weights: Shape (N,), numbers of at least 0: the weight of each row.
         validate_args: False skips the checks that read values; the checks make a GPU wait.
+        kwargs: See :class:`BatchArguments`.
 
     Returns:
         The ranking. Of labels with equal scores, the lower id is ranked first.
@@ -580,7 +581,7 @@ def rank(
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
-    context = Context("rank", num_labels, validate_args, duplicates, ignore_index, warns=True)
+    context = Context("rank", num_labels, validate_args, **kwargs, warns=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
     return rank_batch(context, batch, Depth(depth, complete=complete))
 
@@ -606,10 +607,6 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         return ranking
     if batch.target is None:
         raise TypeError(f"{caller}: target is missing; pass preds and target, or a Ranking alone.")
-    if context.duplicates != "error":
-        check_choice(caller, "duplicates", context.duplicates, ("error", "first"))
-    if ignore_index is not None:
-        check_count(caller, "ignore_index", ignore_index, -(2**62))
     tokens = ranking.shape[-2] if context.warns and getattr(ranking, "ndim", 2) > 2 else 1
     as_tensors(context, batch)
     if tokens > 1 and context.validate:

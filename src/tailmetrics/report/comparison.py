@@ -361,7 +361,7 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
         if not any(found.values()):
             continue
         ends = [0.0, *(one.difference for one in known.values())]
-        ends += _ends(one.interval for one in known.values() if "agree" not in one.interval.method)
+        ends += _ends(one.interval for one in known.values() if not one.interval.agrees)
         wide, width = [*ends, *_ends(one.interval for one in known.values())], max(ends) - min(ends)
         ends = wide if max(wide) - min(wide) <= WIDER * width or not width else ends
         margin = 0.04 * (max(ends) - min(ends) or 1.0)
@@ -479,8 +479,8 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         caption += " Of averages over labels, win/tie/loss are labels, not rows."
     pairs = grouped(((one.run, one.baseline), one) for one in report.comparisons)
     for number_of_pair, ((run, baseline), part) in enumerate(pairs.items()):
-        without = grouped((one.interval.method, one.key) for one in part if one.interval.method.startswith("none: "))
-        lacking = [f"no interval, {why.removeprefix('none: ')}: {', '.join(keys)}" for why, keys in without.items()]
+        without = grouped((one.interval.reason, one.key) for one in part if one.interval.reason)
+        lacking = [f"no interval, {why}: {', '.join(keys)}" for why, keys in without.items()]
         open_keys = [one.key for one in part if abs(one.difference) < one.bin_error]
         if open_keys:
             lacking.append(

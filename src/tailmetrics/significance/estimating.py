@@ -36,6 +36,8 @@ from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.significance.resampling import Ratios, Studentised, Summed, bootstrap, groups, statistics_of, total
 from tailmetrics.significance.rows import Array, Clusters, KeyRows, RowValues, counted, read_models
 
+NONE, AGREE = "none: ", "Clopper-Pearson, all {} agree"
+"""What the method begins with where there is no interval; and the method where all rows, or clusters, agree."""
 FEW = 10
 """The fewest rows or clusters for rules 5 to 7: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
 
@@ -69,6 +71,35 @@ class Interval:
     def ends(self) -> tuple[float, ...]:
         """Both ends; empty without an interval."""
         return () if isnan(self.low) else (self.low, self.high)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no interval, such as ``"fewer than 10 rows"``; empty where there is one."""
+        return self.method.removeprefix(NONE) if self.method.startswith(NONE) else ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all rows agree, so that the interval says only how many others there may be."""
+        return self.method == AGREE.format(self._drawn)
+
+    @property
+    def share_of_others(self) -> float:
+        """Upper bound of the share of rows with other values, where all rows have one value from 0 to 1; else NaN."""
+        if self.method == "Wilson" and self.value in (0, 1):
+            return _share_of_others(self.n, self.confidence)
+        return self.high - self.low if self.agrees else nan
+
+    @property
+    def _drawn(self) -> str:
+        return "rows" if self.clusters is None else "clusters"
+
+    def without_ends(self, reason: str) -> Interval:
+        """Return the value without an interval, for a reason."""
+        return replace(self, low=nan, high=nan, method=NONE + reason)
+
+    def of_agreeing_rows(self, low: float, high: float) -> Interval:
+        """Return the value with ends that follow from :attr:`share_of_others`."""
+        return replace(self, low=low, high=high, method=AGREE.format(self._drawn))
 
     def moves(self, at_half: float) -> bool:
         """Whether the value depends on the number of rows, given the value at half of the rows.
@@ -119,21 +150,26 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
     """Return the interval by rules 1 to 4 of the module's docstring, else the interval that ``spread`` returns."""
     drawn = "rows" if facts.clusters is None else "clusters"
     if not facts.units or not isfinite(facts.value):
-        low, high, method = nan, nan, "none: no finite value"
+        low, high, method = nan, nan, f"{NONE}no finite value"
     elif facts.ones is not None:
         low, high, method = *wilson(facts.ones, facts.units, confidence), "Wilson"
     elif facts.agrees and facts.bounds is None:
-        low, high, method = nan, nan, f"none: all {drawn} agree"
+        low, high, method = nan, nan, f"{NONE}all {drawn} agree"
     elif facts.agrees and facts.bounds is not None:
-        # upper bound of the share of rows with other values, each of which may lie at either bound
-        others = 1 - ((1 - confidence) / 2) ** (1 / facts.effective)
+        # rows with other values may lie at either bound
+        others = _share_of_others(facts.effective, confidence)
         low, high = (facts.value + (end - facts.value) * others for end in facts.bounds)
-        method = f"Clopper-Pearson, all {drawn} agree"
+        method = AGREE.format(drawn)
     elif facts.units < FEW:
-        low, high, method = nan, nan, f"none: fewer than {FEW} {drawn}"
+        low, high, method = nan, nan, f"{NONE}fewer than {FEW} {drawn}"
     else:
         low, high, method = spread()
     return Interval(facts.value, low, high, facts.n, confidence, method, facts.clusters)
+
+
+def _share_of_others(rows: float, confidence: float) -> float:
+    """Return the upper bound of the share of rows with other values, if none of some rows has one."""
+    return 1.0 - float(((1 - confidence) / 2) ** (1 / rows))
 
 
 def wilson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
@@ -282,7 +318,7 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
         reached = np.cumsum([count for _, count in counts])
         low, high = (float(counts[int(np.searchsorted(reached, at))][0]) for at in (place, n + 1 - place))
         finite = isfinite(low) and isfinite(high)
-        return (low, high, "order statistics") if finite else (nan, nan, "none: no finite value")
+        return (low, high, "order statistics") if finite else (nan, nan, f"{NONE}no finite value")
 
     return choose(Facts(value, n, None, None, False, n, n), confidence, between)
 
@@ -377,7 +413,7 @@ class Estimate:
 
         def spread() -> Ends:
             if quick and self.smooth is None:
-                return nan, nan, "none: a median is resampled"
+                return nan, nan, f"{NONE}a median is resampled"
             if quick or self.extra:
                 low, high, method = student(self.value, *self.error(), self.bounds, confidence)
                 return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
@@ -393,7 +429,7 @@ class Estimate:
         assert draws is not None
         found = draws[~np.isnan(draws)]  # without resamples in which no row counts
         if not found.size:
-            return nan, nan, f"none: no resample has {self._drawn_are} that count"
+            return nan, nan, f"{NONE}no resample has {self._drawn_are} that count"
         if self.smooth is None:
             low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
             return float(low), float(high), f"percentile bootstrap of {self._drawn_are}"
@@ -404,7 +440,7 @@ class Estimate:
         if self._is_mean_of_shares and half > high - low:  # resamples give no error
             return (*_around_most(self.row_values, self.bounds, confidence), "Clopper-Pearson, few rows differ")
         if half == inf or (half >= self.value - low and half >= high - self.value):
-            return nan, nan, f"none: too few {self._drawn_are} differ"
+            return nan, nan, f"{NONE}too few {self._drawn_are} differ"
         # no end lies beyond the values that a resample can have
         return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn_are}"
 
