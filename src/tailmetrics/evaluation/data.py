@@ -21,6 +21,7 @@ from tailmetrics.buckets import buckets_of
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking._inputs import (
+    BATCH_DEFAULTS,
     Batch,
     Context,
     Duplicates,
@@ -110,13 +111,12 @@ def read_data(
     label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     known: Mapping[str, Iterable[Any]] | None = None,
-    ignore_index: int | None = None,
-    duplicates: Duplicates = "error",
+    batch: Mapping[str, Any] = BATCH_DEFAULTS,
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors.
 
-    ``known`` holds further label names by argument, such as the names in ``label_counts``. For all other arguments see
-    :func:`tailmetrics.evaluate`.
+    ``known`` holds further label names by argument, such as the names in ``label_counts``, and ``batch`` the arguments
+    that say how a batch is read. For all other arguments see :func:`tailmetrics.evaluate`.
     """
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
     given = {"preds": preds, "target": target, "train_target": train_target}
@@ -129,9 +129,9 @@ def read_data(
     if any(tables):
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
         as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
-        return _of_tables(preds, target, train_target, row_mask, missing, as_text, duplicates)
-    num_names = None if label_names is None else len(label_names)
-    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index, num_names)
+        return _of_tables(preds, target, train_target, row_mask, missing, as_text, batch["duplicates"])
+    num_names, ignored = None if label_names is None else len(label_names), batch["ignore_index"]
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignored, num_names)
 
 
 def is_table(value: Any) -> bool:

@@ -205,7 +205,7 @@ def evaluated(
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
     mask, missing = options.row_mask, options.missing
-    data = read_data(preds, target, train_target, mask, label_names, missing, named, **batch)
+    data = read_data(preds, target, train_target, mask, label_names, missing, named, batch)
     names = label_names if data.label_names is None else data.label_names
     if data.label_names is not None:
         _check_made_for(given, data)
