@@ -1,7 +1,7 @@
 """How many of a sample of small mistakes do the tests see? ``make mutants`` prints it; ``N=60 SEED=1`` choose the sample.
 
 A mutant is the package with one node of one file changed: another comparison, another sign, a number one larger, a condition
-turned around. It survives if every test passes.
+turned around. It survives if every test passes that runs its line; of a line that runs at import, every test.
 """
 
 import ast
@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tailmetrics"
@@ -91,22 +93,42 @@ class _Swap(ast.NodeTransformer):
     visit = generic_visit
 
 
-def survives(path: Path, text: str) -> bool:
-    """Whether every test passes on the package with another text of one file."""
-    with TemporaryDirectory() as folder:
-        copy = Path(folder, "src", "tailmetrics")
-        shutil.copytree(SOURCE, copy)
-        Path(folder, "configs").symlink_to(ROOT / "configs")  # presets stand beside src
+def run(tests: list[str], *options: str, path: Path = SOURCE, text: str = "", folder: str) -> int:
+    """Return the exit status of some tests on the package, with another text of one file."""
+    copy = Path(folder, "src", "tailmetrics")
+    shutil.copytree(SOURCE, copy, dirs_exist_ok=True)
+    Path(folder, "configs").unlink(missing_ok=True)
+    Path(folder, "configs").symlink_to(ROOT / "configs")  # presets stand beside src
+    if text:
         Path(copy, path.relative_to(SOURCE)).write_text(text)
-        command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow"]
-        environment = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-        read = OF_SIGNIFICANCE if "significance" in path.parts else TESTS
-        tests = [str(ROOT / "tests" / name) for name in read]
-        try:
-            run = subprocess.run(command + tests, cwd=ROOT, env=environment, capture_output=True, timeout=1800)
-        except subprocess.TimeoutExpired:
-            return False
-        return run.returncode == 0
+    Path(folder, "tests").write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-m", "not slow", *options]
+    environment = {**os.environ, "PYTHONPATH": str(copy.parent), "COVERAGE_FILE": str(Path(folder, "lines"))}
+    try:
+        return subprocess.run(
+            [*command, f"@{folder}/tests"], cwd=ROOT, env=environment, capture_output=True, timeout=1800
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return 1
+
+
+def tests_of_lines(folder: str) -> dict[tuple[str, int], list[str]]:
+    """Return the tests that run each line, by file and number; raise if a test fails without a mistake."""
+    every = [f"tests/{name}" for name in dict.fromkeys((*TESTS, *OF_SIGNIFICANCE))]
+    measured = Path(folder, "coveragerc")  # all folders, unlike the measurement of coverage
+    measured.write_text("[run]\nsource = tailmetrics\n")
+    options = ["--numprocesses=2", f"--cov-config={measured}", "--cov", "--cov-context=test", "--cov-report="]
+    if run(every, *options, folder=folder):
+        raise SystemExit("The tests fail without a mistake: repair that first.")
+    data = CoverageData(str(Path(folder, "lines")))
+    data.read()
+    found = {}
+    for file in data.measured_files():
+        for line, contexts in data.contexts_by_lineno(file).items():
+            # a name is FILE::TEST[CASE]|PHASE; "" is what runs at import
+            names = {name.partition("|")[0].partition("[")[0] for name in contexts}
+            found[file.rpartition("tailmetrics/")[2], line] = every if "" in names else sorted(names)
+    return found
 
 
 def main() -> None:
@@ -114,18 +136,21 @@ def main() -> None:
     chance, count = random.Random(int(os.environ.get("SEED", "0"))), int(os.environ.get("N", "30"))
     files = [SOURCE / place for place in WHERE if place.endswith(".py")]
     files += [path for place in WHERE for path in sorted((SOURCE / place).rglob("*.py"))]
-    if not survives(files[0], ast.unparse(parsed(files[0]))):
-        raise SystemExit("The tests fail without a mistake: repair that first.")
+    with TemporaryDirectory() as folder:
+        known = tests_of_lines(folder)
     nodes = [(path, place) for path in files for place in range(len(candidates(parsed(path))))]
     survived = 0
     for path, place in chance.sample(nodes, count):
         tree = parsed(path)
         chosen = candidates(tree)[place]
-        what = ast.unparse(chosen) or type(chosen).__name__
-        lives = survives(path, ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree))))
+        what, line = ast.unparse(chosen) or type(chosen).__name__, getattr(chosen, "lineno", 0)
+        text = ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree)))
+        tests = known.get((str(path.relative_to(SOURCE)), line), [])
+        with TemporaryDirectory() as folder:
+            lives = not tests or run(tests, path=path, text=text, folder=folder) == 0
         survived += lives
-        line = f":{chosen.lineno}" if hasattr(chosen, "lineno") else ""
-        print(f"{'SURVIVED' if lives else 'died    '} {path.relative_to(SOURCE)}{line}: {what}", flush=True)
+        said = "no test runs it" if not tests else f"{len(tests)} tests run it"
+        print(f"{'SURVIVED' if lives else 'died    '} {path.relative_to(SOURCE)}:{line}: {what} ({said})", flush=True)
     print(f"{count - survived} of {count} mutants died.")
 
 
