@@ -115,7 +115,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
         self._state_lock = Background() if background else StateLock(of_many=True)
-        given = {name: one for name, one in kwargs.items() if one != BATCH_DEFAULTS[name]}
+        given = {name: one for name, one in kwargs.items() if one not in (None, BATCH_DEFAULTS[name])}
         given |= {} if row_groups is None else {"row_groups": row_groups}
         seen: dict[str, str] = {}
         for name, metric in members:
