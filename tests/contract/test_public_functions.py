@@ -14,7 +14,10 @@ from cases import BUCKETS, FEW, NUM_LABELS, TREE, data, fed
 from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, Ranking, RecallAtK, TopKCollection, functional, rank
 from tailmetrics._arguments import KEYWORDS, arguments
 from tailmetrics.buckets import names_of
+from tailmetrics.cli.options import DataOptions
+from tailmetrics.evaluation import compare_runs, evaluate
 from tailmetrics.metrics import REGISTRY
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, Context
 
 SCORES = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
 TARGET = torch.tensor([[1, 3]])
@@ -115,6 +118,24 @@ def test_help_shows_every_argument_with_its_meaning(name: str) -> None:
     for argument in arguments(metric):
         assert f"\n        {argument}: " in metric.__doc__, argument
     assert "kwargs: See" not in metric.__doc__.replace("kwargs: See :class:`torchmetrics.Metric`", "")
+
+
+@pytest.mark.parametrize("function", [rank, TopKCollection, evaluate, compare_runs], ids=lambda one: one.__name__)
+def test_arguments_of_how_a_batch_is_read_are_shown_and_named(function: Any) -> None:
+    """By signature and help, with default and meaning; an error for an argument that is not known says what was meant."""
+    shape = inspect.signature(function).parameters
+    assert {name: shape[name].default for name in BATCH_DEFAULTS} == BATCH_DEFAULTS
+    for name in BATCH_DEFAULTS:
+        assert f"\n        {name}: " in function.__doc__, name
+    with pytest.raises(TypeError, match=rf"^{function.__name__}: ignored_index .* did you mean ignore_index=\?$"):
+        function([RecallAtK(1)], TARGET, ignored_index=0)
+
+
+def test_an_argument_of_how_a_batch_is_read_is_known_everywhere() -> None:
+    """To type checkers, to each batch, to every metric, and to the command line, by the same name and default."""
+    assert {*get_type_hints(BatchArguments)} == {*BATCH_DEFAULTS} <= {*vars(Context("rank"))}
+    for place in (Context("rank"), DataOptions(), RecallAtK(1)):
+        assert {name: getattr(place, name) for name in BATCH_DEFAULTS} == BATCH_DEFAULTS
 
 
 def test_defaults_of_the_signature_are_those_of_torchmetrics() -> None:
