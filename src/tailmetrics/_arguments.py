@@ -329,8 +329,8 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
             keys = dict.fromkeys(name for one in typed for name in one.__annotations__)
             new = [name for name in keys if name not in found and name not in KEYWORDS]
             of_every_metric = {name for one in takewhile(_is_general, typed) for name in one.__annotations__}
-            own_first = {**dict.fromkeys(of_every_metric, len(SHARED)), **{name: at for at, name in enumerate(SHARED)}}
-            new.sort(key=lambda name: own_first.get(name, -1))
+            place = {**dict.fromkeys(of_every_metric, len(SHARED)), **{name: at for at, name in enumerate(SHARED)}}
+            new.sort(key=lambda name: place.get(name, -1))  # arguments of this metric alone stand first
             made = [vars(one)["__init__"] for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)]
             defaults = {one.name: one.default for init in made for one in signature(init).parameters.values()}
             defaults |= getattr(metric, "keyword_defaults", {})

@@ -36,7 +36,7 @@ from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
-"""The settings of a metric with which a batch is read."""
+"""The settings of a metric with which a batch is read; each update asks for them, without a call of ours."""
 MANY_TIED = 0.01
 """``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
 

@@ -37,7 +37,7 @@ from tailmetrics.significance.resampling import Ratios, Studentised, Summed, boo
 from tailmetrics.significance.rows import Array, Clusters, KeyRows, RowValues, counted, read_models
 
 NONE, AGREE = "none: ", "Clopper-Pearson, all {} agree"
-"""What the method begins with where there is no interval; and the method where all rows, or clusters, agree."""
+"""What the method begins with where there is no interval, and where all rows, or clusters, agree."""
 FEW = 10
 """The fewest rows or clusters for rules 5 to 7: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
 
@@ -80,7 +80,7 @@ class Interval:
     @property
     def agrees(self) -> bool:
         """Whether all rows agree, so that the interval says only how many others there may be."""
-        return self.method == AGREE.format(self._drawn)
+        return self.method.startswith(AGREE.format(self._drawn))
 
     @property
     def share_of_others(self) -> float:
