@@ -363,7 +363,7 @@ def with_arguments(typed: Any, defaults: Mapping[str, Any]) -> Callable[[Functio
     A call passes the defaults of the keys that it leaves out. An unknown argument is an error.
     """
     types = get_type_hints(typed)
-    lines = "".join(f"        {name}: {said}" for name, said in ARGUMENT.findall(typed.__doc__))
+    lines = "".join(f"        {name}: {said}" for name, said in ARGUMENT.findall(typed.__doc__ or ""))
 
     def decorate(function: Any) -> Any:
         text = KWARGS.sub(lambda _: lines, function.__doc__ or "")

@@ -12,7 +12,7 @@ from torch import distributed
 import tailmetrics
 from cases import BUCKETS, FEW, NUM_LABELS, TREE, data, fed
 from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, Ranking, RecallAtK, TopKCollection, functional, rank
-from tailmetrics._arguments import KEYWORDS, arguments
+from tailmetrics._arguments import KEYWORDS, arguments, with_arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation import compare_runs, evaluate
@@ -129,6 +129,12 @@ def test_arguments_of_how_a_batch_is_read_are_shown_and_named(function: Any) -> 
         assert f"\n        {name}: " in function.__doc__, name
     with pytest.raises(TypeError, match=rf"^{function.__name__}: ignored_index .* did you mean ignore_index=\?$"):
         function([RecallAtK(1)], TARGET, ignored_index=0)
+
+
+def test_docstrings_may_be_stripped() -> None:
+    """As ``python -OO`` does: a function still takes the arguments of its typed dict, with their defaults."""
+    bare = type("Bare", (), {"__annotations__": {"one": int}})
+    assert with_arguments(bare, {"one": 1})(lambda **kwargs: kwargs)() == {"one": 1}
 
 
 def test_an_argument_of_how_a_batch_is_read_is_known_everywhere() -> None:
