@@ -377,7 +377,7 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
         asked, fields = Opening(part.path, None, columns), ("query", "item")
         head = Head(asked)
         first = next(iter(head.lines), "")
-        names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "CSV"))]
+        names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "csv"))]
         if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
             return read_table(asked)
         return triples((f"line {number}", *words, None) for number, words in _words(part.path))

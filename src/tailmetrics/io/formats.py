@@ -319,7 +319,7 @@ def names_of(form: Format, asked: Opening) -> Sequence[str]:
         if form.name in ("jsonl", "json"):
             return list(dict.fromkeys(name for one in objects_of(asked.path, form.name) for name in one))
         if form.name in ("csv", "tsv", "lists"):
-            return Table.of(asked._replace(role=None), form.name.upper() if form.name != "lists" else form.name).header
+            return Table.of(asked._replace(role=None), form.name).look.names
         if form.name in ("long", "parquet", "arrow"):
             from tailmetrics.io.tables import open_table
 

@@ -1051,9 +1051,9 @@ class Head:
         """
         if self.given is not None and self.given in ("\n".join(self.lines) if form == "lists" else first):
             return self.given
-        if form == "TSV":
+        if form == "tsv":
             return "\t"
-        possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
+        possible = ["::", ",", ";", "\t"] if form == "csv" else [",", "\t", ";"]
         possible += ["|"] if suffix_of(self.path) == "psv" or self.knows(first.split("|")) else []
         lines = [first, *(self.lines if form == "lists" and not any(one in first for one in possible) else ())]
         counts = {one: max(len(split(line, one) or line.split(one)) for line in lines) for one in possible}
@@ -1282,7 +1282,7 @@ def is_csv(head: Head) -> bool:
     """Whether the first line has names separated by commas, semicolons or ``::``, or the lines are ratings."""
     if not head.lines:
         return False
-    delimiter = head.delimiter(head.lines[0], "CSV")
+    delimiter = head.delimiter(head.lines[0], "csv")
     return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
 
 

@@ -193,22 +193,18 @@ class Table:
     """A text file of columns.
 
     Attributes:
-        path: The file.
+        look: The first rows, and the names of the columns; numbers from 0 if the file does not name them.
         delimiter: Separator of fields.
-        header: Names of the columns; numbers from 0 if the file does not name them.
         skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
-        columns: The column names given by the user, in terms of ``header``.
-        look: The first rows.
+        columns: The column names given by the user, in terms of the names in ``look``.
         all_fields: Whether all fields behind the query are the list of its labels.
     """
 
-    path: FilePath
+    look: Look
     delimiter: str
-    header: list[str]
     skipped: int
     columns: Columns
-    look: Look
-    all_fields: bool = False
+    all_fields: bool
 
     @classmethod
     def of(cls, asked: Opening, form: str) -> Table:
@@ -223,30 +219,23 @@ class Table:
             raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
         if form == "lists" and not head.knows(fields):  # the first list may be shorter than others, or empty
             fields = max([fields, *rows], key=len)
-        names, all_fields = [TYPED.sub("", name) for name in fields], False
+        header, skipped = [str(place) for place in range(len(fields))], 0
+        all_fields = form == "lists" and len(fields) > 2
         if columns.by_place and not head.knows(fields):
-            header, line = [str(place) for place in range(len(fields))], 0
-            all_fields = form == "lists" and len(fields) > 2 and is_all_behind(columns)
-        elif form == "lists" and len(fields) > 2 and not head.has_names(fields):
-            header, line, all_fields = [str(place) for place in range(len(fields))], 0, True
+            all_fields = all_fields and is_all_behind(columns)
         elif head.has_names(fields):
             head.check_names(delimiter, fields, f"line {line}", asked)
-            header, rows, columns = names, rows[1:], columns.by_names(names)
-        else:
+            header, skipped, all_fields = [TYPED.sub("", name) for name in fields], line, False
+            rows, columns = rows[1:], columns.by_names(header)
+        elif not all_fields:
             head.check_unnamed(delimiter)
-            header, line = [str(place) for place in range(len(fields))], 0
             kind = "gain" if role == "target" else "score"
             value = {kind: "2"} if len(fields) > 2 else {}
             value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
             listed = {"lists": "labels" if role == "target" else "ids"}.get(form, "item")
             columns = Columns(query="0", **{listed: "1"}, **value)
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
-        return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
-
-    @property
-    def where(self) -> str:
-        """The line of the names, for errors."""
-        return f"line {self.skipped or 1}"
+        return cls(Look(path, header, whole, f"line {skipped or 1}"), delimiter, skipped, columns, all_fields)
 
     def told(self, found: Reading, given: Columns) -> Reading:
         """Return a reading with its delimiter; columns without names are numbers."""
@@ -259,21 +248,22 @@ class Table:
         Raises:
             DataFileError: If there are more or fewer fields than names, or a quote does not close.
         """
-        for line, fields in records(every_line(self.path), self.delimiter):
+        path, names = self.look.path, self.look.names
+        for line, fields in records(every_line(path), self.delimiter):
             if line <= self.skipped:
                 continue
             if not fields:
-                raise DataFileError(self.path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
-            if len(fields) != len(self.header) and not self.all_fields:
-                problem = f"there are {len(fields)} fields, but {len(self.header)} names of columns"
+                raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
+            if len(fields) != len(names) and not self.all_fields:
+                problem = f"there are {len(fields)} fields, but {len(names)} names of columns"
                 said = SEPARATORS.get(self.delimiter, repr(self.delimiter))
-                hint = f"fields are separated by {said}; {self.where} names the columns."
-                raise DataFileError(self.path, problem, f"line {line}", hint)
+                hint = f"fields are separated by {said}; {self.look.where} names the columns."
+                raise DataFileError(path, problem, f"line {line}", hint)
             yield line, fields
 
     def entries(self, form: str, parse: Callable[[int, list[str]], Iterable[Entry]]) -> Iterator[Triples]:
         """Yield blocks of the entries that ``parse`` returns, given the line and the fields of each record."""
-        with reading(self.path, form):
+        with reading(self.look.path, form):
             yield from triples(
                 (f"line {line}", *entry) for line, fields in self.records() for entry in parse(line, fields)
             )
@@ -283,17 +273,19 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     """Read a CSV or TSV file with a query, an item and perhaps a score or gain on every line."""
     path = check_file(asked.path)
     with reading(path, form):
-        table = Table.of(asked, form)
+        table = Table.of(asked, form.lower())
         listed = "ids" if asked.role == "preds" else "labels"
         if asked.role is not None and asked.columns.is_given(listed):
-            hint = f"its columns are {in_words(table.header)}; format='lists' reads a column of lists."
-            raise DataFileError(path, f"has no column of lists {getattr(asked.columns, listed)!r}", table.where, hint)
+            hint = f"its columns are {in_words(table.look.names)}; format='lists' reads a column of lists."
+            problem = f"has no column of lists {getattr(asked.columns, listed)!r}"
+            raise DataFileError(path, problem, table.look.where, hint)
         chosen = table.told(choose(table.look, asked._replace(columns=table.columns)), asked.columns)
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
-    *query, item = (table.header.index(name) for name in (*chosen.keys, chosen.item))
-    value = None if chosen.value is None else table.header.index(chosen.value)
+    header = table.look.names
+    *query, item = map(header.index, (*chosen.keys, chosen.item))
+    value = None if chosen.value is None else header.index(chosen.value)
     sign, number = -1.0 if chosen.is_rank else 1.0, str(chosen.value) if chosen.has_names else chosen.value_is
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
@@ -301,7 +293,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         yield joined([fields[place] for place in query]), fields[item], held
 
     name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
-    kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
+    kinds = {f"c{place}": "VARCHAR" for place in range(len(header))}
     is_one_line, scored = "TRUE", None if value is None else f"c{value}"
     if has_quotes and table.delimiter in QUOTED:  # an open quote continues over the ends of lines
         is_one_line = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
@@ -323,7 +315,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         exact=lambda: table.entries(form, parse),
         kept=plain,
         reading=chosen,
-        constants={one: f"c{table.header.index(one)}" for one in constants(chosen, table.columns)},
+        constants={one: f"c{header.index(one)}" for one in constants(chosen, table.columns)},
     )
 
 
@@ -349,14 +341,14 @@ def read_lists(asked: Opening) -> SqlLines:
         table = Table.of(asked, "lists")
         own = asked._replace(columns=table.columns)
         found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
-    places = [table.header.index(name) for name in found.keys]
-    listed = table.header.index(found.item)
+    header = table.look.names
+    *places, listed = map(header.index, (*found.keys, found.item))
     check_labels_alone(table.look, found, table.all_fields)
     known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
     cells = table.look.cells(found.item)
     holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
     shows_lists = asked.role == "preds" or not found.guessed or any(BETWEEN.search(cell) for cell in cells)
-    spread = [table.header.index(name) for name in siblings(found.item, table.header)]
+    spread = [header.index(name) for name in siblings(found.item, header)]
     seen: set[str] = set()
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
