@@ -1,13 +1,12 @@
-"""How a file, a table or a frame is read: its format, its columns, and the sentence that says so.
+"""How a file, a table or a frame is read: its columns, and the sentence that says so.
 
-Every guess is made here, from names, types and the first rows. Two readings that would give different numbers are
+Every guess about columns is made here, from names, types and the first rows. Two readings that would give different numbers are
 refused, unless the user named one.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -990,8 +989,6 @@ def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) ->
 
 PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
 """First bytes of Parquet, Arrow, Feather 1 and an Arrow stream, which ``datasets`` saves."""
-JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
-"""The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
 QUOTED = (",", ";", "|")
 """Delimiters of formats in which a field can be quoted."""
 BETWEEN = re.compile(r"[\s;|,]+")
@@ -1158,41 +1155,6 @@ def records(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[
         yield taken[0][0], [field.strip(" \t\r") for field in fields]
 
 
-def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
-    """Return a test: whether a file begins with one of ``starts`` and has ``near`` in its first 300 bytes."""
-    return lambda head: head.data.startswith(starts) and near in head.data[:300]
-
-
-is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=b"/data.pkl")
-is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
-
-
-FOREIGN = (
-    (b"SQLite format 3", "a database of SQLite", "write its table with pandas: read_sql(…).to_parquet('y.parquet')"),
-    (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
-    (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
-    (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
-    (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
-    (b"__label__", "text of fastText", "write {id: [labels, best first]} as JSON, without '__label__'"),
-    (b"1 [", "a file of MIND", "write {id: {str(n): -rank for n, rank in enumerate(row)}} as JSON, clicks without -"),
-    (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
-)
-"""First bytes of what people bring and no format reads, its name, and what to do."""
-
-
-def check_known(head: Head) -> None:
-    """Raise if the first bytes are of a kind of file that no format reads.
-
-    Raises:
-        DataFileError: Naming the kind, and what to write instead.
-    """
-    if is_npz(head) or is_pt(head):
-        return
-    for start, name, remedy in FOREIGN:
-        if head.data.startswith(start):
-            raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
-
-
 def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[Any]], where: str = "") -> None:
     """Raise if rows are numbers behind the first column, four or more, and no name is usual for an item or a value.
 
@@ -1240,55 +1202,6 @@ def is_qrels(head: Head) -> bool:
 def is_trec(head: Head) -> bool:
     """Whether a file is a TREC run or qrels."""
     return is_run(head) or is_qrels(head)
-
-
-def is_msmarco(head: Head) -> bool:
-    """Whether lines hold query, passage and rank, counted from 1 in each query, and no score or rank was named."""
-    if head.role == "target" or head.columns.is_given("score") or head.columns.is_given("rank"):
-        return False
-    before = ("", 0)
-    for words in head.words:
-        if len(words) != 3 or not words[2].isdigit():
-            return False
-        expected = before[1] + 1 if words[0] == before[0] else 1
-        if int(words[2]) != expected:
-            return False
-        before = words[0], expected
-    return bool(head.words)
-
-
-def is_xmc(head: Head) -> bool:
-    """Whether the first line is a header of the Extreme Classification Repository, or a line holds ``label:value``."""
-    pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
-    header = next(iter(head.words), [])
-    return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
-
-
-def is_jsonl(head: Head) -> bool:
-    """Whether the first line is a JSON object, but not a run in one line (:func:`is_json`)."""
-    try:
-        first = json.loads(head.lines[0]) if head.lines else None
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and not (is_json(head) and len(head.lines) == 1)
-
-
-def is_json(head: Head) -> bool:
-    """Whether a file begins like one JSON object from queries to dicts or lists of items, or like one JSON array."""
-    return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
-
-
-def is_csv(head: Head) -> bool:
-    """Whether the first line has names separated by commas, semicolons or ``::``, or the lines are ratings."""
-    if not head.lines:
-        return False
-    delimiter = head.delimiter(head.lines[0], "csv")
-    return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
-
-
-def is_tsv(head: Head) -> bool:
-    """Whether the first line has names separated by tabs, or the lines are ratings separated by tabs."""
-    return _is_table(head, "\t") or head.is_unnamed("\t")
 
 
 def is_lists(head: Head) -> bool:
@@ -1466,11 +1379,6 @@ def sql_joined(parts: Sequence[str]) -> str:
 def names_lists(header: Sequence[str]) -> bool:
     """Whether words can be column names, and not data such as the query ``7`` and its list ``a b``."""
     return not any(is_number(name) or len(re.split(r"[\s;|]", name)) != 1 for name in header)
-
-
-def _is_table(head: Head, delimiter: str) -> bool:
-    rows = head.fields(delimiter)
-    return bool(rows) and len(rows[0]) > 1 and head.has_names(rows[0])
 
 
 def _is_whole(word: str) -> bool:
