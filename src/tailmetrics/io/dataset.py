@@ -17,7 +17,7 @@ from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
 from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
 from tailmetrics.io.reading import BLANK, TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
-from tailmetrics.io.text import BLANKS, numbered_lines, parse_int64, read_table
+from tailmetrics.io.text import BLANKS, LARGEST, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
@@ -407,7 +407,6 @@ def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
 # -- checks ---------------------------------------------------------------------------------------------------------
 
 
-LARGEST = 2**63 - 1
 RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
 NEGATIVE_HINTS = {
     "preds": "label ids start at 0; with string_ids=True a placeholder is a label like any other.",

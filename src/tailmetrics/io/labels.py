@@ -303,7 +303,7 @@ def number_strings(
     if len(numbering) < len(label_names):
         raise ValueError(f"label_names: {len(label_names) - len(numbering)} names are repeated; pass each once.")
     for source in written:
-        for file in source.files:
+        for file in (source, *source.files):
             file.numbering = numbering
     return label_names
 

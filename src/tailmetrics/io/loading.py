@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.io.database import MEMORY, KeyedFile, Names, SqlLines, Triples, arrow_names, bytes_of
+from tailmetrics.io.database import MEMORY, KeyedFile, Names, Opened, SqlLines, Triples, arrow_names, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike, find, is_path, note, said_once
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
@@ -470,7 +470,7 @@ class _Input(NamedTuple):
                 if isinstance(opened, Source):
                     blocks = islice(opened.distinct_names() if opened.string_ids else (), 1)
                     return {name for block in blocks for name in block.to_pylist()}
-                block = next(iter(opened.exact() if isinstance(opened, SqlLines) else opened), None)
+                block = _first_block(opened)
                 return set() if block is None else set(block.item.to_pylist())
             except (ValueError, OSError):
                 return None
@@ -485,13 +485,9 @@ class _Input(NamedTuple):
     def first_rows(self) -> list[str]:
         """Return the first two rows as they are understood, in words."""
         opened = self._open(self.found.parts[0])
-        if isinstance(opened, Source):
-            if opened.key is None:
-                return opened.first_rows(SHOWN_ENTRIES)
-            blocks: Iterable[Triples] = opened.entries()
-        else:
-            blocks = opened.exact() if isinstance(opened, SqlLines) else opened
-        return _in_words(next(iter(blocks), None))
+        if isinstance(opened, Source) and opened.key is None:
+            return opened.first_rows(SHOWN_ENTRIES)
+        return _in_words(_first_block(opened))
 
     def opened_with(self, **facts: Any) -> _Input:
         """Return a copy whose files are opened with further arguments of the opener of their format."""
@@ -542,6 +538,12 @@ class _Input(NamedTuple):
 
     def _open(self, part: Part) -> Any:
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
+
+
+def _first_block(opened: Source | Opened) -> Triples | None:
+    """Return the first lines of a file that names its queries; None if it holds none."""
+    blocks = opened.entries() if isinstance(opened, Source) else opened
+    return next(iter(blocks.exact() if isinstance(blocks, SqlLines) else blocks), None)
 
 
 @contextmanager

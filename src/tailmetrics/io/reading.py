@@ -1,7 +1,7 @@
 """How a file, a table or a frame is read: its columns, and the sentence that says so.
 
-Every guess about columns is made here, from names, types and the first rows. Two readings that would give different numbers are
-refused, unless the user named one.
+Every guess about columns is made here, from names, types and the first rows. Two readings that would give different
+numbers are refused, unless the user named one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -90,15 +90,20 @@ class Columns:
     @property
     def parts(self) -> list[str]:
         """The names of all columns that the user gave."""
-        given = (getattr(self, one.name) for one in fields(self) if self.is_given(one.name))
-        return [part.strip() for name in given if name not in (NO_GAIN, ORDER) for part in name.split(",")]
+        names = (name for name in given(self).values() if name not in (NO_GAIN, ORDER))
+        return [part.strip() for name in names for part in name.split(",")]
 
     def by_names(self, header: Sequence[str]) -> Columns:
         """Return a copy in which column numbers are replaced by the names in the header."""
         names = {str(place): name for place, name in enumerate(header) if str(place) not in header}
-        given = {field: name for field, name in vars(self).items() if self.is_given(field)}
-        renamed = {field: [names.get(part.strip(), part) for part in name.split(",")] for field, name in given.items()}
-        return replace(self, **{field: ",".join(parts) for field, parts in renamed.items()})
+        parts = {field: name.split(",") for field, name in given(self).items()}
+        renamed = {field: [names.get(part.strip(), part) for part in some] for field, some in parts.items()}
+        return replace(self, **{field: ",".join(some) for field, some in renamed.items()})
+
+
+def given(columns: Columns) -> dict[str, str]:
+    """Return the names that the user gave, by their fields."""
+    return {field: name for field, name in vars(columns).items() if columns.is_given(field)}
 
 
 def only_given(config: Any) -> Any:
@@ -107,8 +112,6 @@ def only_given(config: Any) -> Any:
         return config
     return {name: only_given(value) for name, value in config.items() if not isinstance(value, _Default)}
 
-
-_DEFAULTS = {one.name: str(one.default) for one in fields(Columns)}
 
 USUAL = {
     "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid "
@@ -282,8 +285,8 @@ class Look:
         return [row[place] for row in self.rows if place < len(row)]
 
     def held(self, name: str) -> Held:
-        """Return what a column holds."""
-        return held(name, self.cells(name))
+        """Return what a column holds; one that is not among the names holds lists."""
+        return held(name, self.cells(name)) if name in self.names else Held(name, "lists", "lists")
 
 
 @dataclass(frozen=True)
@@ -455,10 +458,10 @@ class UndecidedError(DataFileError):
     @property
     def answer(self) -> str:
         """The names of columns as they are written in Python: those given, and the answers that are possible."""
-        columns, answers = self.asked.columns, {one.answers[0][0]: one.answers for one in self.decisions}
+        answers = {one.answers[0][0]: one.answers for one in self.decisions}
         foreign = ("labels", "gains", "gain") if self.asked.role == "preds" else ("ids", "scores", "score", "rank")
-        given = [name for name in _DEFAULTS if columns.is_given(name) and name not in (*answers, *foreign)]
-        said = [f"{name}={getattr(columns, name)!r}" for name in given]
+        names = given(self.asked.columns).items()
+        said = [f"{field}={name!r}" for field, name in names if field not in (*answers, *foreign)]
         said += [" or ".join(f"{field}={value}" for field, value in some) for some in answers.values()]
         return f"Columns({', '.join(said)})"
 
@@ -474,8 +477,8 @@ def choose(look: Look, asked: Opening) -> Reading:
     """
     columns, role = asked.columns, asked.role
     value_is = _value_is(look, columns, role)
-    wanted = [field for field in ("query", "item", value_is) if field in _DEFAULTS]
-    wanted = [field for field in wanted if not (field == "rank" and columns.rank == ORDER and ORDER not in look.names)]
+    in_order = value_is == "rank" and columns.rank == ORDER and ORDER not in look.names
+    wanted = ["query", "item", *([value_is] if value_is and not in_order else [])]
     found: dict[str, str | Decision | None] = {}
     for kind in wanted:  # a column that already holds one field is not guessed to hold another field
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
@@ -858,11 +861,7 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
         value=number,
         value_is="" if number is None else value_is,
         listed=True,
-        unread=tuple(
-            look.held(name) if name in look.names else Held(name, "lists", "lists")
-            for name in look.types
-            if name not in read
-        ),
+        unread=tuple(look.held(name) for name in look.types if name not in read),
         guessed=(within or item) not in (label, getattr(columns, label)) or bool(query and found != columns.query),
     )
 
@@ -950,7 +949,7 @@ def choose_counts(look: Look, columns: Columns, has_names: bool) -> tuple[str, s
     """
     header = list(look.names)
     known = header if has_names else []
-    label, count = (getattr(columns, one) if columns.is_given(one) else "" for one in ("item", "gain"))
+    label, count = (given(columns).get(field, "") for field in ("item", "gain"))
     usual = [name for name in known if is_usual(name, "item") or plain(name) in NAMED]
     usual = ["label"] if "label" in known else usual
     label = label if label in header else usual[0] if len(usual) == 1 else ""
@@ -977,10 +976,9 @@ def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) ->
     if not own:
         return columns
     lacking = {
-        field: _Default(default)
-        for field, default in _DEFAULTS.items()
-        if columns.is_given(field)
-        and all(part not in own and part in other for part in parts_of_query(getattr(columns, field), own))
+        field: _Default(field)
+        for field, name in given(columns).items()
+        if all(part not in own and part in other for part in parts_of_query(name, own))
     }
     return replace(columns, **lacking) if lacking else columns
 
@@ -1325,7 +1323,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         value_is="order" if asked.role == "preds" else "" if listed else "gain",
         unread=tuple(look.held(name) for name in header if name not in read),
         between=between if listed and not spread else None,
-        guessed=not any(columns.is_given(one) and getattr(columns, one) == column for one in wanted),
+        guessed=column not in map(given(columns).get, wanted),
         holds=("all fields behind the query are its list" if all_fields else said) if spread else "",
     )
 
@@ -1352,7 +1350,7 @@ def check_labels_alone(look: Look, found: Reading, all_fields: bool) -> None:
 
 def is_all_behind(columns: Columns) -> bool:
     """Whether the user named the first column as the query, and the one behind it or none as the list."""
-    named = {field: getattr(columns, field) for field in ("query", "item", "ids", "labels") if columns.is_given(field)}
+    named = {field: name for field, name in given(columns).items() if field in ("query", "item", "ids", "labels")}
     return named.pop("query", "0") == "0" and set(named.values()) <= {"1"}
 
 

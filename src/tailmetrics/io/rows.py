@@ -139,7 +139,6 @@ def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
 
 
 def _concatenated(parts: list[Any]) -> Any:
-    parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
     if not isinstance(parts[0], Ragged):
@@ -400,10 +399,6 @@ class Parts(Source):
         """Return an error about a row, naming its part and the row number in the part."""
         part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
-
-    def describe_label(self, label_id: int) -> str:
-        """Return the name of a label for an error."""
-        return self._sources[0].describe_label(label_id)
 
     def _take_common_layout(self) -> None:
         """Copy the layout of the first part.

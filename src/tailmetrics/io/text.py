@@ -31,7 +31,7 @@ from functools import partial
 from io import TextIOWrapper
 from itertools import count, islice
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -84,6 +84,8 @@ from tailmetrics.io.reading import (
 )
 from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.ranking._warnings import warn_outside
+
+Text = TypeVar("Text")
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
@@ -169,11 +171,12 @@ def parse_int64(path: FilePath, name: str, text: str, line: int) -> int:
     raise wrong_number(path, name, text, line, f"a whole number of at most {LARGEST}")
 
 
-def read_by_line(path: FilePath, form: str, parse: Callable[[int, str], Iterable[Entry]]) -> Iterator[Triples]:
-    """Yield blocks of the entries that ``parse`` returns, given the number and the text of each line not blank."""
+def read_by_line(
+    path: FilePath, form: str, lines: Iterable[tuple[int, Text]], parse: Callable[[int, Text], Iterable[Entry]]
+) -> Iterator[Triples]:
+    """Yield blocks of the entries that ``parse`` returns, given the number and the text or the fields of each line."""
     with reading(path, form):
-        entries = ((f"line {line}", *entry) for line, text in numbered_lines(path) for entry in parse(line, text))
-        yield from triples(entries)
+        yield from triples((f"line {line}", *entry) for line, text in lines for entry in parse(line, text))
 
 
 def csv_source(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
@@ -261,13 +264,6 @@ class Table:
                 raise DataFileError(path, problem, f"line {line}", hint)
             yield line, fields
 
-    def entries(self, form: str, parse: Callable[[int, list[str]], Iterable[Entry]]) -> Iterator[Triples]:
-        """Yield blocks of the entries that ``parse`` returns, given the line and the fields of each record."""
-        with reading(self.look.path, form):
-            yield from triples(
-                (f"line {line}", *entry) for line, fields in self.records() for entry in parse(line, fields)
-            )
-
 
 def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     """Read a CSV or TSV file with a query, an item and perhaps a score or gain on every line."""
@@ -312,7 +308,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
         ranks=None if may_be_ranks else chosen.ranks,
-        exact=lambda: table.entries(form, parse),
+        exact=lambda: read_by_line(path, form, table.records(), parse),
         kept=plain,
         reading=chosen,
         constants={one: f"c{header.index(one)}" for one in constants(chosen, table.columns)},
@@ -370,7 +366,7 @@ def read_lists(asked: Opening) -> SqlLines:
 
     def exact() -> Iterator[Triples]:
         seen.clear()
-        return table.entries("lists", parse)
+        return read_by_line(path, "lists", table.records(), parse)
 
     value = "value" if asked.role == "preds" else None
     return SqlLines(value=value, exact=exact, reading=found)
@@ -484,7 +480,7 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
         value=re.sub(r"\bn\b", f"({value})", layout.value),
         kind=layout.kind,
         ranks=layout is MSMARCO,
-        exact=lambda: read_by_line(path, layout.form, partial(_words, path, layout)),
+        exact=lambda: read_by_line(path, layout.form, numbered_lines(path), partial(_words, path, layout)),
         kept=plain,
     )
 
@@ -552,7 +548,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
         item=_id(fields.item),
         value=value,
         ranks=fields.ranks,
-        exact=lambda: read_by_line(path, "JSON Lines", parse),
+        exact=lambda: read_by_line(path, "JSON Lines", numbered_lines(path), parse),
         kept=plain,
         reading=fields,
         constants={name: quoted(name) for name in same},
