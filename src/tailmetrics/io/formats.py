@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.io.database import Opened, SqlLines, Triples, triples
-from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, check_file, note, reading, stream, suffix_of
+from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, check_file, note, reading, suffix_of
 from tailmetrics.io.reading import (
     ARROW,
     BLANK,
@@ -48,13 +48,13 @@ from tailmetrics.io.text import (
     numbered_lines,
     objects_of,
     parse_float,
-    parse_json,
     read_jsonl,
     read_lists,
     read_msmarco,
     read_table,
     read_trec,
     read_tsv,
+    whole_json,
 )
 
 META = "mteb_model_meta"
@@ -174,9 +174,7 @@ def read_mteb(asked: Opening, part: str | None = None) -> Opened:
     from tailmetrics.io.tables import from_dict
 
     path = check_file(asked.path)
-    with reading(path, "MTEB"), stream(path) as file:
-        content = parse_json(path, bytes(file.read()))
-    chosen, run = part_of(path, content, part, lambda name: f"part={name!r} chooses one.")
+    chosen, run = part_of(path, whole_json(path, "MTEB"), part, lambda name: f"part={name!r} chooses one.")
     if asked.role is not None:
         note(path, f"the predictions for {chosen} are read.")
     return from_dict(run, asked)

@@ -20,17 +20,7 @@ from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike,
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
-from tailmetrics.io.reading import (
-    LISTENER,
-    Columns,
-    Head,
-    Opening,
-    Role,
-    UndecidedError,
-    collected,
-    own_columns,
-    plain,
-)
+from tailmetrics.io.reading import LISTENER, Columns, Head, Opening, Role, UndecidedError, collected, own_columns, plain
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside, with_value
 

@@ -957,8 +957,8 @@ def choose_counts(look: Look, columns: Columns, has_names: bool) -> tuple[str, s
     if len(header) == 1 and not label:
         count = header[0]
     elif len(header) == 2 and not count:
-        cells = {name: look.cells(name) for name in header if name != label}
-        whole = [name for name, held in cells.items() if all(re.fullmatch("[0-9]+", one) for one in held)]
+        others = [name for name in header if name != label]
+        whole = [name for name in others if all(re.fullmatch("[0-9]+", cell) for cell in look.cells(name))]
         count = whole[0] if len(whole) == 1 else ""
         if count:
             note(look.path, f"column {count!r} is the count; columns=Columns(item=NAME, gain=NAME) chooses others.")
@@ -1219,7 +1219,7 @@ def _are_lists(head: Head, delimiter: str) -> bool:
         return True
     if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
         return False
-    columns, has_names = head.columns, names_lists(header)
+    columns, has_names = head.columns, are_names(header)
     if columns.by_place:
         has_names = head.knows(header)
         columns = columns.by_names(header) if has_names else columns
@@ -1295,7 +1295,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     header, columns = list(look.names), asked.columns
     wanted = ["ids", "item", "labels"] if asked.role == "preds" else ["labels", "item", "ids"]
     column = next((getattr(columns, one) for one in wanted if getattr(columns, one) in header), None)
-    if column is None and has_names and not names_lists(header):
+    if column is None and has_names and not are_names(header):
         problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
         raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
     column = next((one[0] for one in (siblings(header[-1], header),) if len(one) == len(header) - 1), column)
@@ -1306,14 +1306,13 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         column = header[int(all_fields or columns.query != header[1])]
     spread = header[1:] if all_fields else siblings(column, header)
     query = tuple(name for name in header if name not in (column, *spread))
-    if all_fields:
-        query = (header[0],)
-    elif len(query) > 1:
+    if len(query) > 1:
         query = choose(look, asked._replace(role=None, columns=replace(columns, item=column))).query
     cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
     read = {*query, column, *spread}
     said = f"columns {spread[0]!r} to {spread[-1]!r} are its list" if spread else ""
+    said = "all fields behind the query are its list" if all_fields else said
     listed = bool(spread) or _are_several(look, column, asked)
     return Reading(
         role=asked.role,
@@ -1324,7 +1323,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         unread=tuple(look.held(name) for name in header if name not in read),
         between=between if listed and not spread else None,
         guessed=column not in map(given(columns).get, wanted),
-        holds=("all fields behind the query are its list" if all_fields else said) if spread else "",
+        holds=said,
     )
 
 
@@ -1374,7 +1373,7 @@ def sql_joined(parts: Sequence[str]) -> str:
     return " || ',' || ".join(f"replace(replace({part}, '\\', '\\\\'), ',', '\\,')" for part in parts)
 
 
-def names_lists(header: Sequence[str]) -> bool:
+def are_names(header: Sequence[str]) -> bool:
     """Whether words can be column names, and not data such as the query ``7`` and its list ``a b``."""
     return not any(is_number(name) or len(re.split(r"[\s;|]", name)) != 1 for name in header)
 

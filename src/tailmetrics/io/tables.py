@@ -25,28 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from tailmetrics.io.database import (
-    Database,
-    Opened,
-    SqlLines,
-    Triples,
-    entries_in_parquet,
-    literal,
-    named,
-    quoted,
-    triples,
-)
-from tailmetrics.io.files import (
-    DataFileError,
-    FilePath,
-    Plain,
-    check_file,
-    codec_of,
-    head,
-    reading,
-    stream,
-    temporary_folder,
-)
+from tailmetrics.io.database import Database, SqlLines, Triples, entries_in_parquet, literal, named, quoted, triples
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, codec_of, head, reading, temporary_folder
 from tailmetrics.io.reading import (
     ARROW,
     FEW,
@@ -70,7 +50,7 @@ from tailmetrics.io.reading import (
     varied,
 )
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, row_of, starts
-from tailmetrics.io.text import LONGEST, look_at_objects, parse_json, record_entry, sql_of_flags
+from tailmetrics.io.text import LONGEST, look_at_objects, record_entry, sql_of_flags, whole_json
 
 BUFFER_BYTES = 2**20
 """Read buffer per column, in bytes. Without it pyarrow holds a whole row group: hundreds of MB for a million rows."""
@@ -475,7 +455,7 @@ def look_at(
     return Look(table.path, [*names, *given], rows, where)
 
 
-def read_long(asked: Opening, table: Table | None = None) -> Opened:
+def read_long(asked: Opening, table: Table | None = None) -> SqlLines:
     """Return the lines of a file or table: SQL for a local Parquet file, otherwise blocks from record batches.
 
     Folders ``key=value`` in the path give further columns.
@@ -601,7 +581,7 @@ IN_DICT = Reading(query=("query",), item="item", value="value", value_is="score"
 
 def reader_in_memory(
     caller: str, argument: str, value: Any, path: FilePath, columns: Columns
-) -> tuple[Callable[[Opening], Opened | ListSource], bool, tuple[str, ...]]:
+) -> tuple[Callable[[Opening], SqlLines | Iterator[Triples] | ListSource], bool, tuple[str, ...]]:
     """Return the function that reads a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
 
     Returns:
@@ -633,13 +613,12 @@ def is_run_in_memory(value: Any) -> bool:
     return isinstance(next(chain.from_iterable(inner), None), str)
 
 
-def read_json(asked: Opening) -> Opened:
+def read_json(asked: Opening) -> SqlLines | Iterator[Triples]:
     """Read a JSON file: a dict from query to a dict or list of items, or one list of objects."""
     path = check_file(asked.path)
     hint = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}]; '
     hint += f'write lists alone as JSON Lines, {{"{"labels" if asked.role == "target" else "ids"}": list}} in each.'
-    with reading(path, "JSON"), stream(path) as file:
-        content = parse_json(path, bytes(file.read()))
+    content = whole_json(path, "JSON")
     if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
         fields = choose(look_at_objects(path, content, "its objects"), asked)
         lines = _from_objects(path, fields, content)

@@ -37,18 +37,7 @@ import numpy as np
 
 from tailmetrics._arguments import LONGEST_VALUE, cut
 from tailmetrics.io.database import Entry, SqlLines, Triples, literal, named, quoted, trimmed, triples
-from tailmetrics.io.files import (
-    EMPTY_HINT,
-    DataFileError,
-    FilePath,
-    Plain,
-    check_file,
-    head,
-    note,
-    reading,
-    size_of,
-    stream,
-)
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, check_file, note, reading, size_of, stream
 from tailmetrics.io.reading import (
     BETWEEN,
     BETWEEN_LABELS,
@@ -344,7 +333,7 @@ def read_lists(asked: Opening) -> SqlLines:
     cells = table.look.cells(found.item)
     holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
     shows_lists = asked.role == "preds" or not found.guessed or any(BETWEEN.search(cell) for cell in cells)
-    spread = [header.index(name) for name in siblings(found.item, header)]
+    spread = [header.index(name) for name in (siblings(found.item, header) if found.listed else [found.item])]
     seen: set[str] = set()
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
@@ -355,8 +344,6 @@ def read_lists(asked: Opening) -> SqlLines:
         seen.add(name)
         if table.all_fields or spread:
             labels = [field for field in (fields[1:] if table.all_fields else map(fields.__getitem__, spread)) if field]
-        elif not found.listed:
-            labels = [one for one in [fields[listed]] if one]
         else:
             labels = _labels_of(path, line, fields[listed], found.between, holds_blanks)
             if len(labels) > 1 and not shows_lists:
@@ -591,7 +578,7 @@ def look_at_objects(path: FilePath, objects: Sequence[Mapping[str, Any]], where:
 
 def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
     try:
-        record = parse_json(path, text, f"line {line}")
+        record = _parse_json(path, text, f"line {line}")
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataFileError):
             raise
@@ -601,7 +588,13 @@ def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
     return record
 
 
-def parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
+def whole_json(path: FilePath, form: str) -> Any:
+    """Return the value that a JSON file holds; ``form`` is its format in the text of an error."""
+    with reading(path, form), stream(path) as file:
+        return _parse_json(path, bytes(file.read()))
+
+
+def _parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
     """Return the value of a JSON text.
 
     Raises:
@@ -678,7 +671,7 @@ class XmcSource(Source):
 
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)
-        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
+        first, *lines = Head(asked).data.removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
         # without a header, the first rows may be empty
         words = first.split() or next((line.split() for line in lines if b":" in line), [])
         self._header_lines = int(not words or b":" not in words[0])
