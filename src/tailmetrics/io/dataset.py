@@ -431,13 +431,7 @@ VALUE_HINTS = {
 
 
 def check_rows(
-    rows: Rows,
-    role: Role,
-    source: Source,
-    first: int,
-    num_labels: int | None,
-    repeats: bool = False,
-    lowest: int = 0,
+    rows: Rows, role: Role, source: Source, first: int, num_labels: int | None, repeats: bool, lowest: int
 ) -> None:
     """Raise unless ids are in range and distinct within their row, no score is NaN, and gains are in their range.
 

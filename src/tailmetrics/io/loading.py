@@ -560,7 +560,7 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
     keyed_rows = [source for source in opened if source is not None and source.key is not None]
     if len(keyed_rows) == 2:
         first, last = keyed_rows
-        if first.num_rows != last.num_rows or not _same_values(first, last):
+        if first.num_rows != last.num_rows or not _same_values(first, first.key, last, last.key):
             return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
         for error in filter(None, (one.refusal(DataFileError) for one in inputs)):
@@ -607,7 +607,7 @@ def _check_unread(preds: Source, target: Source) -> None:
         import pyarrow.compute as pc
 
         known = pc.sum(pc.is_in(pc.unique(_column(preds, str(name))), value_set=_column(target, str(other)))).as_py()
-        if known and (is_keyed or (2 * known > preds.num_rows and not _same_values(preds, target, name, other))):
+        if known and (is_keyed or (2 * known > preds.num_rows and not _same_values(preds, name, target, other))):
             (path, column), (place, there) = (preds.path, name), (target.path, other)
             if preds.key is not None:
                 (path, column), (place, there) = (place, there), (path, column)
@@ -630,7 +630,7 @@ def _check_shared(preds: Source, target: Source) -> None:
     """
     first, *others = ((file.key, *file.unread) for source in (preds, target) for file in source.files)
     shared = [name for name in first if name is not None and all(name in other for other in others)]
-    differing = [name for name in shared if not _same_values(preds, target, name)]
+    differing = [name for name in shared if not _same_values(preds, name, target, name)]
     differing = differing or ([] if preds.num_rows == target.num_rows else shared)
     if not differing or (preds.key is not None and target.key is not None and _is_distinct(preds, preds.key)):
         return
@@ -656,15 +656,13 @@ def _is_distinct(source: Source, name: str) -> bool:
     return bool(pc.count_distinct(_column(source, name), mode="only_valid").as_py() == source.num_rows)
 
 
-def _same_values(first: Source, last: Source, name: str | None = None, other: str | None = None) -> bool:
-    """Whether a column, or the key, holds the same values in the same order, up to the end of the shorter file."""
+def _same_values(first: Source, name: str | None, last: Source, other: str | None) -> bool:
+    """Whether a column of each file holds the same values in the same order, up to the end of the shorter file."""
 
     def values(source: Source, column: str | None) -> Iterator[Any]:
-        return chain.from_iterable(
-            block.to_pylist() for file in source.files for block in file.values(column or file.key)
-        )
+        return chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(column))
 
-    return all(map(eq, values(first, name), values(last, other or name)))
+    return all(map(eq, values(first, name), values(last, other)))
 
 
 def _dataset_arguments(

@@ -272,7 +272,7 @@ class Source(ABC):
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
-    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
         """Decide the meaning of whole numbers in a target array by its predictions; other files ignore the call.
 
         Args:
@@ -378,7 +378,7 @@ class Parts(Source):
             source.read_as_names()
         self._take_common_layout()
 
-    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
         """Decide the meaning of whole numbers in every part."""
         for source in self._sources:
             source.read_beside(num_labels, sequences)
@@ -513,7 +513,7 @@ class ArraySource(Source):
             assert isinstance(rows, Ragged)
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
-    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
         """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label for each place of a sequence.
 
         ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,), each whole number of an array

@@ -440,9 +440,7 @@ LISTS_HINT = (
 )
 
 
-def look_at(
-    table: Table, where: str = "its columns", partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None
-) -> Look:
+def look_at(table: Table, partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None) -> Look:
     """Return the first rows of a table, or of some columns of it; of a wide table fewer."""
     names = list(table.schema.names if names is None else names)
     number = max(2, min(FIRST_ROWS, FIRST_CELLS // max(1, len(names))))
@@ -452,7 +450,7 @@ def look_at(
     given = {name: value for name, value in partition.items() if name not in names}
     size = sum(map(len, batches))
     rows = list(zip(*columns, *([value] * size for value in given.values()), strict=True))
-    return Look(table.path, [*names, *given], rows, where)
+    return Look(table.path, [*names, *given], rows, "its columns")
 
 
 def read_long(asked: Opening, table: Table | None = None) -> SqlLines:
@@ -464,7 +462,7 @@ def read_long(asked: Opening, table: Table | None = None) -> SqlLines:
     path, partition, schema = asked.path, asked.partition, table.schema
     lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
     try:
-        chosen = choose(look_at(table, partition=partition), asked)
+        chosen = choose(look_at(table, partition), asked)
     except DataFileError as error:
         if not lists or "there is no column" not in error.problem:
             raise
