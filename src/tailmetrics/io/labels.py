@@ -304,7 +304,7 @@ def number_strings(
         raise ValueError(f"label_names: {len(label_names) - len(numbering)} names are repeated; pass each once.")
     for source in written:
         for file in (source, *source.files):
-            file.numbering = numbering
+            file.numbering, file.label_names = numbering, label_names
     return label_names
 
 

@@ -179,6 +179,7 @@ class Source(ABC):
         sequences: Lengths of the axes of rows: (B, T) for an array (B, T, L), (N,) for an array with one axis of rows.
         string_ids: Whether label ids are strings; ``numbering`` must then be set before rows are read.
         numbering: Name of a label -> label id, for string ids.
+        label_names: Names of the labels in the order of their ids, for errors; None if labels have no names.
         layout: The layout of a row in words; all parts of a data set must have the same layout.
         ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
         key: Name of the column with the query of a row; None if a row has only its number.
@@ -196,6 +197,7 @@ class Source(ABC):
     sequences: tuple[int, ...] = ()
     string_ids: bool = False
     numbering: Mapping[str, int] | None = None
+    label_names: Sequence[str] | None = None
     layout: str = ""
     ends: Ints | None = None
     key: str | None = None
@@ -327,8 +329,7 @@ class Source(ABC):
 
     def describe_label(self, label_id: int) -> str:
         """Return the name of a label for an error, in quotes, or its id if labels have no names."""
-        names = (name for name, number in (self.numbering or {}).items() if number == label_id)
-        return repr(next(names)) if self.numbering else str(label_id)
+        return str(label_id) if self.label_names is None else repr(self.label_names[label_id])
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
         """Return an error about a row of this file."""
