@@ -928,10 +928,9 @@ def _stacked(look: Look) -> str:
 
 def _lacks(look: Look, name: str) -> DataFileError:
     check_matrix(look.path, look.names, look.rows)
-    if stacked := _stacked(look):
-        return DataFileError(look.path, f"has no column {name!r}", hint=stacked)
-    problem = f"has no column {name!r}; its columns are {in_words(list(look.types))}"
-    return DataFileError(look.path, problem, hint=LIST_HINT)
+    stacked = _stacked(look)
+    more = "" if stacked else f"; its columns are {in_words(list(look.types))}"
+    return DataFileError(look.path, f"has no column {name!r}{more}", hint=stacked or LIST_HINT)
 
 
 NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
@@ -1227,13 +1226,12 @@ def _are_lists(head: Head, delimiter: str) -> bool:
         header, rows = [str(place) for place in range(len(header))], [header, *rows]
     if columns.names_lists(header):
         return True
-    spread = siblings(header[-1], header)
-    if len(spread) == len(header) - 1 and Look(head.path, header, rows).held(header[-1]).kind in ("text", "whole"):
+    look, spread = Look(head.path, header, rows), siblings(header[-1], header)
+    if len(spread) == len(header) - 1 and look.held(header[-1]).kind in ("text", "whole"):
         return not columns.is_given("item")
     if columns.is_given("item") and columns.item in header:
         others = [name for name in header if name != columns.item]
         return head.role != "preds" and not columns.is_given("query") and len(others) == 1 and has_names
-    look = Look(head.path, header, rows)
     query = columns.query if columns.query in header else header[0]
     if len(header) > 2 or not rows or query == header[1] or is_usual(header[1], "query"):
         return False

@@ -467,7 +467,7 @@ def read_long(asked: Opening, table: Table | None = None) -> SqlLines:
         if not lists or "there is no column" not in error.problem:
             raise
         raise DataFileError(path, f"holds lists in {in_words(lists)}", hint=LISTS_HINT) from error
-    stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
+    stored = [name for name in chosen.names if name in schema.names]
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
     for name in (*chosen.keys, chosen.item):
         kind = kinds.get(name, pa.null())
