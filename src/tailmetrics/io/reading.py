@@ -920,7 +920,7 @@ def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> Non
 
 def _stacked(look: Look) -> str:
     """Return the hint for a table whose only lists are numbers; empty for another."""
-    numbers = list(look.lists) if set(look.lists.values()) == {"number"} else []
+    numbers = list(look.lists) if all(kind == "number" for kind in look.lists.values()) else []
     name = repr(numbers[0]) if len(numbers) == 1 else "NAME"
     saved = f"if {name} holds a score for each label, {_saved('preds', name)} writes the array that is read."
     return saved if numbers else ""
