@@ -51,11 +51,13 @@ def test_lists_of_structs(tmp_path, target, rows_of, names):
 
 
 def test_fields_that_are_not_clear(tmp_path, target, rows_of):
-    """Fields of other names are refused, with how to name them."""
+    """Fields of other names are refused, with how to name them; so is a column that is not there."""
     pq.write_table(pa.table({"ids": structs(item="a", score="b")}), tmp_path / "p.parquet")
     with pytest.raises(DataFileError, match="column 'ids' is a list of struct<") as caught:
         read(tmp_path / "p.parquet", target, num_labels=4)
     assert "columns=Columns(item=NAME, score=NAME)" in caught.value.hint
+    with pytest.raises(DataFileError, match="has no column 'lists'; its columns are ids"):
+        read(tmp_path / "p.parquet", target, num_labels=4, columns=Columns(ids="lists"))
     columns = Columns(item="a", score="b")
     assert rows_of(read(tmp_path / "p.parquet", target, num_labels=4, columns=columns)) == EXPECTED
 

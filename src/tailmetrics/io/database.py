@@ -387,7 +387,7 @@ class KeyedFile:
             taken = self._take(database, table, path, lines) if lines.source else None
             if taken is not None:
                 _check_constants(database, path, lines)
-            count += self._take_blocks(database, table, path, lines.exact(), found.given) if taken is None else taken
+            count += self._take_blocks(database, table, path, lines) if taken is None else taken
         if values is None or not count:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
         if not is_clear:
@@ -434,18 +434,17 @@ class KeyedFile:
         except DatabaseError:
             return None
 
-    def _take_blocks(
-        self, database: Database, table: str, path: FilePath, blocks: Iterable[Triples], valued: bool
-    ) -> int:
-        """Write blocks of lines into a table, and return the number of lines."""
+    def _take_blocks(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> int:
+        """Write the lines of a file into a table, block by block, and return their number."""
         import pyarrow as pa
 
         count, insert = 0, f"INSERT INTO {table} SELECT * FROM given"
-        for block in blocks:
-            if valued != (block.value is not None):
+        for block in lines.exact():
+            if (lines.value is None) != (block.value is None):
                 raise _missing_gains(path)
             self._check_named(path, block)
-            columns = {"query": block.query, "item": block.item, **({"value": block.value} if valued else {})}
+            columns = {"query": block.query, "item": block.item}
+            columns |= {} if block.value is None else {"value": block.value}
             count += database.run(insert, f"reading {path.name}", in_order=True, given=pa.table(columns))
         return count
 

@@ -17,7 +17,7 @@ from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
 from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
 from tailmetrics.io.reading import BLANK, TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
-from tailmetrics.io.text import BLANKS, numbered_lines, parse_int64, read_table
+from tailmetrics.io.text import BLANKS, LARGEST, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
@@ -377,7 +377,7 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
         asked, fields = Opening(part.path, None, columns), ("query", "item")
         head = Head(asked)
         first = next(iter(head.lines), "")
-        names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "CSV"))]
+        names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "csv"))]
         if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
             return read_table(asked)
         return triples((f"line {number}", *words, None) for number, words in _words(part.path))
@@ -407,7 +407,6 @@ def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
 # -- checks ---------------------------------------------------------------------------------------------------------
 
 
-LARGEST = 2**63 - 1
 RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
 NEGATIVE_HINTS = {
     "preds": "label ids start at 0; with string_ids=True a placeholder is a label like any other.",
@@ -432,13 +431,7 @@ VALUE_HINTS = {
 
 
 def check_rows(
-    rows: Rows,
-    role: Role,
-    source: Source,
-    first: int,
-    num_labels: int | None,
-    repeats: bool = False,
-    lowest: int = 0,
+    rows: Rows, role: Role, source: Source, first: int, num_labels: int | None, repeats: bool, lowest: int
 ) -> None:
     """Raise unless ids are in range and distinct within their row, no score is NaN, and gains are in their range.
 

@@ -6,6 +6,7 @@ messages then know it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,12 @@ from typing import Any, Literal, TypeAlias
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.io.database import Opened, SqlLines, Triples, triples
-from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, check_file, note, reading, stream, suffix_of
+from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, Part, check_file, note, reading, suffix_of
 from tailmetrics.io.reading import (
     ARROW,
     BLANK,
     FAMILIAR,
+    FEATHER_1,
     IN_MEMORY,
     PARQUET,
     STREAM,
@@ -29,24 +31,12 @@ from tailmetrics.io.reading import (
     Opening,
     Reading,
     Role,
-    check_known,
     check_matrix,
     holds_lists,
-    is_arrow,
-    is_csv,
-    is_json,
-    is_jsonl,
     is_lists,
-    is_msmarco,
-    is_npy,
-    is_npz,
     is_number,
-    is_parquet,
-    is_pt,
     is_trec,
-    is_tsv,
     is_usual,
-    is_xmc,
     plain,
     say,
 )
@@ -58,13 +48,13 @@ from tailmetrics.io.text import (
     numbered_lines,
     objects_of,
     parse_float,
-    parse_json,
     read_jsonl,
     read_lists,
     read_msmarco,
     read_table,
     read_trec,
     read_tsv,
+    whole_json,
 )
 
 META = "mteb_model_meta"
@@ -77,6 +67,99 @@ LETOR_HINT = (
     "targets are lines 'grade qid:query feature:value', predictions one score for each of these lines. One label for "
     "each row is an array: numpy.save writes it."
 )
+
+# -- first bytes -----------------------------------------------------------------------------------------------------
+
+JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
+"""The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
+FOREIGN = (
+    (b"SQLite format 3", "a database of SQLite", "write its table with pandas: read_sql(…).to_parquet('y.parquet')"),
+    (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
+    (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
+    (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
+    (b"__label__", "text of fastText", "write {id: [labels, best first]} as JSON, without '__label__'"),
+    (b"1 [", "a file of MIND", "write {id: {str(n): -rank for n, rank in enumerate(row)}} as JSON, clicks without -"),
+    (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
+)
+"""First bytes of what people bring and no format reads, its name, and what to do."""
+
+
+def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
+    """Return a test: whether a file begins with one of ``starts`` and has ``near`` in its first 300 bytes."""
+    return lambda head: head.data.startswith(starts) and near in head.data[:300]
+
+
+is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=b"/data.pkl")
+is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
+
+
+def check_known(head: Head) -> None:
+    """Raise if the first bytes are of a kind of file that no format reads.
+
+    Raises:
+        DataFileError: Naming the kind, and what to write instead.
+    """
+    if is_npz(head) or is_pt(head):
+        return
+    for start, name, remedy in FOREIGN:
+        if head.data.startswith(start):
+            raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
+
+
+def is_msmarco(head: Head) -> bool:
+    """Whether lines hold query, passage and rank, counted from 1 in each query, and no score or rank was named."""
+    if head.role == "target" or head.columns.is_given("score") or head.columns.is_given("rank"):
+        return False
+    before = ("", 0)
+    for words in head.words:
+        if len(words) != 3 or not words[2].isdigit():
+            return False
+        expected = before[1] + 1 if words[0] == before[0] else 1
+        if int(words[2]) != expected:
+            return False
+        before = words[0], expected
+    return bool(head.words)
+
+
+def is_xmc(head: Head) -> bool:
+    """Whether the first line is a header of the Extreme Classification Repository, or a line holds ``label:value``."""
+    pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
+    header = next(iter(head.words), [])
+    return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
+
+
+def is_jsonl(head: Head) -> bool:
+    """Whether the first line is a JSON object, but not a run in one line (:func:`is_json`)."""
+    try:
+        first = json.loads(head.lines[0]) if head.lines else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and not (is_json(head) and len(head.lines) == 1)
+
+
+def is_json(head: Head) -> bool:
+    """Whether a file begins like one JSON object from queries to dicts or lists of items, or like one JSON array."""
+    return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def is_csv(head: Head) -> bool:
+    """Whether the first line has names separated by commas, semicolons or ``::``, or the lines are ratings."""
+    if not head.lines:
+        return False
+    delimiter = head.delimiter(head.lines[0], "csv")
+    return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
+
+
+def is_tsv(head: Head) -> bool:
+    """Whether the first line has names separated by tabs, or the lines are ratings separated by tabs."""
+    return _is_table(head, "\t") or head.is_unnamed("\t")
+
+
+def _is_table(head: Head, delimiter: str) -> bool:
+    rows = head.fields(delimiter)
+    return bool(rows) and len(rows[0]) > 1 and head.has_names(rows[0])
+
 
 # -- MTEB -------------------------------------------------------------------------------------------------------------
 
@@ -91,9 +174,7 @@ def read_mteb(asked: Opening, part: str | None = None) -> Opened:
     from tailmetrics.io.tables import from_dict
 
     path = check_file(asked.path)
-    with reading(path, "MTEB"), stream(path) as file:
-        content = parse_json(path, bytes(file.read()))
-    chosen, run = part_of(path, content, part, lambda name: f"part={name!r} chooses one.")
+    chosen, run = part_of(path, whole_json(path, "MTEB"), part, lambda name: f"part={name!r} chooses one.")
     if asked.role is not None:
         note(path, f"the predictions for {chosen} are read.")
     return from_dict(run, asked)
@@ -319,7 +400,7 @@ def names_of(form: Format, asked: Opening) -> Sequence[str]:
         if form.name in ("jsonl", "json"):
             return list(dict.fromkeys(name for one in objects_of(asked.path, form.name) for name in one))
         if form.name in ("csv", "tsv", "lists"):
-            return Table.of(asked._replace(role=None), form.name.upper() if form.name != "lists" else form.name).header
+            return Table.of(asked._replace(role=None), form.name).look.names
         if form.name in ("long", "parquet", "arrow"):
             from tailmetrics.io.tables import open_table
 

@@ -60,7 +60,7 @@ class JoinedSource(Source):
         self._row_names = row_names
         if len(lengths):
             self.widest = self.describe_row(rows.start + int(lengths.argmax())), int(lengths.max())
-        self._label_names = labels.names
+        self.label_names = labels.names
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows; the entries of a row keep the order of its lines."""
@@ -78,10 +78,6 @@ class JoinedSource(Source):
     def describe_row(self, row: int) -> str:
         """Return the query of a row."""
         return f"query {self._row_names[row]!r}"
-
-    def describe_label(self, label_id: int) -> str:
-        """Return the name of a label, or its id if labels have no names."""
-        return str(label_id) if self._label_names is None else repr(self._label_names[label_id])
 
 
 def join(

@@ -303,15 +303,15 @@ def number_strings(
     if len(numbering) < len(label_names):
         raise ValueError(f"label_names: {len(label_names) - len(numbering)} names are repeated; pass each once.")
     for source in written:
-        for file in source.files:
-            file.numbering = numbering
+        for file in (source, *source.files):
+            file.numbering, file.label_names = numbering, label_names
     return label_names
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------
 
 
-FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
+FORMS_OF_TABLES = ("csv", "tsv")
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -387,10 +387,10 @@ def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None
     if suffix == "txt":
         yield from ((number, None, text) for number, text in numbered_lines(path))
         return
-    table = Table.of(Opening(path, None, columns), FORMS_OF_TABLES[suffix])
+    table = Table.of(Opening(path, None, columns), suffix)
     label, count = choose_counts(table.look, columns, bool(table.skipped))
     for number, fields in table.records():
-        found = dict(zip(table.header, fields, strict=True))
+        found = dict(zip(table.look.names, fields, strict=True))
         yield number, found.get(label), found[count]
 
 

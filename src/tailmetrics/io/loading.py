@@ -14,23 +14,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.io.database import MEMORY, KeyedFile, Names, SqlLines, Triples, arrow_names, bytes_of
+from tailmetrics.io.database import MEMORY, KeyedFile, Names, Opened, SqlLines, Triples, arrow_names, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.files import DataFileError, FilePath, Found, Part, PathLike, find, is_path, note, said_once
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory, is_scores, names_of
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
-from tailmetrics.io.reading import (
-    LISTENER,
-    Columns,
-    Head,
-    Opening,
-    Role,
-    UndecidedError,
-    collected,
-    own_columns,
-    plain,
-)
+from tailmetrics.io.reading import LISTENER, Columns, Head, Opening, Role, UndecidedError, collected, own_columns, plain
 from tailmetrics.io.rows import Parts, Source, share
 from tailmetrics.ranking._warnings import warn_outside, with_value
 
@@ -470,7 +460,7 @@ class _Input(NamedTuple):
                 if isinstance(opened, Source):
                     blocks = islice(opened.distinct_names() if opened.string_ids else (), 1)
                     return {name for block in blocks for name in block.to_pylist()}
-                block = next(iter(opened.exact() if isinstance(opened, SqlLines) else opened), None)
+                block = _first_block(opened)
                 return set() if block is None else set(block.item.to_pylist())
             except (ValueError, OSError):
                 return None
@@ -485,13 +475,9 @@ class _Input(NamedTuple):
     def first_rows(self) -> list[str]:
         """Return the first two rows as they are understood, in words."""
         opened = self._open(self.found.parts[0])
-        if isinstance(opened, Source):
-            if opened.key is None:
-                return opened.first_rows(SHOWN_ENTRIES)
-            blocks: Iterable[Triples] = opened.entries()
-        else:
-            blocks = opened.exact() if isinstance(opened, SqlLines) else opened
-        return _in_words(next(iter(blocks), None))
+        if isinstance(opened, Source) and opened.key is None:
+            return opened.first_rows(SHOWN_ENTRIES)
+        return _in_words(_first_block(opened))
 
     def opened_with(self, **facts: Any) -> _Input:
         """Return a copy whose files are opened with further arguments of the opener of their format."""
@@ -544,6 +530,12 @@ class _Input(NamedTuple):
         return self.form.open_as(self.asked._replace(path=part.path, partition=part.partition))
 
 
+def _first_block(opened: Source | Opened) -> Triples | None:
+    """Return the first lines of a file that names its queries; None if it holds none."""
+    blocks = opened.entries() if isinstance(opened, Source) else opened
+    return next(iter(blocks.exact() if isinstance(blocks, SqlLines) else blocks), None)
+
+
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Say nothing of the files that are opened within the block: they are not read yet."""
@@ -568,7 +560,7 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
     keyed_rows = [source for source in opened if source is not None and source.key is not None]
     if len(keyed_rows) == 2:
         first, last = keyed_rows
-        if first.num_rows != last.num_rows or not _same_values(first, last):
+        if first.num_rows != last.num_rows or not _same_values(first, first.key, last, last.key):
             return True
     if preds.form.has_queries != target.form.has_queries and not keyed_rows:
         for error in filter(None, (one.refusal(DataFileError) for one in inputs)):
@@ -615,7 +607,7 @@ def _check_unread(preds: Source, target: Source) -> None:
         import pyarrow.compute as pc
 
         known = pc.sum(pc.is_in(pc.unique(_column(preds, str(name))), value_set=_column(target, str(other)))).as_py()
-        if known and (is_keyed or (2 * known > preds.num_rows and not _same_values(preds, target, name, other))):
+        if known and (is_keyed or (2 * known > preds.num_rows and not _same_values(preds, name, target, other))):
             (path, column), (place, there) = (preds.path, name), (target.path, other)
             if preds.key is not None:
                 (path, column), (place, there) = (place, there), (path, column)
@@ -638,7 +630,7 @@ def _check_shared(preds: Source, target: Source) -> None:
     """
     first, *others = ((file.key, *file.unread) for source in (preds, target) for file in source.files)
     shared = [name for name in first if name is not None and all(name in other for other in others)]
-    differing = [name for name in shared if not _same_values(preds, target, name)]
+    differing = [name for name in shared if not _same_values(preds, name, target, name)]
     differing = differing or ([] if preds.num_rows == target.num_rows else shared)
     if not differing or (preds.key is not None and target.key is not None and _is_distinct(preds, preds.key)):
         return
@@ -664,15 +656,13 @@ def _is_distinct(source: Source, name: str) -> bool:
     return bool(pc.count_distinct(_column(source, name), mode="only_valid").as_py() == source.num_rows)
 
 
-def _same_values(first: Source, last: Source, name: str | None = None, other: str | None = None) -> bool:
-    """Whether a column, or the key, holds the same values in the same order, up to the end of the shorter file."""
+def _same_values(first: Source, name: str | None, last: Source, other: str | None) -> bool:
+    """Whether a column of each file holds the same values in the same order, up to the end of the shorter file."""
 
     def values(source: Source, column: str | None) -> Iterator[Any]:
-        return chain.from_iterable(
-            block.to_pylist() for file in source.files for block in file.values(column or file.key)
-        )
+        return chain.from_iterable(block.to_pylist() for file in source.files for block in file.values(column))
 
-    return all(map(eq, values(first, name), values(last, other or name)))
+    return all(map(eq, values(first, name), values(last, other)))
 
 
 def _dataset_arguments(

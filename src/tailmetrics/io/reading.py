@@ -1,19 +1,18 @@
-"""How a file, a table or a frame is read: its format, its columns, and the sentence that says so.
+"""How a file, a table or a frame is read: its columns, and the sentence that says so.
 
-Every guess is made here, from names, types and the first rows. Two readings that would give different numbers are
-refused, unless the user named one.
+Every guess about columns is made here, from names, types and the first rows. Two readings that would give different
+numbers are refused, unless the user named one.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -91,15 +90,20 @@ class Columns:
     @property
     def parts(self) -> list[str]:
         """The names of all columns that the user gave."""
-        given = (getattr(self, one.name) for one in fields(self) if self.is_given(one.name))
-        return [part.strip() for name in given if name not in (NO_GAIN, ORDER) for part in name.split(",")]
+        names = (name for name in given(self).values() if name not in (NO_GAIN, ORDER))
+        return [part.strip() for name in names for part in name.split(",")]
 
     def by_names(self, header: Sequence[str]) -> Columns:
         """Return a copy in which column numbers are replaced by the names in the header."""
         names = {str(place): name for place, name in enumerate(header) if str(place) not in header}
-        given = {field: name for field, name in vars(self).items() if self.is_given(field)}
-        renamed = {field: [names.get(part.strip(), part) for part in name.split(",")] for field, name in given.items()}
-        return replace(self, **{field: ",".join(parts) for field, parts in renamed.items()})
+        parts = {field: name.split(",") for field, name in given(self).items()}
+        renamed = {field: [names.get(part.strip(), part) for part in some] for field, some in parts.items()}
+        return replace(self, **{field: ",".join(some) for field, some in renamed.items()})
+
+
+def given(columns: Columns) -> dict[str, str]:
+    """Return the names that the user gave, by their fields."""
+    return {field: name for field, name in vars(columns).items() if columns.is_given(field)}
 
 
 def only_given(config: Any) -> Any:
@@ -108,8 +112,6 @@ def only_given(config: Any) -> Any:
         return config
     return {name: only_given(value) for name, value in config.items() if not isinstance(value, _Default)}
 
-
-_DEFAULTS = {one.name: str(one.default) for one in fields(Columns)}
 
 USUAL = {
     "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid "
@@ -283,8 +285,8 @@ class Look:
         return [row[place] for row in self.rows if place < len(row)]
 
     def held(self, name: str) -> Held:
-        """Return what a column holds."""
-        return held(name, self.cells(name))
+        """Return what a column holds; one that is not among the names holds lists."""
+        return held(name, self.cells(name)) if name in self.names else Held(name, "lists", "lists")
 
 
 @dataclass(frozen=True)
@@ -456,10 +458,10 @@ class UndecidedError(DataFileError):
     @property
     def answer(self) -> str:
         """The names of columns as they are written in Python: those given, and the answers that are possible."""
-        columns, answers = self.asked.columns, {one.answers[0][0]: one.answers for one in self.decisions}
+        answers = {one.answers[0][0]: one.answers for one in self.decisions}
         foreign = ("labels", "gains", "gain") if self.asked.role == "preds" else ("ids", "scores", "score", "rank")
-        given = [name for name in _DEFAULTS if columns.is_given(name) and name not in (*answers, *foreign)]
-        said = [f"{name}={getattr(columns, name)!r}" for name in given]
+        names = given(self.asked.columns).items()
+        said = [f"{field}={name!r}" for field, name in names if field not in (*answers, *foreign)]
         said += [" or ".join(f"{field}={value}" for field, value in some) for some in answers.values()]
         return f"Columns({', '.join(said)})"
 
@@ -475,8 +477,8 @@ def choose(look: Look, asked: Opening) -> Reading:
     """
     columns, role = asked.columns, asked.role
     value_is = _value_is(look, columns, role)
-    wanted = [field for field in ("query", "item", value_is) if field in _DEFAULTS]
-    wanted = [field for field in wanted if not (field == "rank" and columns.rank == ORDER and ORDER not in look.names)]
+    in_order = value_is == "rank" and columns.rank == ORDER and ORDER not in look.names
+    wanted = ["query", "item", *([value_is] if value_is and not in_order else [])]
     found: dict[str, str | Decision | None] = {}
     for kind in wanted:  # a column that already holds one field is not guessed to hold another field
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
@@ -859,11 +861,7 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
         value=number,
         value_is="" if number is None else value_is,
         listed=True,
-        unread=tuple(
-            look.held(name) if name in look.names else Held(name, "lists", "lists")
-            for name in look.types
-            if name not in read
-        ),
+        unread=tuple(look.held(name) for name in look.types if name not in read),
         guessed=(within or item) not in (label, getattr(columns, label)) or bool(query and found != columns.query),
     )
 
@@ -922,7 +920,7 @@ def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> Non
 
 def _stacked(look: Look) -> str:
     """Return the hint for a table whose only lists are numbers; empty for another."""
-    numbers = list(look.lists) if set(look.lists.values()) == {"number"} else []
+    numbers = list(look.lists) if all(kind == "number" for kind in look.lists.values()) else []
     name = repr(numbers[0]) if len(numbers) == 1 else "NAME"
     saved = f"if {name} holds a score for each label, {_saved('preds', name)} writes the array that is read."
     return saved if numbers else ""
@@ -930,10 +928,9 @@ def _stacked(look: Look) -> str:
 
 def _lacks(look: Look, name: str) -> DataFileError:
     check_matrix(look.path, look.names, look.rows)
-    if stacked := _stacked(look):
-        return DataFileError(look.path, f"has no column {name!r}", hint=stacked)
-    problem = f"has no column {name!r}; its columns are {in_words(list(look.types))}"
-    return DataFileError(look.path, problem, hint=LIST_HINT)
+    stacked = _stacked(look)
+    more = "" if stacked else f"; its columns are {in_words(list(look.types))}"
+    return DataFileError(look.path, f"has no column {name!r}{more}", hint=stacked or LIST_HINT)
 
 
 NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
@@ -951,7 +948,7 @@ def choose_counts(look: Look, columns: Columns, has_names: bool) -> tuple[str, s
     """
     header = list(look.names)
     known = header if has_names else []
-    label, count = (getattr(columns, one) if columns.is_given(one) else "" for one in ("item", "gain"))
+    label, count = (given(columns).get(field, "") for field in ("item", "gain"))
     usual = [name for name in known if is_usual(name, "item") or plain(name) in NAMED]
     usual = ["label"] if "label" in known else usual
     label = label if label in header else usual[0] if len(usual) == 1 else ""
@@ -959,8 +956,8 @@ def choose_counts(look: Look, columns: Columns, has_names: bool) -> tuple[str, s
     if len(header) == 1 and not label:
         count = header[0]
     elif len(header) == 2 and not count:
-        cells = {name: look.cells(name) for name in header if name != label}
-        whole = [name for name, held in cells.items() if all(re.fullmatch("[0-9]+", one) for one in held)]
+        others = [name for name in header if name != label]
+        whole = [name for name in others if all(re.fullmatch("[0-9]+", cell) for cell in look.cells(name))]
         count = whole[0] if len(whole) == 1 else ""
         if count:
             note(look.path, f"column {count!r} is the count; columns=Columns(item=NAME, gain=NAME) chooses others.")
@@ -978,10 +975,9 @@ def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) ->
     if not own:
         return columns
     lacking = {
-        field: _Default(default)
-        for field, default in _DEFAULTS.items()
-        if columns.is_given(field)
-        and all(part not in own and part in other for part in parts_of_query(getattr(columns, field), own))
+        field: _Default(field)
+        for field, name in given(columns).items()
+        if all(part not in own and part in other for part in parts_of_query(name, own))
     }
     return replace(columns, **lacking) if lacking else columns
 
@@ -990,8 +986,6 @@ def own_columns(columns: Columns, own: Sequence[str], other: Collection[str]) ->
 
 PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
 """First bytes of Parquet, Arrow, Feather 1 and an Arrow stream, which ``datasets`` saves."""
-JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
-"""The start of a JSON text: an object whose first value is an object or an array, an empty object, or an array."""
 QUOTED = (",", ";", "|")
 """Delimiters of formats in which a field can be quoted."""
 BETWEEN = re.compile(r"[\s;|,]+")
@@ -1051,9 +1045,9 @@ class Head:
         """
         if self.given is not None and self.given in ("\n".join(self.lines) if form == "lists" else first):
             return self.given
-        if form == "TSV":
+        if form == "tsv":
             return "\t"
-        possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
+        possible = ["::", ",", ";", "\t"] if form == "csv" else [",", "\t", ";"]
         possible += ["|"] if suffix_of(self.path) == "psv" or self.knows(first.split("|")) else []
         lines = [first, *(self.lines if form == "lists" and not any(one in first for one in possible) else ())]
         counts = {one: max(len(split(line, one) or line.split(one)) for line in lines) for one in possible}
@@ -1158,41 +1152,6 @@ def records(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[
         yield taken[0][0], [field.strip(" \t\r") for field in fields]
 
 
-def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
-    """Return a test: whether a file begins with one of ``starts`` and has ``near`` in its first 300 bytes."""
-    return lambda head: head.data.startswith(starts) and near in head.data[:300]
-
-
-is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=b"/data.pkl")
-is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
-
-
-FOREIGN = (
-    (b"SQLite format 3", "a database of SQLite", "write its table with pandas: read_sql(…).to_parquet('y.parquet')"),
-    (b"\x89HDF", "HDF5", "write the array with numpy.save, or the table with to_parquet"),
-    (b"\x80", "a pickle, which may run any code", "write a table with to_parquet, an array with numpy.save"),
-    (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save it as CSV"),
-    (b"\x04\x22\x4d\x18", "compressed twice as LZ4, as ranx does", "save it as JSON: run.save('run.json')"),
-    (b"__label__", "text of fastText", "write {id: [labels, best first]} as JSON, without '__label__'"),
-    (b"1 [", "a file of MIND", "write {id: {str(n): -rank for n, rank in enumerate(row)}} as JSON, clicks without -"),
-    (b"PK\x03\x04", "a spreadsheet, or another ZIP archive", "save a spreadsheet as CSV, or unpack the archive"),
-)
-"""First bytes of what people bring and no format reads, its name, and what to do."""
-
-
-def check_known(head: Head) -> None:
-    """Raise if the first bytes are of a kind of file that no format reads.
-
-    Raises:
-        DataFileError: Naming the kind, and what to write instead.
-    """
-    if is_npz(head) or is_pt(head):
-        return
-    for start, name, remedy in FOREIGN:
-        if head.data.startswith(start):
-            raise DataFileError(head.path, f"is {name}, and no format reads it", hint=f"{remedy}.")
-
-
 def check_matrix(path: FilePath, names: Sequence[str], rows: Sequence[Sequence[Any]], where: str = "") -> None:
     """Raise if rows are numbers behind the first column, four or more, and no name is usual for an item or a value.
 
@@ -1242,55 +1201,6 @@ def is_trec(head: Head) -> bool:
     return is_run(head) or is_qrels(head)
 
 
-def is_msmarco(head: Head) -> bool:
-    """Whether lines hold query, passage and rank, counted from 1 in each query, and no score or rank was named."""
-    if head.role == "target" or head.columns.is_given("score") or head.columns.is_given("rank"):
-        return False
-    before = ("", 0)
-    for words in head.words:
-        if len(words) != 3 or not words[2].isdigit():
-            return False
-        expected = before[1] + 1 if words[0] == before[0] else 1
-        if int(words[2]) != expected:
-            return False
-        before = words[0], expected
-    return bool(head.words)
-
-
-def is_xmc(head: Head) -> bool:
-    """Whether the first line is a header of the Extreme Classification Repository, or a line holds ``label:value``."""
-    pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
-    header = next(iter(head.words), [])
-    return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
-
-
-def is_jsonl(head: Head) -> bool:
-    """Whether the first line is a JSON object, but not a run in one line (:func:`is_json`)."""
-    try:
-        first = json.loads(head.lines[0]) if head.lines else None
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and not (is_json(head) and len(head.lines) == 1)
-
-
-def is_json(head: Head) -> bool:
-    """Whether a file begins like one JSON object from queries to dicts or lists of items, or like one JSON array."""
-    return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
-
-
-def is_csv(head: Head) -> bool:
-    """Whether the first line has names separated by commas, semicolons or ``::``, or the lines are ratings."""
-    if not head.lines:
-        return False
-    delimiter = head.delimiter(head.lines[0], "CSV")
-    return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
-
-
-def is_tsv(head: Head) -> bool:
-    """Whether the first line has names separated by tabs, or the lines are ratings separated by tabs."""
-    return _is_table(head, "\t") or head.is_unnamed("\t")
-
-
 def is_lists(head: Head) -> bool:
     """Whether lines hold a query and the list of its labels, as in Kaggle submissions."""
     return any(_are_lists(head, one) for one in ([head.given] if head.given else (",", "\t", ";")))
@@ -1308,7 +1218,7 @@ def _are_lists(head: Head, delimiter: str) -> bool:
         return True
     if len(header) < 2 or any(len(row) != len(header) for row in rows) or not head.comes_first(delimiter):
         return False
-    columns, has_names = head.columns, names_lists(header)
+    columns, has_names = head.columns, are_names(header)
     if columns.by_place:
         has_names = head.knows(header)
         columns = columns.by_names(header) if has_names else columns
@@ -1316,13 +1226,12 @@ def _are_lists(head: Head, delimiter: str) -> bool:
         header, rows = [str(place) for place in range(len(header))], [header, *rows]
     if columns.names_lists(header):
         return True
-    spread = siblings(header[-1], header)
-    if len(spread) == len(header) - 1 and Look(head.path, header, rows).held(header[-1]).kind in ("text", "whole"):
+    look, spread = Look(head.path, header, rows), siblings(header[-1], header)
+    if len(spread) == len(header) - 1 and look.held(header[-1]).kind in ("text", "whole"):
         return not columns.is_given("item")
     if columns.is_given("item") and columns.item in header:
         others = [name for name in header if name != columns.item]
         return head.role != "preds" and not columns.is_given("query") and len(others) == 1 and has_names
-    look = Look(head.path, header, rows)
     query = columns.query if columns.query in header else header[0]
     if len(header) > 2 or not rows or query == header[1] or is_usual(header[1], "query"):
         return False
@@ -1384,7 +1293,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     header, columns = list(look.names), asked.columns
     wanted = ["ids", "item", "labels"] if asked.role == "preds" else ["labels", "item", "ids"]
     column = next((getattr(columns, one) for one in wanted if getattr(columns, one) in header), None)
-    if column is None and has_names and not names_lists(header):
+    if column is None and has_names and not are_names(header):
         problem = f"{' and '.join(map(shown, header[:3]))} are no names of columns"
         raise DataFileError(look.path, problem, look.where, "the first line names the two columns: id,predicted.")
     column = next((one[0] for one in (siblings(header[-1], header),) if len(one) == len(header) - 1), column)
@@ -1395,14 +1304,13 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         column = header[int(all_fields or columns.query != header[1])]
     spread = header[1:] if all_fields else siblings(column, header)
     query = tuple(name for name in header if name not in (column, *spread))
-    if all_fields:
-        query = (header[0],)
-    elif len(query) > 1:
+    if len(query) > 1:
         query = choose(look, asked._replace(role=None, columns=replace(columns, item=column))).query
     cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
     read = {*query, column, *spread}
     said = f"columns {spread[0]!r} to {spread[-1]!r} are its list" if spread else ""
+    said = "all fields behind the query are its list" if all_fields else said
     listed = bool(spread) or _are_several(look, column, asked)
     return Reading(
         role=asked.role,
@@ -1412,8 +1320,8 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         value_is="order" if asked.role == "preds" else "" if listed else "gain",
         unread=tuple(look.held(name) for name in header if name not in read),
         between=between if listed and not spread else None,
-        guessed=not any(columns.is_given(one) and getattr(columns, one) == column for one in wanted),
-        holds=("all fields behind the query are its list" if all_fields else said) if spread else "",
+        guessed=column not in map(given(columns).get, wanted),
+        holds=said,
     )
 
 
@@ -1439,7 +1347,7 @@ def check_labels_alone(look: Look, found: Reading, all_fields: bool) -> None:
 
 def is_all_behind(columns: Columns) -> bool:
     """Whether the user named the first column as the query, and the one behind it or none as the list."""
-    named = {field: getattr(columns, field) for field in ("query", "item", "ids", "labels") if columns.is_given(field)}
+    named = {field: name for field, name in given(columns).items() if field in ("query", "item", "ids", "labels")}
     return named.pop("query", "0") == "0" and set(named.values()) <= {"1"}
 
 
@@ -1463,14 +1371,9 @@ def sql_joined(parts: Sequence[str]) -> str:
     return " || ',' || ".join(f"replace(replace({part}, '\\', '\\\\'), ',', '\\,')" for part in parts)
 
 
-def names_lists(header: Sequence[str]) -> bool:
+def are_names(header: Sequence[str]) -> bool:
     """Whether words can be column names, and not data such as the query ``7`` and its list ``a b``."""
     return not any(is_number(name) or len(re.split(r"[\s;|]", name)) != 1 for name in header)
-
-
-def _is_table(head: Head, delimiter: str) -> bool:
-    rows = head.fields(delimiter)
-    return bool(rows) and len(rows[0]) > 1 and head.has_names(rows[0])
 
 
 def _is_whole(word: str) -> bool:

@@ -139,7 +139,6 @@ def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
 
 
 def _concatenated(parts: list[Any]) -> Any:
-    parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
     if not isinstance(parts[0], Ragged):
@@ -180,6 +179,7 @@ class Source(ABC):
         sequences: Lengths of the axes of rows: (B, T) for an array (B, T, L), (N,) for an array with one axis of rows.
         string_ids: Whether label ids are strings; ``numbering`` must then be set before rows are read.
         numbering: Name of a label -> label id, for string ids.
+        label_names: Names of the labels in the order of their ids, for errors; None if labels have no names.
         layout: The layout of a row in words; all parts of a data set must have the same layout.
         ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
         key: Name of the column with the query of a row; None if a row has only its number.
@@ -197,6 +197,7 @@ class Source(ABC):
     sequences: tuple[int, ...] = ()
     string_ids: bool = False
     numbering: Mapping[str, int] | None = None
+    label_names: Sequence[str] | None = None
     layout: str = ""
     ends: Ints | None = None
     key: str | None = None
@@ -273,7 +274,7 @@ class Source(ABC):
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
-    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
         """Decide the meaning of whole numbers in a target array by its predictions; other files ignore the call.
 
         Args:
@@ -328,8 +329,7 @@ class Source(ABC):
 
     def describe_label(self, label_id: int) -> str:
         """Return the name of a label for an error, in quotes, or its id if labels have no names."""
-        names = (name for name, number in (self.numbering or {}).items() if number == label_id)
-        return repr(next(names)) if self.numbering else str(label_id)
+        return str(label_id) if self.label_names is None else repr(self.label_names[label_id])
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
         """Return an error about a row of this file."""
@@ -379,7 +379,7 @@ class Parts(Source):
             source.read_as_names()
         self._take_common_layout()
 
-    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
         """Decide the meaning of whole numbers in every part."""
         for source in self._sources:
             source.read_beside(num_labels, sequences)
@@ -400,10 +400,6 @@ class Parts(Source):
         """Return an error about a row, naming its part and the row number in the part."""
         part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
-
-    def describe_label(self, label_id: int) -> str:
-        """Return the name of a label for an error."""
-        return self._sources[0].describe_label(label_id)
 
     def _take_common_layout(self) -> None:
         """Copy the layout of the first part.
@@ -518,7 +514,7 @@ class ArraySource(Source):
             assert isinstance(rows, Ragged)
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
-    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
         """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label for each place of a sequence.
 
         ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,), each whole number of an array

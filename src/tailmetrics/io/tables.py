@@ -25,28 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from tailmetrics.io.database import (
-    Database,
-    Opened,
-    SqlLines,
-    Triples,
-    entries_in_parquet,
-    literal,
-    named,
-    quoted,
-    triples,
-)
-from tailmetrics.io.files import (
-    DataFileError,
-    FilePath,
-    Plain,
-    check_file,
-    codec_of,
-    head,
-    reading,
-    stream,
-    temporary_folder,
-)
+from tailmetrics.io.database import Database, SqlLines, Triples, entries_in_parquet, literal, named, quoted, triples
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, codec_of, head, reading, temporary_folder
 from tailmetrics.io.reading import (
     ARROW,
     FEW,
@@ -70,7 +50,7 @@ from tailmetrics.io.reading import (
     varied,
 )
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, row_of, starts
-from tailmetrics.io.text import LONGEST, look_at_objects, parse_json, record_entry, sql_of_flags
+from tailmetrics.io.text import LONGEST, look_at_objects, record_entry, sql_of_flags, whole_json
 
 BUFFER_BYTES = 2**20
 """Read buffer per column, in bytes. Without it pyarrow holds a whole row group: hundreds of MB for a million rows."""
@@ -460,9 +440,7 @@ LISTS_HINT = (
 )
 
 
-def look_at(
-    table: Table, where: str = "its columns", partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None
-) -> Look:
+def look_at(table: Table, partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None) -> Look:
     """Return the first rows of a table, or of some columns of it; of a wide table fewer."""
     names = list(table.schema.names if names is None else names)
     number = max(2, min(FIRST_ROWS, FIRST_CELLS // max(1, len(names))))
@@ -472,10 +450,10 @@ def look_at(
     given = {name: value for name, value in partition.items() if name not in names}
     size = sum(map(len, batches))
     rows = list(zip(*columns, *([value] * size for value in given.values()), strict=True))
-    return Look(table.path, [*names, *given], rows, where)
+    return Look(table.path, [*names, *given], rows, "its columns")
 
 
-def read_long(asked: Opening, table: Table | None = None) -> Opened:
+def read_long(asked: Opening, table: Table | None = None) -> SqlLines:
     """Return the lines of a file or table: SQL for a local Parquet file, otherwise blocks from record batches.
 
     Folders ``key=value`` in the path give further columns.
@@ -484,12 +462,12 @@ def read_long(asked: Opening, table: Table | None = None) -> Opened:
     path, partition, schema = asked.path, asked.partition, table.schema
     lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
     try:
-        chosen = choose(look_at(table, partition=partition), asked)
+        chosen = choose(look_at(table, partition), asked)
     except DataFileError as error:
         if not lists or "there is no column" not in error.problem:
             raise
         raise DataFileError(path, f"holds lists in {in_words(lists)}", hint=LISTS_HINT) from error
-    stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
+    stored = [name for name in chosen.names if name in schema.names]
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
     for name in (*chosen.keys, chosen.item):
         kind = kinds.get(name, pa.null())
@@ -601,7 +579,7 @@ IN_DICT = Reading(query=("query",), item="item", value="value", value_is="score"
 
 def reader_in_memory(
     caller: str, argument: str, value: Any, path: FilePath, columns: Columns
-) -> tuple[Callable[[Opening], Opened | ListSource], bool, tuple[str, ...]]:
+) -> tuple[Callable[[Opening], SqlLines | Iterator[Triples] | ListSource], bool, tuple[str, ...]]:
     """Return the function that reads a table, or a dict of dicts (a run of pytrec_eval or ranx) or of lists.
 
     Returns:
@@ -633,13 +611,12 @@ def is_run_in_memory(value: Any) -> bool:
     return isinstance(next(chain.from_iterable(inner), None), str)
 
 
-def read_json(asked: Opening) -> Opened:
+def read_json(asked: Opening) -> SqlLines | Iterator[Triples]:
     """Read a JSON file: a dict from query to a dict or list of items, or one list of objects."""
     path = check_file(asked.path)
     hint = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}]; '
     hint += f'write lists alone as JSON Lines, {{"{"labels" if asked.role == "target" else "ids"}": list}} in each.'
-    with reading(path, "JSON"), stream(path) as file:
-        content = parse_json(path, bytes(file.read()))
+    content = whole_json(path, "JSON")
     if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
         fields = choose(look_at_objects(path, content, "its objects"), asked)
         lines = _from_objects(path, fields, content)

@@ -31,24 +31,13 @@ from functools import partial
 from io import TextIOWrapper
 from itertools import count, islice
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tailmetrics._arguments import LONGEST_VALUE, cut
 from tailmetrics.io.database import Entry, SqlLines, Triples, literal, named, quoted, trimmed, triples
-from tailmetrics.io.files import (
-    EMPTY_HINT,
-    DataFileError,
-    FilePath,
-    Plain,
-    check_file,
-    head,
-    note,
-    reading,
-    size_of,
-    stream,
-)
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, check_file, note, reading, size_of, stream
 from tailmetrics.io.reading import (
     BETWEEN,
     BETWEEN_LABELS,
@@ -84,6 +73,8 @@ from tailmetrics.io.reading import (
 )
 from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.ranking._warnings import warn_outside
+
+Text = TypeVar("Text")
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
@@ -169,11 +160,12 @@ def parse_int64(path: FilePath, name: str, text: str, line: int) -> int:
     raise wrong_number(path, name, text, line, f"a whole number of at most {LARGEST}")
 
 
-def read_by_line(path: FilePath, form: str, parse: Callable[[int, str], Iterable[Entry]]) -> Iterator[Triples]:
-    """Yield blocks of the entries that ``parse`` returns, given the number and the text of each line not blank."""
+def read_by_line(
+    path: FilePath, form: str, lines: Iterable[tuple[int, Text]], parse: Callable[[int, Text], Iterable[Entry]]
+) -> Iterator[Triples]:
+    """Yield blocks of the entries that ``parse`` returns, given the number and the text or the fields of each line."""
     with reading(path, form):
-        entries = ((f"line {line}", *entry) for line, text in numbered_lines(path) for entry in parse(line, text))
-        yield from triples(entries)
+        yield from triples((f"line {line}", *entry) for line, text in lines for entry in parse(line, text))
 
 
 def csv_source(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
@@ -193,22 +185,18 @@ class Table:
     """A text file of columns.
 
     Attributes:
-        path: The file.
+        look: The first rows, and the names of the columns; numbers from 0 if the file does not name them.
         delimiter: Separator of fields.
-        header: Names of the columns; numbers from 0 if the file does not name them.
         skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
-        columns: The column names given by the user, in terms of ``header``.
-        look: The first rows.
+        columns: The column names given by the user, in terms of the names in ``look``.
         all_fields: Whether all fields behind the query are the list of its labels.
     """
 
-    path: FilePath
+    look: Look
     delimiter: str
-    header: list[str]
     skipped: int
     columns: Columns
-    look: Look
-    all_fields: bool = False
+    all_fields: bool
 
     @classmethod
     def of(cls, asked: Opening, form: str) -> Table:
@@ -223,30 +211,23 @@ class Table:
             raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
         if form == "lists" and not head.knows(fields):  # the first list may be shorter than others, or empty
             fields = max([fields, *rows], key=len)
-        names, all_fields = [TYPED.sub("", name) for name in fields], False
+        header, skipped = [str(place) for place in range(len(fields))], 0
+        all_fields = form == "lists" and len(fields) > 2
         if columns.by_place and not head.knows(fields):
-            header, line = [str(place) for place in range(len(fields))], 0
-            all_fields = form == "lists" and len(fields) > 2 and is_all_behind(columns)
-        elif form == "lists" and len(fields) > 2 and not head.has_names(fields):
-            header, line, all_fields = [str(place) for place in range(len(fields))], 0, True
+            all_fields = all_fields and is_all_behind(columns)
         elif head.has_names(fields):
             head.check_names(delimiter, fields, f"line {line}", asked)
-            header, rows, columns = names, rows[1:], columns.by_names(names)
-        else:
+            header, skipped, all_fields = [TYPED.sub("", name) for name in fields], line, False
+            rows, columns = rows[1:], columns.by_names(header)
+        elif not all_fields:
             head.check_unnamed(delimiter)
-            header, line = [str(place) for place in range(len(fields))], 0
             kind = "gain" if role == "target" else "score"
             value = {kind: "2"} if len(fields) > 2 else {}
             value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
             listed = {"lists": "labels" if role == "target" else "ids"}.get(form, "item")
             columns = Columns(query="0", **{listed: "1"}, **value)
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
-        return cls(path, delimiter, header, line, columns, Look(path, header, whole, f"line {line or 1}"), all_fields)
-
-    @property
-    def where(self) -> str:
-        """The line of the names, for errors."""
-        return f"line {self.skipped or 1}"
+        return cls(Look(path, header, whole, f"line {skipped or 1}"), delimiter, skipped, columns, all_fields)
 
     def told(self, found: Reading, given: Columns) -> Reading:
         """Return a reading with its delimiter; columns without names are numbers."""
@@ -259,41 +240,37 @@ class Table:
         Raises:
             DataFileError: If there are more or fewer fields than names, or a quote does not close.
         """
-        for line, fields in records(every_line(self.path), self.delimiter):
+        path, names = self.look.path, self.look.names
+        for line, fields in records(every_line(path), self.delimiter):
             if line <= self.skipped:
                 continue
             if not fields:
-                raise DataFileError(self.path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
-            if len(fields) != len(self.header) and not self.all_fields:
-                problem = f"there are {len(fields)} fields, but {len(self.header)} names of columns"
+                raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
+            if len(fields) != len(names) and not self.all_fields:
+                problem = f"there are {len(fields)} fields, but {len(names)} names of columns"
                 said = SEPARATORS.get(self.delimiter, repr(self.delimiter))
-                hint = f"fields are separated by {said}; {self.where} names the columns."
-                raise DataFileError(self.path, problem, f"line {line}", hint)
+                hint = f"fields are separated by {said}; {self.look.where} names the columns."
+                raise DataFileError(path, problem, f"line {line}", hint)
             yield line, fields
-
-    def entries(self, form: str, parse: Callable[[int, list[str]], Iterable[Entry]]) -> Iterator[Triples]:
-        """Yield blocks of the entries that ``parse`` returns, given the line and the fields of each record."""
-        with reading(self.path, form):
-            yield from triples(
-                (f"line {line}", *entry) for line, fields in self.records() for entry in parse(line, fields)
-            )
 
 
 def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     """Read a CSV or TSV file with a query, an item and perhaps a score or gain on every line."""
     path = check_file(asked.path)
     with reading(path, form):
-        table = Table.of(asked, form)
+        table = Table.of(asked, form.lower())
         listed = "ids" if asked.role == "preds" else "labels"
         if asked.role is not None and asked.columns.is_given(listed):
-            hint = f"its columns are {in_words(table.header)}; format='lists' reads a column of lists."
-            raise DataFileError(path, f"has no column of lists {getattr(asked.columns, listed)!r}", table.where, hint)
+            hint = f"its columns are {in_words(table.look.names)}; format='lists' reads a column of lists."
+            problem = f"has no column of lists {getattr(asked.columns, listed)!r}"
+            raise DataFileError(path, problem, table.look.where, hint)
         chosen = table.told(choose(table.look, asked._replace(columns=table.columns)), asked.columns)
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
-    *query, item = (table.header.index(name) for name in (*chosen.keys, chosen.item))
-    value = None if chosen.value is None else table.header.index(chosen.value)
+    header = table.look.names
+    *query, item = map(header.index, (*chosen.keys, chosen.item))
+    value = None if chosen.value is None else header.index(chosen.value)
     sign, number = -1.0 if chosen.is_rank else 1.0, str(chosen.value) if chosen.has_names else chosen.value_is
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
@@ -301,7 +278,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         yield joined([fields[place] for place in query]), fields[item], held
 
     name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
-    kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
+    kinds = {f"c{place}": "VARCHAR" for place in range(len(header))}
     is_one_line, scored = "TRUE", None if value is None else f"c{value}"
     if has_quotes and table.delimiter in QUOTED:  # an open quote continues over the ends of lines
         is_one_line = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
@@ -320,10 +297,10 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
         ranks=None if may_be_ranks else chosen.ranks,
-        exact=lambda: table.entries(form, parse),
+        exact=lambda: read_by_line(path, form, table.records(), parse),
         kept=plain,
         reading=chosen,
-        constants={one: f"c{table.header.index(one)}" for one in constants(chosen, table.columns)},
+        constants={one: f"c{header.index(one)}" for one in constants(chosen, table.columns)},
     )
 
 
@@ -349,14 +326,14 @@ def read_lists(asked: Opening) -> SqlLines:
         table = Table.of(asked, "lists")
         own = asked._replace(columns=table.columns)
         found = table.told(understand_lists(table.look, own, bool(table.skipped), table.all_fields), asked.columns)
-    places = [table.header.index(name) for name in found.keys]
-    listed = table.header.index(found.item)
+    header = table.look.names
+    *places, listed = map(header.index, (*found.keys, found.item))
     check_labels_alone(table.look, found, table.all_fields)
     known = asked.labels() or () if asked.labels is not None and found.between is not None else ()
     cells = table.look.cells(found.item)
     holds_blanks = any(" " in one for cell in cells for one in labels_in(cell, found.between) if one in known)
     shows_lists = asked.role == "preds" or not found.guessed or any(BETWEEN.search(cell) for cell in cells)
-    spread = [table.header.index(name) for name in siblings(found.item, table.header)]
+    spread = [header.index(name) for name in (siblings(found.item, header) if found.listed else [found.item])]
     seen: set[str] = set()
 
     def parse(line: int, fields: list[str]) -> Iterator[Entry]:
@@ -367,8 +344,6 @@ def read_lists(asked: Opening) -> SqlLines:
         seen.add(name)
         if table.all_fields or spread:
             labels = [field for field in (fields[1:] if table.all_fields else map(fields.__getitem__, spread)) if field]
-        elif not found.listed:
-            labels = [one for one in [fields[listed]] if one]
         else:
             labels = _labels_of(path, line, fields[listed], found.between, holds_blanks)
             if len(labels) > 1 and not shows_lists:
@@ -378,7 +353,7 @@ def read_lists(asked: Opening) -> SqlLines:
 
     def exact() -> Iterator[Triples]:
         seen.clear()
-        return table.entries("lists", parse)
+        return read_by_line(path, "lists", table.records(), parse)
 
     value = "value" if asked.role == "preds" else None
     return SqlLines(value=value, exact=exact, reading=found)
@@ -492,7 +467,7 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
         value=re.sub(r"\bn\b", f"({value})", layout.value),
         kind=layout.kind,
         ranks=layout is MSMARCO,
-        exact=lambda: read_by_line(path, layout.form, partial(_words, path, layout)),
+        exact=lambda: read_by_line(path, layout.form, numbered_lines(path), partial(_words, path, layout)),
         kept=plain,
     )
 
@@ -560,7 +535,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
         item=_id(fields.item),
         value=value,
         ranks=fields.ranks,
-        exact=lambda: read_by_line(path, "JSON Lines", parse),
+        exact=lambda: read_by_line(path, "JSON Lines", numbered_lines(path), parse),
         kept=plain,
         reading=fields,
         constants={name: quoted(name) for name in same},
@@ -603,7 +578,7 @@ def look_at_objects(path: FilePath, objects: Sequence[Mapping[str, Any]], where:
 
 def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
     try:
-        record = parse_json(path, text, f"line {line}")
+        record = _parse_json(path, text, f"line {line}")
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataFileError):
             raise
@@ -613,7 +588,13 @@ def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
     return record
 
 
-def parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
+def whole_json(path: FilePath, form: str) -> Any:
+    """Return the value that a JSON file holds; ``form`` is its format in the text of an error."""
+    with reading(path, form), stream(path) as file:
+        return _parse_json(path, bytes(file.read()))
+
+
+def _parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
     """Return the value of a JSON text.
 
     Raises:
@@ -690,7 +671,7 @@ class XmcSource(Source):
 
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)
-        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
+        first, *lines = Head(asked).data.removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
         # without a header, the first rows may be empty
         words = first.split() or next((line.split() for line in lines if b":" in line), [])
         self._header_lines = int(not words or b":" not in words[0])
