@@ -115,18 +115,15 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    train: Given | None = None
-    if options.train_target is not None:
-        train = (options.train_target, "target", options.format, options.columns)
-    return first_rows(_with_roles(preds, options), train, options.delimiter)
+    preds_and_target, train = _given([preds], [options.target], options), options.train_target
+    return first_rows(preds_and_target, None if train is None else _given([], [train], options)[0], options.delimiter)
 
 
-def _with_roles(preds: str, options: DataOptions) -> list[Given]:
-    """Return predictions and targets, each with its role, its format and the names of its columns."""
-    return [
-        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
-        (str(options.target), "target", options.format, options.columns),
-    ]
+def _given(preds: Sequence[str], targets: Sequence[str | None], options: DataOptions) -> list[Given]:
+    """Return files of predictions and of targets, each with its role, its format and the names of its columns."""
+    of_preds = options.preds_format or options.format, options.preds_columns or options.columns
+    found: list[Given] = [(path, "preds", *of_preds) for path in preds]
+    return found + [(path, "target", options.format, options.columns) for path in targets]
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
         raise CommandError("--num-train is given without --label-counts", hint)
     with progress("opening files", 1.0, ranks) as show, with_value(WATCHER, lambda doing, share: show(share, doing)):
         try:
-            with deciding(_with_roles(preds[0], options), options.delimiter, others):
+            with deciding(_given(preds[:1], [options.target], options), options.delimiter, others):
                 counts, names = _counts_and_names(preds, options)
             files = Files(options, names, options.num_labels if counts is None else len(counts), others)
             train = files.train(ranks)
@@ -215,11 +212,11 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
         if counted is not None and counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
             return read_label_counts(str(path), num_labels=num_labels or len(names), columns=columns), names
     elif len(preds) + len(targets) > 2 or path is not None:
+        paths, _, forms, of_files = zip(*_given(preds, targets, options), strict=True)
         names = read_label_names(
-            *preds,
-            *targets,
-            format=[*[options.preds_format or options.format] * len(preds), *[options.format] * len(targets)],
-            columns=[*[options.preds_columns or options.columns] * len(preds), *[options.columns] * len(targets)],
+            *paths,
+            format=forms,
+            columns=of_files,
             string_ids=options.string_ids,
             num_labels=num_labels,
             more=counted or (),

@@ -27,7 +27,7 @@ from tailmetrics.report.charts import (
     shade,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
-from tailmetrics.report.first_look import answer, headline, tables_of_report
+from tailmetrics.report.first_look import ALL_LABELS, answer, headline, tables_of_report
 from tailmetrics.report.formatting import (
     Key,
     between,
@@ -55,7 +55,7 @@ WORST = 3
 """The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
 NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
-ALL_LABELS, ALL_ROWS = "all", "all rows"
+ALL_ROWS = "all rows"
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 SUMMARIES = {
     "gap": "",
@@ -411,8 +411,8 @@ class Report(Shown):
 
     def text(self, key: str, interval: bool = True) -> str:
         """Return a value with its interval, as a table shows it; or without."""
-        is_place = self.split(key).metric in self.places
-        return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key) if interval else None, is_place)
+        found = self.intervals.get(key) if interval else None
+        return with_interval(self.scalars.get(key, math.nan), found, self._is_place(key))
 
     def number(self, metric: str, value: float) -> str:
         """Return a value of a metric as a table shows it."""
@@ -420,9 +420,11 @@ class Report(Shown):
 
     def reach(self, key: str, ends: Sequence[float]) -> str:
         """Return one value, or the range of two, as a table shows it."""
-        is_place = self.split(key).metric in self.places
         single = len(ends) == 1 or math.isnan(ends[0])
-        return number(ends[0], is_place) if single else between(ends[0], ends[-1], is_place)
+        return number(ends[0], self._is_place(key)) if single else between(ends[0], ends[-1], self._is_place(key))
+
+    def _is_place(self, key: str) -> bool:
+        return self.split(key).metric in self.places
 
     @cached_property
     def answer(self) -> str:
@@ -484,9 +486,9 @@ class Report(Shown):
             "positives": self.positives,
             labels: sum(row.labels for row in self.buckets if row.kind == 0) if self.label_counts is not None else None,
         }
-        overall = _overall(self)
-        sections = [*_headline(self), overall, *_buckets(self), *_beside(self, references)]
-        sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
+        overall, buckets = _overall(self), _buckets(self)
+        sections = [_headline(self), overall, buckets, *_beside(self, references)]
+        sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
         sections += [_tail(self), *trade_off_section(self), *_of_groups(self, brief)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
         return Document(
@@ -495,7 +497,7 @@ class Report(Shown):
             facts=[f"{value:,} {name}" for name, value in counted.items() if value is not None],
             sections=[section for section in sections if section.lines or section.charts or section.hero],
             verdict=self.answer,
-            first=tables_of_report(self, overall),
+            first=tables_of_report(self, overall, buckets),
             warnings=self.warnings,
             readings=self.readings,
             below=what_buckets_are(self.buckets),
@@ -599,20 +601,23 @@ def _key_of(report: Report, metric: str, line: str) -> str:
     return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
 
 
-def _headline(report: Report) -> Iterator[Section]:
-    """Yield the drawing of the metric that the report is about, by bucket."""
+def _short(report: Report, metric: str, line: str) -> str:
+    """Return a value without its interval."""
+    return report.text(_key_of(report, metric, line), False)
+
+
+def _headline(report: Report) -> Section:
+    """Return the drawing of the metric that the report is about, by bucket."""
     metric, whole = headline(report), report.value_over_all(headline(report))
     words = f"{metric} over all {report.words[1]}"
     hero = () if whole is None or math.isnan(whole) else (report.number(metric, whole), words)
     charts = [_bars(report, metric)] if metric in report.by_bucket else []
-    if hero or charts:
-        yield Section("headline", f"{metric}, from head to tail", charts=charts, hero=hero)
+    return Section("headline", f"{metric}, from head to tail", charts=charts, hero=hero)
 
 
-def _buckets(report: Report) -> Iterator[Section]:
+def _buckets(report: Report) -> Section:
+    """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
     metrics = list(report.by_bucket)
-    if not metrics:
-        return
     names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
     fixed = {"bucket": names}
     for what in ("labels", "positives"):
@@ -629,7 +634,7 @@ def _buckets(report: Report) -> Iterator[Section]:
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
     of_labels = "labels with rows: those that are relevant in some row" if report.labels_with_rows else ""
-    yield Section(
+    return Section(
         "buckets",
         HEAD_TO_TAIL,
         sentences(report.of_rows, _scopes(report, metrics), buckets),
@@ -805,11 +810,7 @@ def _tail(report: Report) -> Section:
     sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
     for metric, pair in ends.items():
-        whole = report.value_over_all(metric)
-        cells = [
-            report.number(metric, report.by_bucket[metric][end]) + ("" if same else f" ({short_name(end)})")
-            for end in pair
-        ]
+        cells = [_short(report, metric, end) + ("" if same else f" ({short_name(end)})") for end in pair]
         summed = (
             with_interval(
                 report.summaries.get(report.key(metric, what), math.nan),
@@ -818,9 +819,7 @@ def _tail(report: Report) -> Section:
             )
             for what in sums
         )
-        lines.append([
-            metric, report.number(metric, math.nan if whole is None else whole), *(cells or ("–", "–")), *summed
-        ])  # fmt: skip
+        lines.append([metric, _short(report, metric, ALL_LABELS), *(cells or ("–", "–")), *summed])
     head, tail = measured.pop() if same else ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
     beyond = any(report.summaries.get(report.key(metric, "adjusted_gap"), 0) > 1 for metric in ends)
@@ -841,7 +840,7 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
     metrics = dict.fromkeys(key.metric for key in report.parts if key.group and not key.bucket)
     if metrics:
         over_all = {metric: (metric, "") for metric in metrics}
-        yield _grid(report, Section("groups", "By group of rows", "Over all labels."), over_all, not brief)
+        yield _by_group(report, Section("groups", "By group of rows", "Over all labels."), over_all, True)
     for metric, of_bucket in report.by_bucket.items():
         whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (report.over_all.get(metric, metric), "")}
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
@@ -853,7 +852,8 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
                 WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
                 "" if brief else _of_intervals(report),
             )
-            yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns, not brief)
+            section = Section("grid", f"{metric} by group of rows and bucket", caption)
+            yield _by_group(report, section, columns, not brief)
 
 
 def _of_gap_differences(report: Report, metric: str) -> str:
@@ -868,24 +868,25 @@ def _of_gap_differences(report: Report, metric: str) -> str:
     return f"{said} (difference {with_interval(found.value, found)})"
 
 
-def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
+def _by_group(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
     """Return a section with a line for all rows and each group; the values of a grid give the tints of its cells."""
-    is_grid = section.name == "grid"
     groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
+    names = [name.removeprefix(ROWS) for name, _, _ in groups]
     keys = [[report.key(*of, group) for of in columns.values()] for _, group, _ in groups]
+    lines = [
+        [name, count(rows), *(report.text(key, intervals) for key in line)]
+        for name, (_, _, rows), line in zip(names, groups, keys, strict=True)
+    ]
+    header = ["activity" if report.row_buckets else "group", "rows", *columns]
+    section = replace(section, header=header, lines=lines, fixed=2)
+    if section.name != "grid":
+        return section
     values = [[report.scalars.get(key, math.nan) for key in line] for line in keys]
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
     heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-    lines = [
-        [name.removeprefix(ROWS), count(rows), *(report.text(key, intervals or not is_grid) for key in line)]
-        for (name, _, rows), line in zip(groups, keys, strict=True)
-    ]
-    header = ["activity" if report.row_buckets else "group", "rows", *columns]
-    section = replace(section, header=header, lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
-    names = [line[0] for line in lines]
-    return replace(section, charts=[heat_map(section.title, names, [*columns], heat, texts)]) if is_grid else section
+    return replace(section, heat=heat, charts=[heat_map(section.title, names, [*columns], heat, texts)])
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
@@ -952,8 +953,8 @@ def _frequencies_in_words(seen: Tensor, labels: int) -> str:
     return "; ".join(part for part in parts if part) + "."
 
 
-def _curves_of_labels(report: Report) -> Iterator[Section]:
-    """Yield the section of values of single labels as functions of the training count."""
+def _curves_of_labels(report: Report) -> Section:
+    """Return the section of values of single labels as functions of the training count."""
     edges: list[tuple[float, str]] = []
     if report.label_counts is not None and report.curves:
         seen, ends, names = _stretches(report)
@@ -961,7 +962,7 @@ def _curves_of_labels(report: Report) -> Iterator[Section]:
         counts = (math.sqrt(int(seen[end - 1]) * int(seen[end])) if end < len(seen) else math.nan for end in ends)
         edges = list(zip(counts, names, strict=True))
     curves = {metric: {"": points} for metric, points in report.curves.items()}
-    yield curve_section("As a function of the training count", curves, edges)
+    return curve_section("As a function of the training count", curves, edges)
 
 
 def _labels(report: Report, brief: bool) -> Iterator[Section]:
@@ -976,19 +977,19 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
         ("missed", "missed", f"relevant and not predicted; {limit}", each if by_bucket else WRONG),
         ("wrong", "suggested wrongly", f"predicted and not relevant; the first {WRONG}", WRONG),
     ):
-        lines = table.cells(table.most(name, most, of_each=name == "missed"))
-        stems = {column: column.partition("@")[0] for column in lines}
+        cells = table.cells(table.most(name, most, of_each=name == "missed"))
+        stems = {column: column.partition("@")[0] for column in cells}
         shown = BRIEF_COLUMNS[name] if brief else (*stems.values(),)
         left_out = {*BRIEF_COLUMNS, *TESTED} - {name}
         columns = [column for column, stem in stems.items() if stem in shown and stem not in left_out]
         texts = sum(column in ("label", "name", "bucket") for column in columns)
-        cells = [[_cell(cell, place < texts) for cell in lines[column]] for place, column in enumerate(columns)]
         none = name == "missed" and table.tests is not None and not table.blind_spots
         more = (NO_BLIND_SPOT, table.too_few_rows()) if none else ()
         caption = sentences(report.of_rows, f"{name}: {said}", *more)
         title = f"Labels most often {often}{of_cut}"
-        transposed = [list(line) for line in zip(*cells, strict=True)]
-        yield Section(name, title, caption, header=columns, lines=transposed, fixed=texts, texts=texts)
+        values = zip(*(cells[column] for column in columns), strict=True)
+        lines = [[_cell(value, place < texts) for place, value in enumerate(line)] for line in values]
+        yield Section(name, title, caption, header=columns, lines=lines, fixed=texts, texts=texts)
 
 
 def _blind_spots(report: Report, brief: bool) -> Iterator[Section]:
@@ -1020,16 +1021,13 @@ def _orders_of(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int
     """Return the place of each blind spot by q, from head to tail, and by its numbers of rows, the largest first."""
     buckets = [row.name for row in report.buckets]
     values = {
-        "q": range(len(spots)),
+        "q": [*range(len(spots))],
         "bucket": [buckets.index(one.bucket) if one.bucket in buckets else 0 for one in spots],
         "support": [-one.support for one in spots],
         "expected − hits": [one.hits - one.expected for one in spots],
     }
-    found = {}
-    for name, of_spots in values.items():
-        places = {line: place for place, line in enumerate(sorted(range(len(spots)), key=of_spots.__getitem__), 1)}
-        found[name] = [places[line] for line in range(len(spots))]
-    return found
+    places = torch.tensor([*values.values()], dtype=torch.float64).argsort(stable=True).argsort() + 1
+    return dict(zip(values, places.tolist(), strict=True))
 
 
 def _cell(value: Any, is_text: bool) -> str:
