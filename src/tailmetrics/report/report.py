@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -100,6 +100,8 @@ BESIDE = {
 }
 """The marks beside a bar, in the words of the caption."""
 TIES = "What equal scores hide"
+Beside: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
+"""Columns beside the values of a table, by name: a value by key, or the two ends of a range."""
 
 
 @dataclass(frozen=True)
@@ -555,7 +557,7 @@ def _of_intervals(report: Report) -> str:
     return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric{more}"
 
 
-def _scopes(report: Report, metrics: Sequence[str]) -> str:
+def _scopes(report: Report, metrics: Iterable[str]) -> str:
     """Return the captions of several metrics as one text: each caption once, with its metrics."""
     found = grouped((report.captions[metric], metric) for metric in metrics if metric in report.captions)
     if len(found) == 1:
@@ -589,12 +591,16 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
             yield key, " ".join(["perplexity", number(found), *([between(*reach)] if reach else [])])
 
 
-def _lines_of_buckets(report: Report) -> list[str]:
-    """Return the names of the lines of a table by bucket; first all labels, if a metric has a value over them."""
+def _lines_of_buckets(report: Report) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the names of the lines of a table by bucket, and the keys of each metric in these lines.
+
+    The first line is of all labels, if a metric has a value over them.
+    """
     metrics = report.by_bucket
     whole = any(report.value_over_all(metric) is not None for metric in metrics)
     named = [row.name for row in report.buckets if any(row.name in values for values in metrics.values())]
-    return [*([ALL_LABELS] if whole else []), *named]
+    names = [*([ALL_LABELS] if whole else []), *named]
+    return names, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}
 
 
 def _key_of(report: Report, metric: str, line: str) -> str:
@@ -617,8 +623,7 @@ def _headline(report: Report) -> Section:
 
 def _buckets(report: Report) -> Section:
     """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
-    metrics = list(report.by_bucket)
-    names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
+    (names, keys), known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
     fixed = {"bucket": names}
     for what in ("labels", "positives"):
         total = sum(getattr(row, what) for row in report.buckets if row.kind == 0)
@@ -627,46 +632,47 @@ def _buckets(report: Report) -> Section:
         fixed["labels with rows"] = [
             count(some.get(name, sum(some.values()) if name == ALL_LABELS else None)) for name in names
         ]
-    rows, of_rows = _denominators(report, names)
+    rows, of_rows = _denominators(report, keys)
     fixed |= {"rows": rows} if rows else {}
     buckets = what_buckets_are(report.buckets)
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
     of_labels = "labels with rows: those that are relevant in some row" if report.labels_with_rows else ""
-    return Section(
+    section = Section(
         "buckets",
         HEAD_TO_TAIL,
-        sentences(report.of_rows, _scopes(report, metrics), buckets),
+        sentences(report.of_rows, _scopes(report, keys), buckets),
         lead=sentences(buckets, below),
         columns=sentences(of_labels, of_rows, _of_intervals(report)),
-        charts=[_bars(report, metric) for metric in metrics if metric != headline(report)],
-        fixed=len(fixed),
-        **_table(report, fixed, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}),
+        charts=[_bars(report, metric) for metric in keys if metric != headline(report)],
     )
+    return _with_table(section, report, fixed, keys)
 
 
-def _table(
+def _with_table(
+    section: Section,
     report: Report,
     fixed: Mapping[str, Sequence[str]],
     keys: Mapping[str, Sequence[str]],
-    beside: Mapping[str, Sequence[Mapping[str, float]]] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return header and lines of a table: the ``fixed`` columns, then each metric with the columns of ``beside``."""
+    beside: Beside = MappingProxyType({}),
+) -> Section:
+    """Return a section with a table: the ``fixed`` columns, then each metric with the columns of ``beside``."""
     header, columns = [*fixed], [*fixed.values()]
     for metric, of_metric in keys.items():
         header += [metric, *beside]
         columns.append([report.text(key) for key in of_metric])
         for values in beside.values():
             columns.append([report.reach(key, [of.get(key, math.nan) for of in values]) for key in of_metric])
-    return {"header": header, "lines": [list(cells) for cells in zip(*columns, strict=True)]}
+    lines = [list(cells) for cells in zip(*columns, strict=True)]
+    return replace(section, header=header, lines=lines, fixed=len(fixed))
 
 
-def _denominators(report: Report, names: Sequence[str]) -> tuple[list[str], str]:
+def _denominators(report: Report, keys: Mapping[str, Sequence[str]]) -> tuple[list[str], str]:
     """Return the number of rows that count by line, and which metrics leave rows out; empty if they differ."""
     fewer: dict[tuple[int | None, ...], list[str]] = {}
-    for metric in report.by_bucket:
-        known = [report.values.get(_key_of(report, metric, name)) for name in names]
+    for metric, of_metric in keys.items():
+        known = map(report.values.get, of_metric)
         of_rows = [one if one is not None and one.of in WHOLE_ROWS else None for one in known]
         if any(one is not None and one.counted != report.rows and not math.isnan(one.value) for one in of_rows):
             numbers = (None if one is None else int(one.counted or 0) for one in of_rows)
@@ -770,32 +776,37 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
             "a row leaves out. Attainable: a list as long as that of the row, which begins with the relevant labels of "
             "the bucket."
         )
-        title = "Beside chance, popularity and the attainable"
-        for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
-            of = ", by bucket" if table["header"][0] == "bucket" else ", over all labels"
-            yield Section("references", f"{title}{of}", caption, folded=True, **table)
+        section = Section("references", "Beside chance, popularity and the attainable", caption, folded=True)
+        each = {name: (values,) for name, values in references.items()}
+        yield from _tables_beside(report, section, each, ", over all labels")
     if bounds:
         caption = (
             "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they "
             "differ, the listed value depends on how labels are numbered."
         )
         both = {"expected": (bounds["expected"],), "[worst, best]": (bounds["worst"], bounds["best"])}
-        for table in _tables_beside(report, both):
-            of = ", by bucket" if table["header"][0] == "bucket" else ""
-            yield Section("ties", f"{TIES}{of}", caption, **table)
+        yield from _tables_beside(report, Section("ties", TIES, caption), both, "")
 
 
-def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[dict[str, Any]]:
-    """Yield a table of the metrics that are not by bucket, and a table of the metrics by bucket."""
+def _tables_beside(report: Report, section: Section, beside: Beside, of_whole: str) -> Iterator[Section]:
+    """Yield the section with a table of the metrics that are not by bucket, and with one of the metrics by bucket.
+
+    Args:
+        report: The report.
+        section: Title and caption.
+        beside: The columns beside each value.
+        of_whole: The end of the title of the table of metrics that are not by bucket.
+    """
     known = {key for values in beside.values() for of in values for key in of}
-    names = _lines_of_buckets(report)
-    of_metrics = {metric: [_key_of(report, metric, name) for name in names] for metric in report.by_bucket}
+    names, of_metrics = _lines_of_buckets(report)
     keys = [key for key in report.overall if key in known.difference(*of_metrics.values())]
     if keys:
-        yield _table(report, {"metric": keys}, {"value": keys}, beside)
+        overall = replace(section, title=f"{section.title}{of_whole}")
+        yield _with_table(overall, report, {"metric": keys}, {"value": keys}, beside)
     of_metrics = {metric: of for metric, of in of_metrics.items() if known & {*of}}
     if of_metrics:
-        yield _table(report, {"bucket": names}, of_metrics, beside)
+        by_bucket = replace(section, title=f"{section.title}, by bucket")
+        yield _with_table(by_bucket, report, {"bucket": names}, of_metrics, beside)
 
 
 def _tail(report: Report) -> Section:
