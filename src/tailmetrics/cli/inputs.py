@@ -320,17 +320,15 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if path is None:
         missing = 0 if in_files is None or num_labels is None else num_labels - len(in_files)
         return in_files if missing <= 0 else [*(in_files or ()), *[""] * missing]
-    if in_files is not None and list(in_files) == _lines(path):
-        return in_files
-    if in_files is not None:
+    names = _lines(path)
+    if in_files is not None and list(in_files) != names:
         problem = "--label-names: the labels of these files are names already"
         hint = "leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
-        raise CommandError(problem, f"{hint}--string-ids true --num-labels {len(_lines(path))}.")
-    hint = "give one name per line, label 0 first."
-    names = _lines(path)
-    if num_labels is not None and len(names) != num_labels:
+        raise CommandError(problem, f"{hint}--string-ids true --num-labels {len(names)}.")
+    if in_files is None and num_labels is not None and len(names) != num_labels:
+        hint = "give one name per line, label 0 first."
         raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
-    return names
+    return names if in_files is None else in_files
 
 
 class Labels(NamedTuple):

@@ -822,14 +822,7 @@ def _tail(report: Report) -> Section:
     lines = []
     for metric, pair in ends.items():
         cells = [_short(report, metric, end) + ("" if same else f" ({short_name(end)})") for end in pair]
-        summed = (
-            with_interval(
-                report.summaries.get(report.key(metric, what), math.nan),
-                report.intervals.get(report.key(metric, what)),
-                metric in report.places and what == "gap",
-            )
-            for what in sums
-        )
+        summed = (_summary(report, metric, what) for what in sums)
         lines.append([metric, _short(report, metric, ALL_LABELS), *(cells or ("–", "–")), *summed])
     head, tail = measured.pop() if same else ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
@@ -841,6 +834,12 @@ def _tail(report: Report) -> Section:
     )
     header = ["metric", ALL_LABELS, head, tail, *(what.replace("_", " ") for what in sums)]
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
+
+
+def _summary(report: Report, metric: str, what: str) -> str:
+    """Return a summary of the buckets of a metric with its interval; the gap between two places is one, too."""
+    key, is_place = report.key(metric, what), metric in report.places and what == "gap"
+    return with_interval(report.summaries.get(key, math.nan), report.intervals.get(key), is_place)
 
 
 def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
