@@ -115,8 +115,9 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    preds_and_target, train = _given([preds], [options.target], options), options.train_target
-    return first_rows(preds_and_target, None if train is None else _given([], [train], options)[0], options.delimiter)
+    files, of_train = _given([preds], [options.target], options), options.train_target
+    train = None if of_train is None else _given([], [of_train], options)[0]
+    return first_rows(files, train, options.delimiter)
 
 
 def _given(preds: Sequence[str], targets: Sequence[str | None], options: DataOptions) -> list[Given]:

@@ -25,8 +25,6 @@ HALF = 5
 """Letters of the longest bar of a difference, to each side."""
 AMONG_THEMSELVES = "(scope bucket)"
 """The words of a caption of values for which the labels of each bucket are ranked among themselves."""
-ALL_LABELS = "all"
-"""The name of the line of all labels in a table by bucket."""
 METRICS = 12
 """Metrics over all labels that a terminal shows of more than two runs, one in each line."""
 
@@ -145,23 +143,24 @@ def _most_missed(report: Report) -> Iterator[str]:
 # -- the tables of a terminal ---------------------------------------------------------------------------------------
 
 
-def tables_of_report(report: Report, overall: Section, buckets: Section) -> list[Section]:
-    """Return the table of the headline by bucket, with bars, and the table over all labels.
-
-    Args:
-        report: The report.
-        overall: The table over all labels.
-        buckets: The table of all metrics by bucket; the headline is the first of them, if it is by bucket.
-    """
+def tables_of_report(report: Report, overall: Section) -> list[Section]:
+    """Return the table of the headline by bucket, with bars, and the table over all labels."""
     metric = headline(report)
     found = report.by_bucket.get(metric, {})
-    known = {ALL_LABELS: report.value_over_all(metric), **found} if found else {}
-    lines = [[*cells[:3], cells[buckets.fixed]] for cells in buckets.lines if known.get(cells[0]) is not None]
-    values = [known[cells[0]] for cells in lines]
+    rows = [row for row in report.buckets if row.name in found]
+    lines = [
+        [row.name, f"{row.labels:,}", f"{row.positives:,}", report.text(report.key(metric, row.name))] for row in rows
+    ]
+    values = [found[row.name] for row in rows]
+    whole = report.value_over_all(metric)
+    if whole is not None and lines:
+        total = (f"{sum(getattr(row, what) for row in rows):,}" for what in ("labels", "positives"))
+        key = report.over_all.get(metric, metric)
+        lines, values = [["all", *total, report.text(key)], *lines], [whole, *values]
     most = max([1.0 if all(not abs(one) > 1 for one in values) else 0.0, *filter(math.isfinite, values)])
     lines = [[*cells, bar(value / (most or 1.0))] for cells, value in zip(lines, values, strict=True)]
-    some = next(iter(report.intervals.values()), None)
-    said = [report.captions.get(metric, "")] + ([] if some is None else [f"{some.confidence:.0%} intervals"])
+    known = next(iter(report.intervals.values()), None)
+    said = [report.captions.get(metric, "")] + ([] if known is None else [f"{known.confidence:.0%} intervals"])
     by_bucket = Section(
         "first", f"{metric} by bucket", "; ".join(filter(None, reversed(said))),
         header=["bucket", "labels", "positives", "value", ""], lines=lines,

@@ -27,7 +27,7 @@ from tailmetrics.report.charts import (
     shade,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
-from tailmetrics.report.first_look import ALL_LABELS, answer, headline, tables_of_report
+from tailmetrics.report.first_look import answer, headline, tables_of_report
 from tailmetrics.report.formatting import (
     Key,
     between,
@@ -55,7 +55,7 @@ WORST = 3
 """The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
 NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
-ALL_ROWS = "all rows"
+ALL_LABELS, ALL_ROWS = "all", "all rows"
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 SUMMARIES = {
     "gap": "",
@@ -488,8 +488,8 @@ class Report(Shown):
             "positives": self.positives,
             labels: sum(row.labels for row in self.buckets if row.kind == 0) if self.label_counts is not None else None,
         }
-        overall, buckets = _overall(self), _buckets(self)
-        sections = [_headline(self), overall, buckets, *_beside(self, references)]
+        overall = _overall(self)
+        sections = [_headline(self), overall, _buckets(self), *_beside(self, references)]
         sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
         sections += [_tail(self), *trade_off_section(self), *_of_groups(self, brief)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
@@ -499,7 +499,7 @@ class Report(Shown):
             facts=[f"{value:,} {name}" for name, value in counted.items() if value is not None],
             sections=[section for section in sections if section.lines or section.charts or section.hero],
             verdict=self.answer,
-            first=tables_of_report(self, overall, buckets),
+            first=tables_of_report(self, overall),
             warnings=self.warnings,
             readings=self.readings,
             below=what_buckets_are(self.buckets),
