@@ -607,11 +607,6 @@ def _key_of(report: Report, metric: str, line: str) -> str:
     return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
 
 
-def _short(report: Report, metric: str, line: str) -> str:
-    """Return a value without its interval."""
-    return report.text(_key_of(report, metric, line), False)
-
-
 def _headline(report: Report) -> Section:
     """Return the drawing of the metric that the report is about, by bucket."""
     metric, whole = headline(report), report.value_over_all(headline(report))
@@ -821,9 +816,12 @@ def _tail(report: Report) -> Section:
     sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
     for metric, pair in ends.items():
-        cells = [_short(report, metric, end) + ("" if same else f" ({short_name(end)})") for end in pair]
+        whole = report.text(_key_of(report, metric, ALL_LABELS), False)
+        cells = [
+            report.text(report.key(metric, end), False) + ("" if same else f" ({short_name(end)})") for end in pair
+        ]
         summed = (_summary(report, metric, what) for what in sums)
-        lines.append([metric, _short(report, metric, ALL_LABELS), *(cells or ("–", "–")), *summed])
+        lines.append([metric, whole, *(cells or ("–", "–")), *summed])
     head, tail = measured.pop() if same else ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
     beyond = any(report.summaries.get(report.key(metric, "adjusted_gap"), 0) > 1 for metric in ends)
