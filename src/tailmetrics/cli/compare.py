@@ -166,8 +166,7 @@ def _compared(models: dict[str, list[RowTable]], request: Request) -> Comparison
         if any(one != kept[0] for one in kept):
             raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
         clusters = kept[0] if kept else None
-    plain = [key for key in first.pairs if key not in facts.parts]
-    keys = [key for key in chosen(plain, options.only) if key != options.clusters]
+    keys = [key for key in chosen(first, options.only) if key != options.clusters]
     if options.only is not None:
         stem, *_ = [key.rpartition("/")[0] for key in keys if key.rpartition("/")[2] in facts.buckets] or keys
         facts = replace(facts, headline=stem)
@@ -210,11 +209,12 @@ def _compared(models: dict[str, list[RowTable]], request: Request) -> Comparison
     )
 
 
-def chosen(keys: list[str], only: list[str] | None) -> list[str]:
-    """Return the keys that are compared, in the order of ``only``: the first one is the headline.
+def chosen(table: RowTable, only: list[str] | None) -> list[str]:
+    """Return the keys of a table that are compared, in the order of ``only``: the first one is the headline.
 
     A metric over all labels takes along its values by bucket, also those of the one list that a row shows.
     """
+    keys = [key for key in table.pairs if key not in table.facts.parts]
     if only is None:
         return keys
     kept: list[str] = []

@@ -131,8 +131,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         writer = None
         with ranks.agreement():
             if engine is None:
-                keeps = options.per_row is not None or _keeps_rows(options, output)
-                value_options = options_of_values(data) if keeps else None
+                value_options = options_of_values(data) if _keeps_rows(options, output) else None
                 if tables:
                     part = tables[ranks.rank]
                     writer = stack.enter_context(RowTableWriter(part, evaluation, dataset, value_options, clusters))
@@ -165,8 +164,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
 
 
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
-    """Whether the folder of the report holds the table of rows: engines send no values of rows."""
-    return not (output.out is None or options.no_rows or options.per_row or options.engine)
+    """Whether a table of rows is kept, by default in the folder of the report; engines send no values of rows."""
+    return options.per_row is not None or not (output.out is None or options.no_rows or options.engine)
 
 
 def strengths_of(given: str | None) -> list[float]:
@@ -293,22 +292,22 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     if request.options.preset is None:
         return list(metrics)
     kept, target, first = [], torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64)
-    scored = _scored(dataset)
+    listed = first if dataset.preds.dense or not _have_scores(dataset) else (first.float(), first)
     if request.options.train_target is None and request.options.label_counts is None:
         uncounted = [metric for metric in metrics if _needs_counts(metric)]
         metrics = [metric for metric in metrics if not _needs_counts(metric)]
-        by_bucket = (type(metric).__name__ for metric in uncounted if metric.buckets is not None)
-        others = (type(metric).__name__ for metric in uncounted if metric.buckets is None)
         if uncounted and metrics:
-            left_out = [*dict.fromkeys(others), *(f"{name} by bucket" for name in dict.fromkeys(by_bucket))]
-            said = f"No file says how often labels occur in training. So these are left out: {', '.join(left_out)}. "
+            uncounted.sort(key=lambda metric: metric.buckets is not None)
+            names = (f"{type(one).__name__}{'' if one.buckets is None else ' by bucket'}" for one in uncounted)
+            left_out = ", ".join(dict.fromkeys(names))
+            said = f"No file says how often labels occur in training. So these are left out: {left_out}. "
             tell(f"{said}Add --train-target FILE or --label-counts FILE.")
     for metric in metrics:
         num_labels = metric.num_labels or 1
         if dataset.preds.dense:
             ranking = Ranking.from_scores(torch.zeros(1, num_labels), depth=num_labels, target_ids=target)
         else:
-            ranking = rank((first.float(), first) if scored else first, target, num_labels=num_labels)
+            ranking = rank(listed, target, num_labels=num_labels)
         try:
             with warnings.catch_warnings():  # a metric may warn of its first batch, which is artificial here
                 warnings.simplefilter("ignore")
@@ -323,10 +322,8 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     return kept
 
 
-def _scored(dataset: Dataset) -> bool:
-    """Whether the predictions hold scores. Ranks, which are read as whole numbers below 0, are no scores."""
-    if dataset.preds.dense:
-        return True
+def _have_scores(dataset: Dataset) -> bool:
+    """Whether lists hold scores. Ranks, which are read as whole numbers below 0, are no scores."""
     values = dataset.preds.first_values()
     return bool(((values >= 0) | (values != values.round())).any())
 

@@ -115,18 +115,16 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    train: Given | None = None
-    if options.train_target is not None:
-        train = (options.train_target, "target", options.format, options.columns)
-    return first_rows(_with_roles(preds, options), train, options.delimiter)
+    files, of_train = _given([preds], [options.target], options), options.train_target
+    train = None if of_train is None else _given([], [of_train], options)[0]
+    return first_rows(files, train, options.delimiter)
 
 
-def _with_roles(preds: str, options: DataOptions) -> list[Given]:
-    """Return predictions and targets, each with its role, its format and the names of its columns."""
-    return [
-        (preds, "preds", options.preds_format or options.format, options.preds_columns or options.columns),
-        (str(options.target), "target", options.format, options.columns),
-    ]
+def _given(preds: Sequence[str], targets: Sequence[str | None], options: DataOptions) -> list[Given]:
+    """Return files of predictions and of targets, each with its role, its format and the names of its columns."""
+    of_preds = options.preds_format or options.format, options.preds_columns or options.columns
+    found: list[Given] = [(path, "preds", *of_preds) for path in preds]
+    return found + [(path, "target", options.format, options.columns) for path in targets]
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
         raise CommandError("--num-train is given without --label-counts", hint)
     with progress("opening files", 1.0, ranks) as show, with_value(WATCHER, lambda doing, share: show(share, doing)):
         try:
-            with deciding(_with_roles(preds[0], options), options.delimiter, others):
+            with deciding(_given(preds[:1], [options.target], options), options.delimiter, others):
                 counts, names = _counts_and_names(preds, options)
             files = Files(options, names, options.num_labels if counts is None else len(counts), others)
             train = files.train(ranks)
@@ -215,11 +213,11 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
         if counted is not None and counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
             return read_label_counts(str(path), num_labels=num_labels or len(names), columns=columns), names
     elif len(preds) + len(targets) > 2 or path is not None:
+        paths, _, forms, of_files = zip(*_given(preds, targets, options), strict=True)
         names = read_label_names(
-            *preds,
-            *targets,
-            format=[*[options.preds_format or options.format] * len(preds), *[options.format] * len(targets)],
-            columns=[*[options.preds_columns or options.columns] * len(preds), *[options.columns] * len(targets)],
+            *paths,
+            format=forms,
+            columns=of_files,
             string_ids=options.string_ids,
             num_labels=num_labels,
             more=counted or (),
@@ -323,17 +321,15 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if path is None:
         missing = 0 if in_files is None or num_labels is None else num_labels - len(in_files)
         return in_files if missing <= 0 else [*(in_files or ()), *[""] * missing]
-    if in_files is not None and list(in_files) == _lines(path):
-        return in_files
-    if in_files is not None:
+    names = _lines(path)
+    if in_files is not None and list(in_files) != names:
         problem = "--label-names: the labels of these files are names already"
         hint = "leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
-        raise CommandError(problem, f"{hint}--string-ids true --num-labels {len(_lines(path))}.")
-    hint = "give one name per line, label 0 first."
-    names = _lines(path)
-    if num_labels is not None and len(names) != num_labels:
+        raise CommandError(problem, f"{hint}--string-ids true --num-labels {len(names)}.")
+    if in_files is None and num_labels is not None and len(names) != num_labels:
+        hint = "give one name per line, label 0 first."
         raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
-    return names
+    return names if in_files is None else in_files
 
 
 class Labels(NamedTuple):

@@ -144,20 +144,17 @@ def _by_folder(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOptions, said: Container[str]) -> None:
-    """Write a report to its claimed folder, if there is one, put all files in their places, and show the report."""
-    if folder is not None:
-        report.write(folder, figures=output.figures)
-    show(report, outputs.place(), output, said)
-
-
-def show(report: Any, paths: Sequence[Path], output: OutputOptions, said: Container[str]) -> None:
-    """Print a report or a comparison, and the paths of the files written; ``said`` holds the warnings printed.
+    """Write a report to its claimed folder, if there is one, put all files in their places, and print the report.
 
     Without ``--verbose`` this is one look: what else there is, is said in one line, and files in a line per folder.
+    ``said`` holds the warnings printed.
 
     Raises:
         CommandError: If stdout is closed or cannot be written.
     """
+    if folder is not None:
+        report.write(folder, figures=output.figures)
+    paths = outputs.place()
     try:
         if sys.stdout is None and not output.quiet:
             raise OSError(EBADF, "it is closed")

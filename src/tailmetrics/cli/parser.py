@@ -166,19 +166,18 @@ def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     """Return the parser, and the options of each command."""
     set_dumper("yaml", _as_yaml)
     parser = _empty_parser(prog="tailmetrics", version=tailmetrics.__version__)
-    commands = parser.add_subcommands(required=True, dest="command")
     usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
     evaluate = _command(EVALUATE, usage, {"evaluation": EvaluateOptions})
-    commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
     compare = _command(COMPARE, "tailmetrics compare FOLDER FOLDER ... [options]", {"comparison": CompareOptions})
     text = "Folders of reports, or tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
-    commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
     usage = "tailmetrics plan TABLE [TABLE] --difference D [options]"
     plan = _command(PLAN, usage, {"plan": PlanOptions}, of_data=False)
     plan.add_argument("tables", type=str, nargs="*", help="Tables of values per row, of one run or two.")
-    commands.add_subcommand("plan", plan, help=PLAN.splitlines()[0])
     named = {"evaluate": evaluate, "compare": compare, "plan": plan}
+    commands = parser.add_subcommands(required=True, dest="command")
+    for name, command in named.items():
+        commands.add_subcommand(name, command, help=str(command.description).splitlines()[0])
     return parser, {name: [*command._option_string_actions] for name, command in named.items()}
 
 

@@ -27,7 +27,7 @@ def plan_rows(request: Request, said: dict[str, bool]) -> None:
         folder = None if output.out is None else outputs.claim(output.out, [f"plan.{suffix}" for suffix in FORMS])
         first, *others = map(RowTable.open, paths)
         tables = {str(one.path): one.joined(first.names) for one in (first, *others)}
-        keys = chosen([key for key in first.pairs if key not in first.facts.parts], options.only)
+        keys = chosen(first, options.only)
         for name, one in tables.items():
             check_same_names(str(first.path), first.names.to_pylist(), name, one.names.to_pylist())
         check_identities("plan", {name: one.identity for name, one in tables.items()}, list(tables), keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -251,8 +251,8 @@ def heat_map(
             marks.append(Mark("text", [(left + width / 2, top - height / 2)], style="middle", text=text))
     across = bar_ticks([(name,) for name in columns])
     up = [Tick(1 - (place + 0.5) * height, (name,)) for place, name in enumerate(names)]
-    chart = Chart(title, marks, title, across=across, up=up, grid=False, gutter=80)
-    return replace(chart, height=30 * len(names) + 18, min_width=80 + 56 * len(columns))
+    high, wide = 30 * len(names) + 18, 80 + 56 * len(columns)
+    return Chart(title, marks, title, across=across, up=up, grid=False, height=high, gutter=80, min_width=wide)
 
 
 def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:

@@ -310,11 +310,7 @@ def curve_section(
     return Section("curve", title, said, charts=charts, legend=legend)
 
 
-def _curve(
-    metric: str,
-    curves: Mapping[str, Sequence[CurvePoint]],
-    edges: Sequence[tuple[float, str]],
-) -> Chart:
+def _curve(metric: str, curves: Mapping[str, Sequence[CurvePoint]], edges: Sequence[tuple[float, str]]) -> Chart:
     """Return the drawing of one metric: a curve for each run, frequent labels on the left, unseen labels last."""
     points = [point for of_run in curves.values() for point in of_run]
     seen = [point.training_count for point in points if point.training_count]
@@ -345,11 +341,9 @@ def _curve(
                     ends = [(UNSEEN_AT, up.share(one.low)), (UNSEEN_AT, up.share(one.high))]
                     marks.append(Mark("line", ends, colour))
                 marks.append(Mark("dot", [(UNSEEN_AT, up.share(one.value))], colour, "circle"))
-        ends_of_run = of_run[0], of_run[-1]
-        parts.append(
-            f"{run}{': ' if run else ''}"
-            + ", ".join(f"{number(one.value)} at {one.training_count:,.0f} occurrences" for one in ends_of_run)
-        )
+        first_and_last = of_run[0], of_run[-1]
+        said = (f"{number(one.value)} at {one.training_count:,.0f} occurrences" for one in first_and_last)
+        parts.append(f"{run}{': ' if run else ''}{', '.join(said)}")
     ticks = [Tick(end * (1 - tick.at), tick.texts) for tick in counts.ticks()]
     return Chart(
         metric,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tailmetrics.report.document import Documented
+    from tailmetrics.report.pages import Shown
 
 HEIGHT, WIDTH = 3.4, 7.5
 """Height and width of a panel, in inches."""
@@ -31,43 +31,40 @@ OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3,
 """The offset of a text from its place, in points to the right and upwards, and its alignment."""
 
 
-def picture(shown: Documented) -> Figure:
+def picture(shown: Shown) -> Figure:
     """Return the drawings of a report or a comparison as a figure, two in a line."""
+    document = shown.document()
+    # a comparison has two drawings of each metric: lines of the runs, and their differences
+    figure, letters = _figure(document.charts, document.runs, min(2, len(document.charts)), above=0.6)
+    figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
+    below = fill(_literal(f"{document.verdict or ''} {document.below}"), letters)
+    figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
+    return figure
+
+
+def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
+    """Yield each drawing alone, for a paper, with a name for its file."""
+    document = shown.document()
+    for chart in document.charts:
+        yield re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_"), _figure([chart], document.runs, 1)[0]
+
+
+def _figure(charts: Sequence[Chart], runs: Sequence[str], columns: int, above: float = 0.0) -> tuple[Figure, int]:
+    """Return drawings side by side, with inches for a title above them; and the letters that its width holds."""
     # Figure without pyplot: no window system, and no figure kept alive
     from matplotlib.figure import Figure
 
-    document = shown.document()
-    charts = document.charts
-    # a comparison has two drawings of each metric: lines of the runs, and their differences
-    columns = min(2, len(charts))
     lines = math.ceil(len(charts) / columns)
     wide = min(max(WIDTH, *(chart.min_width / PIXELS for chart in charts)), 40)
     high = [max(map(_height, charts[columns * line : columns * (line + 1)])) for line in range(lines)]
-    figure = Figure(figsize=(wide * columns, sum(high) + 0.6), layout="constrained")
+    figure = Figure(figsize=(wide * columns, sum(high) + above), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, height_ratios=high)
     for place, chart in zip(axes.flat, charts, strict=False):
         _draw(place, chart, int(wide / LETTER))
     for place in axes.flat[len(charts) :]:
         place.set_visible(False)
-    figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
-    _add_legend(figure, axes.flat[0], document.runs)
-    below = fill(_literal(f"{document.verdict or ''} {document.below}"), int(wide * columns / LETTER))
-    figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
-    return figure
-
-
-def figures(shown: Documented) -> Iterator[tuple[str, Figure]]:
-    """Yield each drawing alone, for a paper, with a name for its file."""
-    from matplotlib.figure import Figure
-
-    document = shown.document()
-    for chart in document.charts:
-        wide = min(max(WIDTH, chart.min_width / PIXELS), 40)
-        figure = Figure(figsize=(wide, _height(chart)), layout="constrained")
-        axes = figure.subplots()
-        _draw(axes, chart, int(wide / LETTER))
-        _add_legend(figure, axes, document.runs)
-        yield re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_"), figure
+    _add_legend(figure, axes.flat[0], runs)
+    return figure, int(wide * columns / LETTER)
 
 
 def _height(chart: Chart) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -100,6 +100,8 @@ BESIDE = {
 }
 """The marks beside a bar, in the words of the caption."""
 TIES = "What equal scores hide"
+Beside: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
+"""Columns beside the values of a table, by name: a value by key, or the two ends of a range."""
 
 
 @dataclass(frozen=True)
@@ -411,8 +413,8 @@ class Report(Shown):
 
     def text(self, key: str, interval: bool = True) -> str:
         """Return a value with its interval, as a table shows it; or without."""
-        is_place = self.split(key).metric in self.places
-        return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key) if interval else None, is_place)
+        found = self.intervals.get(key) if interval else None
+        return with_interval(self.scalars.get(key, math.nan), found, self._is_place(key))
 
     def number(self, metric: str, value: float) -> str:
         """Return a value of a metric as a table shows it."""
@@ -420,9 +422,11 @@ class Report(Shown):
 
     def reach(self, key: str, ends: Sequence[float]) -> str:
         """Return one value, or the range of two, as a table shows it."""
-        is_place = self.split(key).metric in self.places
         single = len(ends) == 1 or math.isnan(ends[0])
-        return number(ends[0], is_place) if single else between(ends[0], ends[-1], is_place)
+        return number(ends[0], self._is_place(key)) if single else between(ends[0], ends[-1], self._is_place(key))
+
+    def _is_place(self, key: str) -> bool:
+        return self.split(key).metric in self.places
 
     @cached_property
     def answer(self) -> str:
@@ -485,8 +489,8 @@ class Report(Shown):
             labels: sum(row.labels for row in self.buckets if row.kind == 0) if self.label_counts is not None else None,
         }
         overall = _overall(self)
-        sections = [*_headline(self), overall, *_buckets(self), *_beside(self, references)]
-        sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
+        sections = [_headline(self), overall, _buckets(self), *_beside(self, references)]
+        sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
         sections += [_tail(self), *trade_off_section(self), *_of_groups(self, brief)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
         return Document(
@@ -553,7 +557,7 @@ def _of_intervals(report: Report) -> str:
     return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric{more}"
 
 
-def _scopes(report: Report, metrics: Sequence[str]) -> str:
+def _scopes(report: Report, metrics: Iterable[str]) -> str:
     """Return the captions of several metrics as one text: each caption once, with its metrics."""
     found = grouped((report.captions[metric], metric) for metric in metrics if metric in report.captions)
     if len(found) == 1:
@@ -587,33 +591,34 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
             yield key, " ".join(["perplexity", number(found), *([between(*reach)] if reach else [])])
 
 
-def _lines_of_buckets(report: Report) -> list[str]:
-    """Return the names of the lines of a table by bucket; first all labels, if a metric has a value over them."""
+def _lines_of_buckets(report: Report) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the names of the lines of a table by bucket, and the keys of each metric in these lines.
+
+    The first line is of all labels, if a metric has a value over them.
+    """
     metrics = report.by_bucket
     whole = any(report.value_over_all(metric) is not None for metric in metrics)
     named = [row.name for row in report.buckets if any(row.name in values for values in metrics.values())]
-    return [*([ALL_LABELS] if whole else []), *named]
+    names = [*([ALL_LABELS] if whole else []), *named]
+    return names, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}
 
 
 def _key_of(report: Report, metric: str, line: str) -> str:
     return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
 
 
-def _headline(report: Report) -> Iterator[Section]:
-    """Yield the drawing of the metric that the report is about, by bucket."""
+def _headline(report: Report) -> Section:
+    """Return the drawing of the metric that the report is about, by bucket."""
     metric, whole = headline(report), report.value_over_all(headline(report))
     words = f"{metric} over all {report.words[1]}"
     hero = () if whole is None or math.isnan(whole) else (report.number(metric, whole), words)
     charts = [_bars(report, metric)] if metric in report.by_bucket else []
-    if hero or charts:
-        yield Section("headline", f"{metric}, from head to tail", charts=charts, hero=hero)
+    return Section("headline", f"{metric}, from head to tail", charts=charts, hero=hero)
 
 
-def _buckets(report: Report) -> Iterator[Section]:
-    metrics = list(report.by_bucket)
-    if not metrics:
-        return
-    names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
+def _buckets(report: Report) -> Section:
+    """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
+    (names, keys), known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
     fixed = {"bucket": names}
     for what in ("labels", "positives"):
         total = sum(getattr(row, what) for row in report.buckets if row.kind == 0)
@@ -622,46 +627,47 @@ def _buckets(report: Report) -> Iterator[Section]:
         fixed["labels with rows"] = [
             count(some.get(name, sum(some.values()) if name == ALL_LABELS else None)) for name in names
         ]
-    rows, of_rows = _denominators(report, names)
+    rows, of_rows = _denominators(report, keys)
     fixed |= {"rows": rows} if rows else {}
     buckets = what_buckets_are(report.buckets)
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
     of_labels = "labels with rows: those that are relevant in some row" if report.labels_with_rows else ""
-    yield Section(
+    section = Section(
         "buckets",
         HEAD_TO_TAIL,
-        sentences(report.of_rows, _scopes(report, metrics), buckets),
+        sentences(report.of_rows, _scopes(report, keys), buckets),
         lead=sentences(buckets, below),
         columns=sentences(of_labels, of_rows, _of_intervals(report)),
-        charts=[_bars(report, metric) for metric in metrics if metric != headline(report)],
-        fixed=len(fixed),
-        **_table(report, fixed, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}),
+        charts=[_bars(report, metric) for metric in keys if metric != headline(report)],
     )
+    return _with_table(section, report, fixed, keys)
 
 
-def _table(
+def _with_table(
+    section: Section,
     report: Report,
     fixed: Mapping[str, Sequence[str]],
     keys: Mapping[str, Sequence[str]],
-    beside: Mapping[str, Sequence[Mapping[str, float]]] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return header and lines of a table: the ``fixed`` columns, then each metric with the columns of ``beside``."""
+    beside: Beside = MappingProxyType({}),
+) -> Section:
+    """Return a section with a table: the ``fixed`` columns, then each metric with the columns of ``beside``."""
     header, columns = [*fixed], [*fixed.values()]
     for metric, of_metric in keys.items():
         header += [metric, *beside]
         columns.append([report.text(key) for key in of_metric])
         for values in beside.values():
             columns.append([report.reach(key, [of.get(key, math.nan) for of in values]) for key in of_metric])
-    return {"header": header, "lines": [list(cells) for cells in zip(*columns, strict=True)]}
+    lines = [list(cells) for cells in zip(*columns, strict=True)]
+    return replace(section, header=header, lines=lines, fixed=len(fixed))
 
 
-def _denominators(report: Report, names: Sequence[str]) -> tuple[list[str], str]:
+def _denominators(report: Report, keys: Mapping[str, Sequence[str]]) -> tuple[list[str], str]:
     """Return the number of rows that count by line, and which metrics leave rows out; empty if they differ."""
     fewer: dict[tuple[int | None, ...], list[str]] = {}
-    for metric in report.by_bucket:
-        known = [report.values.get(_key_of(report, metric, name)) for name in names]
+    for metric, of_metric in keys.items():
+        known = map(report.values.get, of_metric)
         of_rows = [one if one is not None and one.of in WHOLE_ROWS else None for one in known]
         if any(one is not None and one.counted != report.rows and not math.isnan(one.value) for one in of_rows):
             numbers = (None if one is None else int(one.counted or 0) for one in of_rows)
@@ -765,32 +771,37 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
             "a row leaves out. Attainable: a list as long as that of the row, which begins with the relevant labels of "
             "the bucket."
         )
-        title = "Beside chance, popularity and the attainable"
-        for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
-            of = ", by bucket" if table["header"][0] == "bucket" else ", over all labels"
-            yield Section("references", f"{title}{of}", caption, folded=True, **table)
+        section = Section("references", "Beside chance, popularity and the attainable", caption, folded=True)
+        each = {name: (values,) for name, values in references.items()}
+        yield from _tables_beside(report, section, each, ", over all labels")
     if bounds:
         caption = (
             "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they "
             "differ, the listed value depends on how labels are numbered."
         )
         both = {"expected": (bounds["expected"],), "[worst, best]": (bounds["worst"], bounds["best"])}
-        for table in _tables_beside(report, both):
-            of = ", by bucket" if table["header"][0] == "bucket" else ""
-            yield Section("ties", f"{TIES}{of}", caption, **table)
+        yield from _tables_beside(report, Section("ties", TIES, caption), both, "")
 
 
-def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[dict[str, Any]]:
-    """Yield a table of the metrics that are not by bucket, and a table of the metrics by bucket."""
+def _tables_beside(report: Report, section: Section, beside: Beside, of_whole: str) -> Iterator[Section]:
+    """Yield the section with a table of the metrics that are not by bucket, and with one of the metrics by bucket.
+
+    Args:
+        report: The report.
+        section: Title and caption.
+        beside: The columns beside each value.
+        of_whole: The end of the title of the table of metrics that are not by bucket.
+    """
     known = {key for values in beside.values() for of in values for key in of}
-    names = _lines_of_buckets(report)
-    of_metrics = {metric: [_key_of(report, metric, name) for name in names] for metric in report.by_bucket}
+    names, of_metrics = _lines_of_buckets(report)
     keys = [key for key in report.overall if key in known.difference(*of_metrics.values())]
     if keys:
-        yield _table(report, {"metric": keys}, {"value": keys}, beside)
+        overall = replace(section, title=f"{section.title}{of_whole}")
+        yield _with_table(overall, report, {"metric": keys}, {"value": keys}, beside)
     of_metrics = {metric: of for metric, of in of_metrics.items() if known & {*of}}
     if of_metrics:
-        yield _table(report, {"bucket": names}, of_metrics, beside)
+        by_bucket = replace(section, title=f"{section.title}, by bucket")
+        yield _with_table(by_bucket, report, {"bucket": names}, of_metrics, beside)
 
 
 def _tail(report: Report) -> Section:
@@ -805,22 +816,12 @@ def _tail(report: Report) -> Section:
     sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
     for metric, pair in ends.items():
-        whole = report.value_over_all(metric)
+        whole = report.text(_key_of(report, metric, ALL_LABELS), False)
         cells = [
-            report.number(metric, report.by_bucket[metric][end]) + ("" if same else f" ({short_name(end)})")
-            for end in pair
+            report.text(report.key(metric, end), False) + ("" if same else f" ({short_name(end)})") for end in pair
         ]
-        summed = (
-            with_interval(
-                report.summaries.get(report.key(metric, what), math.nan),
-                report.intervals.get(report.key(metric, what)),
-                metric in report.places and what == "gap",
-            )
-            for what in sums
-        )
-        lines.append([
-            metric, report.number(metric, math.nan if whole is None else whole), *(cells or ("–", "–")), *summed
-        ])  # fmt: skip
+        summed = (_summary(report, metric, what) for what in sums)
+        lines.append([metric, whole, *(cells or ("–", "–")), *summed])
     head, tail = measured.pop() if same else ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
     beyond = any(report.summaries.get(report.key(metric, "adjusted_gap"), 0) > 1 for metric in ends)
@@ -833,6 +834,12 @@ def _tail(report: Report) -> Section:
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
+def _summary(report: Report, metric: str, what: str) -> str:
+    """Return a summary of the buckets of a metric with its interval; the gap between two places is one, too."""
+    key, is_place = report.key(metric, what), metric in report.places and what == "gap"
+    return with_interval(report.summaries.get(key, math.nan), report.intervals.get(key), is_place)
+
+
 def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
     """Yield a table of values by group of rows, and for each metric by bucket a grid of groups and buckets.
 
@@ -841,7 +848,7 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
     metrics = dict.fromkeys(key.metric for key in report.parts if key.group and not key.bucket)
     if metrics:
         over_all = {metric: (metric, "") for metric in metrics}
-        yield _grid(report, Section("groups", "By group of rows", "Over all labels."), over_all, not brief)
+        yield _by_group(report, Section("groups", "By group of rows", "Over all labels."), over_all, True)
     for metric, of_bucket in report.by_bucket.items():
         whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (report.over_all.get(metric, metric), "")}
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
@@ -853,7 +860,8 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
                 WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
                 "" if brief else _of_intervals(report),
             )
-            yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns, not brief)
+            section = Section("grid", f"{metric} by group of rows and bucket", caption)
+            yield _by_group(report, section, columns, not brief)
 
 
 def _of_gap_differences(report: Report, metric: str) -> str:
@@ -868,24 +876,25 @@ def _of_gap_differences(report: Report, metric: str) -> str:
     return f"{said} (difference {with_interval(found.value, found)})"
 
 
-def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
+def _by_group(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
     """Return a section with a line for all rows and each group; the values of a grid give the tints of its cells."""
-    is_grid = section.name == "grid"
     groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
+    names = [name.removeprefix(ROWS) for name, _, _ in groups]
     keys = [[report.key(*of, group) for of in columns.values()] for _, group, _ in groups]
+    lines = [
+        [name, count(rows), *(report.text(key, intervals) for key in line)]
+        for name, (_, _, rows), line in zip(names, groups, keys, strict=True)
+    ]
+    header = ["activity" if report.row_buckets else "group", "rows", *columns]
+    section = replace(section, header=header, lines=lines, fixed=2)
+    if section.name != "grid":
+        return section
     values = [[report.scalars.get(key, math.nan) for key in line] for line in keys]
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
     heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-    lines = [
-        [name.removeprefix(ROWS), count(rows), *(report.text(key, intervals or not is_grid) for key in line)]
-        for (name, _, rows), line in zip(groups, keys, strict=True)
-    ]
-    header = ["activity" if report.row_buckets else "group", "rows", *columns]
-    section = replace(section, header=header, lines=lines, fixed=2, heat=heat if is_grid else ())
     texts = [[report.text(key, False) for key in line] for line in keys]
-    names = [line[0] for line in lines]
-    return replace(section, charts=[heat_map(section.title, names, [*columns], heat, texts)]) if is_grid else section
+    return replace(section, heat=heat, charts=[heat_map(section.title, names, [*columns], heat, texts)])
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
@@ -952,8 +961,8 @@ def _frequencies_in_words(seen: Tensor, labels: int) -> str:
     return "; ".join(part for part in parts if part) + "."
 
 
-def _curves_of_labels(report: Report) -> Iterator[Section]:
-    """Yield the section of values of single labels as functions of the training count."""
+def _curves_of_labels(report: Report) -> Section:
+    """Return the section of values of single labels as functions of the training count."""
     edges: list[tuple[float, str]] = []
     if report.label_counts is not None and report.curves:
         seen, ends, names = _stretches(report)
@@ -961,7 +970,7 @@ def _curves_of_labels(report: Report) -> Iterator[Section]:
         counts = (math.sqrt(int(seen[end - 1]) * int(seen[end])) if end < len(seen) else math.nan for end in ends)
         edges = list(zip(counts, names, strict=True))
     curves = {metric: {"": points} for metric, points in report.curves.items()}
-    yield curve_section("As a function of the training count", curves, edges)
+    return curve_section("As a function of the training count", curves, edges)
 
 
 def _labels(report: Report, brief: bool) -> Iterator[Section]:
@@ -976,19 +985,19 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
         ("missed", "missed", f"relevant and not predicted; {limit}", each if by_bucket else WRONG),
         ("wrong", "suggested wrongly", f"predicted and not relevant; the first {WRONG}", WRONG),
     ):
-        lines = table.cells(table.most(name, most, of_each=name == "missed"))
-        stems = {column: column.partition("@")[0] for column in lines}
+        cells = table.cells(table.most(name, most, of_each=name == "missed"))
+        stems = {column: column.partition("@")[0] for column in cells}
         shown = BRIEF_COLUMNS[name] if brief else (*stems.values(),)
         left_out = {*BRIEF_COLUMNS, *TESTED} - {name}
         columns = [column for column, stem in stems.items() if stem in shown and stem not in left_out]
         texts = sum(column in ("label", "name", "bucket") for column in columns)
-        cells = [[_cell(cell, place < texts) for cell in lines[column]] for place, column in enumerate(columns)]
         none = name == "missed" and table.tests is not None and not table.blind_spots
         more = (NO_BLIND_SPOT, table.too_few_rows()) if none else ()
         caption = sentences(report.of_rows, f"{name}: {said}", *more)
         title = f"Labels most often {often}{of_cut}"
-        transposed = [list(line) for line in zip(*cells, strict=True)]
-        yield Section(name, title, caption, header=columns, lines=transposed, fixed=texts, texts=texts)
+        values = zip(*(cells[column] for column in columns), strict=True)
+        lines = [[_cell(value, place < texts) for place, value in enumerate(line)] for line in values]
+        yield Section(name, title, caption, header=columns, lines=lines, fixed=texts, texts=texts)
 
 
 def _blind_spots(report: Report, brief: bool) -> Iterator[Section]:
@@ -1020,16 +1029,13 @@ def _orders_of(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int
     """Return the place of each blind spot by q, from head to tail, and by its numbers of rows, the largest first."""
     buckets = [row.name for row in report.buckets]
     values = {
-        "q": range(len(spots)),
+        "q": [*range(len(spots))],
         "bucket": [buckets.index(one.bucket) if one.bucket in buckets else 0 for one in spots],
         "support": [-one.support for one in spots],
         "expected − hits": [one.hits - one.expected for one in spots],
     }
-    found = {}
-    for name, of_spots in values.items():
-        places = {line: place for place, line in enumerate(sorted(range(len(spots)), key=of_spots.__getitem__), 1)}
-        found[name] = [places[line] for line in range(len(spots))]
-    return found
+    places = torch.tensor([*values.values()], dtype=torch.float64).argsort(stable=True).argsort() + 1
+    return dict(zip(values, places.tolist(), strict=True))
 
 
 def _cell(value: Any, is_text: bool) -> str:
