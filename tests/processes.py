@@ -22,7 +22,7 @@ def context() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["torchmetrics"])
+    found.set_forkserver_preload(["torchmetrics", "torch._dynamo"])  # the second is most of what Lightning loads
     return found
 
 
