@@ -15,9 +15,11 @@ os.environ.setdefault(
 
 import pytest
 
+import processes
 from pictures import blank_pictures as blank_pictures
 
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
+processes.context()  # before any test starts the server: what it loads, it loads once
 
 MANY = 20
 """From this number of cases on, `make quick` tries about a fifth of them."""

@@ -6,12 +6,20 @@ import pytest
 
 
 def _nothing(figure: Any, renderer: Any) -> None:
-    """Draw nothing: all parts of the picture were made, and a white image of its size is written."""
+    """Draw nothing: a white image is written."""
+
+
+def _small(shown: Any) -> Any:
+    """Return a small picture without any part."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(1, 1))
 
 
 def leave_blank(patched: pytest.MonkeyPatch) -> None:
-    """Let matplotlib write every picture without drawing on it."""
+    """Give each report a small picture of nothing, and let matplotlib draw on no other one."""
     pytest.importorskip("matplotlib")
+    patched.setattr("tailmetrics.report.pictures.picture", _small)
     patched.setattr("matplotlib.figure.Figure.draw", _nothing)
 
 

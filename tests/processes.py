@@ -1,5 +1,6 @@
 """Processes of their own for tests: torch and TorchMetrics are loaded once, by a server that forks; nothing of ours is."""
 
+import gc
 import io
 import multiprocessing
 import os
@@ -21,8 +22,13 @@ def context() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["torchmetrics"])
+    found.set_forkserver_preload(["torchmetrics", "torch._dynamo"])  # the second is most of what Lightning loads
     return found
+
+
+def pool(workers: int) -> ProcessPoolExecutor:
+    """Return processes, which look for no garbage in what the server has loaded."""
+    return ProcessPoolExecutor(workers, mp_context=context(), initializer=gc.freeze)
 
 
 def found_by(code: str, source: str | None = None) -> Any:
@@ -30,7 +36,7 @@ def found_by(code: str, source: str | None = None) -> Any:
 
     Returns what the code names ``found``; what it raises is raised here.
     """
-    with ProcessPoolExecutor(1, mp_context=context()) as process:
+    with pool(1) as process:
         return process.submit(_run, code, source).result()
 
 
@@ -71,8 +77,8 @@ def as_rank(rank: int, port: int) -> dict[str, str]:
 def printed_by_ranks(script: str, folder: Path) -> list[str]:
     """Run a script on two processes in a folder, as torchrun does, and return what each prints."""
     port = free_port()
-    with ProcessPoolExecutor(2, mp_context=context()) as pool:
-        ran = [pool.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
+    with pool(2) as both:
+        ran = [both.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
         return results(ran)
 
 
@@ -89,8 +95,8 @@ def of_each_rank(work: Callable[[int, int], Any], world: int, folder: Path) -> l
 
     It is defined in a file, and returns no tensors, whose memory would end with its process.
     """
-    with ProcessPoolExecutor(world, mp_context=context()) as pool:
-        ran = [pool.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
+    with pool(world) as ranks:
+        ran = [ranks.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
         return results(ran)
 
 

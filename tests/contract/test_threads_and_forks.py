@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+import processes
 import tailmetrics as tm
 from cases import NUM_LABELS, data
 from tailmetrics.metrics._states import Addition
@@ -134,37 +135,69 @@ def test_a_copy_has_one_lock_of_its_own_for_all_members(background: bool) -> Non
 # processes
 
 
-def goes_on(collection: tm.TopKCollection, answer: Any) -> None:
-    """What another process does with a collection: batches 2 and 3, and what it then holds."""
-    answer.put(fed(collection, (2, 3)).state_bytes())
+def goes_on(collections: list[tm.TopKCollection], path: str, answer: Any) -> None:
+    """What another process does: it adds batches 2 and 3 to each collection, and says what that then holds.
+
+    Then the last batch fails in a collection that lives as long as the process.
+    """
+    answer.put([fed(one, (2, 3)).state_bytes() for one in collections])
+    sys.stderr = open(path, "w")  # noqa: SIM115 # it is printed to at the end
+    globals()["kept"] = kept = tm.TopKCollection([tm.RecallAtK(k=1)], background=True)
+    for score in (0.1, float("nan")):
+        kept.update(torch.tensor([[0.9, score, 0.5]]), torch.tensor([2]))
 
 
 STARTS = [
-    pytest.param(start, background, marks=[pytest.mark.slow] if start != "fork" and not background else [])
+    pytest.param(start, marks=[pytest.mark.slow] if start != "fork" else [])
     for start in multiprocessing.get_all_start_methods()
-    for background in (False, True)
 ]
+TOLD = (
+    "TopKCollection: batch 2 was not added: TopKCollection: preds holds NaN in row 0; a score must be a number (-inf "
+    "for a label that is not retrieved).\n"
+)
 
 
-@pytest.mark.parametrize(("start", "background"), STARTS)
-def test_another_process_goes_on_with_what_it_is_given(start: str, background: bool) -> None:
-    """Forked after use, or sent: it adds its batches to its own states, and this process keeps its own."""
-    context: Any = multiprocessing.get_context(start)
-    collection, answer = fed(made(background), range(2)), context.SimpleQueue()
-    collection.compute()
-    process = context.Process(target=goes_on, args=(collection, answer))
+@pytest.mark.parametrize("start", STARTS)
+def test_another_process_goes_on_with_what_it_is_given(start: str, tmp_path: Path) -> None:
+    """Forked after use, or sent: it adds its batches to its own states, and this process keeps its own.
+
+    It ends without what ``atexit`` knows, and still waits for its last batches, and says which batch failed.
+    """
+    context: Any = processes.context() if start == "forkserver" else multiprocessing.get_context(start)
+    collections, answer = [fed(made(background), range(2)) for background in (False, True)], context.SimpleQueue()
+    for one in collections:
+        one.compute()
+    process = context.Process(target=goes_on, args=(collections, f"{tmp_path}/said", answer))
     process.start()
     found = answer.get()
     process.join()
-    assert (found, process.exitcode) == (fed(made(), range(4)).state_bytes(), 0)
-    assert collection.state_bytes() == fed(made(), range(2)).state_bytes()
-    fed(collection, range(2, 6))
-    assert collection.state_bytes() == fed(made(), range(6)).state_bytes()
+    assert (process.exitcode, (tmp_path / "said").read_text()) == (0, TOLD)
+    assert found == [fed(made(), range(4)).state_bytes()] * 2
+    for one in collections:
+        assert one.state_bytes() == fed(made(), range(2)).state_bytes()
+        fed(one, range(2, 6))
+        assert one.state_bytes() == fed(made(), range(6)).state_bytes()
 
 
-CUT_OFF = """
-import os, threading, torch
+PROGRAM = """
+import gc, os, sys, threading, torch
 import tailmetrics as tm
+
+def run():
+    collection = tm.TopKCollection([tm.RecallAtK(k=1)], background=True)
+    collection.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([2]))
+    collection.update(torch.tensor([[0.9, float("nan"), 0.5]]), torch.tensor([2]))
+    return collection
+
+tm.RecallAtK, tm.TopKCollection  # loaded here, and not in each child
+gc.freeze()  # no child looks for garbage in what was loaded
+for number, end in enumerate(sys.argv[1:]):
+    if not os.fork():
+        for stream in (1, 2):
+            os.dup2(os.open(f"{number}.{stream}", os.O_CREAT | os.O_WRONLY), stream)
+        exec(end)
+        sys.exit()
+    assert os.wait()[1] == 0
 
 batch = torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([2])
 found = []
@@ -213,15 +246,32 @@ for background in (False, True):
     go.set()
     thread.join()
     found.append(str(collection.compute()))
+
+print(found)
 """
+"""A program of which some copies end, and some are forked in the middle of a batch."""
+ENDS = {
+    "kept = run()": ("", TOLD),
+    "run()": ("", TOLD),
+    "try: run().compute()\nexcept ValueError: print(1)": ("1\n", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[tuple[str, ...]]]:
+    """What the program printed, and what each of its copies that ended printed, and said on stderr."""
+    folder = tmp_path_factory.mktemp("ended")
+    words = [sys.executable, "-c", PROGRAM, *ENDS]
+    ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    said = [tuple((folder / f"{number}.{stream}").read_text() for stream in (1, 2)) for number in range(len(ENDS))]
+    return ran.stdout, said
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-def test_a_process_that_was_forked_in_the_middle_of_a_batch_says_so() -> None:
+def test_a_process_that_was_forked_in_the_middle_of_a_batch_says_so(ended: Any) -> None:
     """By another thread, or with batches in the queue of the background: an error until the reset, and no hang."""
-    ran = subprocess.run([sys.executable, "-c", CUT_OFF + "print(found)"], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    of_child, of_parent, of_background, of_its_parent = eval(ran.stdout.splitlines()[-1])
+    of_child, of_parent, of_background, of_its_parent = eval(ended[0].splitlines()[-1])
     value = "{'recall@1': tensor(0., dtype=torch.float64), 'precision@2': tensor(0.5000, dtype=torch.float64)}"
     for said in (of_child, of_background):
         assert len(said) == 5 and said[-1] == value
@@ -232,56 +282,7 @@ def test_a_process_that_was_forked_in_the_middle_of_a_batch_says_so() -> None:
     assert of_parent == of_its_parent == value
 
 
-ENDING = """
-import os, sys, torch
-import tailmetrics as tm
-
-def run():
-    collection = tm.TopKCollection([tm.RecallAtK(k=1)], background=True)
-    collection.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([2]))
-    collection.update(torch.tensor([[0.9, float("nan"), 0.5]]), torch.tensor([2]))
-    return collection
-
-for number, end in enumerate(sys.argv[1:]):
-    if not os.fork():
-        for stream in (1, 2):
-            os.dup2(os.open(f"{number}.{stream}", os.O_CREAT | os.O_WRONLY), stream)
-        exec(end)
-        sys.exit()
-    assert os.wait()[1] == 0
-"""
-TOLD = (
-    "TopKCollection: batch 2 was not added: TopKCollection: preds holds NaN in row 0; a score must be a number (-inf "
-    "for a label that is not retrieved).\n"
-)
-ENDS = {
-    "kept = run()": ("", TOLD),
-    "run()": ("", TOLD),
-    "try: run().compute()\nexcept ValueError: print(1)": ("1\n", ""),
-}
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-def test_a_program_that_ends_says_which_batch_failed(tmp_path: Path) -> None:
+def test_a_program_that_ends_says_which_batch_failed(ended: Any) -> None:
     """Of a collection that is there or is not; unless a call has raised the error."""
-    subprocess.run([sys.executable, "-c", ENDING, *ENDS], cwd=tmp_path, check=True, timeout=120)
-    found = [tuple((tmp_path / f"{number}.{stream}").read_text() for stream in (1, 2)) for number in range(len(ENDS))]
-    assert found == [*ENDS.values()]
-
-
-def ends_with_an_error(path: str) -> None:
-    """What another process does whose last batch fails, in a collection that lives as long as the process."""
-    sys.stderr = open(path, "w")  # noqa: SIM115 # it is printed to at the end
-    globals()["kept"] = tm.TopKCollection([tm.RecallAtK(k=1)], background=True)
-    kept = globals()["kept"]
-    for score in (0.1, float("nan")):
-        kept.update(torch.tensor([[0.9, score, 0.5]]), torch.tensor([2]))
-
-
-@pytest.mark.parametrize("start", [pytest.param(one.values[0], marks=one.marks) for one in STARTS[::2]])
-def test_a_process_of_multiprocessing_says_which_batch_failed(start: str, tmp_path: Path) -> None:
-    """It ends without what ``atexit`` knows, and waits for its last batches."""
-    process: Any = multiprocessing.get_context(start).Process(target=ends_with_an_error, args=(f"{tmp_path}/said",))
-    process.start()
-    process.join()
-    assert (process.exitcode, (tmp_path / "said").read_text()) == (0, TOLD)
+    assert ended[1] == [*ENDS.values()]

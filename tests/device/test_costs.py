@@ -1,5 +1,8 @@
 """What an update costs on a device: counted on torch's meta device, and held to the most it may be."""
 
+from collections.abc import Iterator
+from functools import cache
+
 import pytest
 import torch
 
@@ -10,6 +13,14 @@ from benchmarks.ours import token_metrics
 from benchmarks.tables import BESIDE
 from benchmarks.workloads import label_counts
 from tailmetrics import LabelBuckets
+
+
+@pytest.fixture(autouse=True, scope="module")
+def counted_once() -> Iterator[None]:
+    """A line is counted once, for its own test and for that of the page."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Line, "count", cache(Line.count))
+        yield
 
 
 @pytest.mark.parametrize("line", LINES, ids=str)

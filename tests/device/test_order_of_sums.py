@@ -89,7 +89,7 @@ def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, dep
 
     Cut far below, rows one by one are read by every metric with every average.
     """
-    batch = data(seed=61, num_rows=21, graded=graded)
+    batch = data(seed=61, num_rows=12, graded=graded)
     cut_off_free = [
         case for case in CASES_OF_A_KIND if case.by is None and not {"k", "min_recall"} & set(case.arguments)
     ]
@@ -98,7 +98,7 @@ def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, dep
     wanted = of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
     with force_plain(), OrderOfADevice():
         together = of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
-        rows = [rank(batch.scores[[row]], batch.target[[row]], depth=depth) for row in range(21)]
+        rows = [rank(batch.scores[[row]], batch.target[[row]], depth=depth) for row in range(12)]
         one_by_one = of_each({str(case): metrics[str(case)] for case in fewer}, rows)
     for found in (together, one_by_one):
         assert [case for case, value in found.items() if value != wanted[case]] == []

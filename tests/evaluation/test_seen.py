@@ -68,7 +68,8 @@ def test_the_command_line_names_the_option(interactions, tmp_path, monkeypatch, 
         random.Random(name).shuffle(lines)
         head = "user,item,score" if name in ("shown", "other") else "user,item,gain"
         (tmp_path / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n")
-    words = ["--preset", "recsys", "--target", "test.csv", "--train-target", "train.csv", "--quiet", "--overwrite"]
+    words = ["--metrics+=RecallAtK", "--metrics.k=10", "--target", "test.csv", "--train-target", "train.csv"]
+    words += ["--quiet", "--overwrite"]
     preds = {
         "evaluate": ["--preds", "shown.csv"],
         "compare": ["--preds", "shown.csv", "other.csv", "--resamples", "99"],

@@ -55,7 +55,7 @@ def test_lines_of_a_list_keep_their_order(tmp_path, order, monkeypatch):
     """Lists come out line by line, whether the files have one order, only their queries differ in it, or lines do."""
     monkeypatch.setattr("tailmetrics.io.join.COUNTED_ROWS", 11)
     source = np.random.default_rng(0)
-    lists = {f"q{row}": [f"d{item}" for item in source.permutation(10**6)[:3000]] for row in range(40)}
+    lists = {f"q{row}": [f"d{item}" for item in source.permutation(10**6)[:3000]] for row in range(20)}
     lines = [(query, item, -float(place)) for query, items in lists.items() for place, item in enumerate(items)]
     if order == "of lists":
         lines = [line for start in range(0, len(lines), 3000)[::-1] for line in lines[start : start + 3000]]

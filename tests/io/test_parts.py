@@ -49,7 +49,10 @@ def write_parts(folder, count=12, name="part-{}.parquet"):
 
 @pytest.mark.parametrize(("world_size", "batch_rows"), [(1, 4), (2, 1), (3, 100)])
 def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
-    """A folder, a pattern, partitions and a list of files hold the rows of one file in its order, on any processes."""
+    """A folder, a pattern, partitions and a list of files hold the rows of one file in its order, on any processes.
+
+    On one process each of them, on two and three every other one by turns.
+    """
     folder = write_parts(tmp_path / "folder")
     hive = write_parts(tmp_path / "hive", name="day={}/a.parquet")
     deep = write_parts(tmp_path / "deep" / "below")
@@ -58,7 +61,8 @@ def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
     listed = [part.path for part in find(folder).parts]
     assert [path.name for path in listed][-2:] == [f"part-{len(listed) - 2}.parquet", f"part-{len(listed) - 1}.parquet"]
     patterns = [str(folder / "part-*.parquet"), str(tmp_path / "deep" / "**" / "*.parquet"), f"{hive}/day=*"]
-    for preds in (folder, hive, deep.parent, listed, list(map(str, listed)), f"file://{folder}", *patterns):
+    forms = (folder, hive, deep.parent, listed, list(map(str, listed)), f"file://{folder}", *patterns)
+    for preds in forms if world_size == 1 else forms[world_size % 2 :: 2]:
         parts = [
             rows_of(read(preds, target, num_labels=5, rank=rank, world_size=world_size, batch_rows=batch_rows))
             for rank in range(world_size)

@@ -1,19 +1,30 @@
 """The C file compiled for tests."""
 
+import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from hatch_build import compile_native
+from hatch_build import FLAGS, SOURCE, compile_native
 from tailmetrics.ranking import native
+
+OPTIONS = ("-DWORTH_A_THREAD=1", "-DBLOCK=1")
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The library in place of the installed one, compiled so that any work is worth a thread and blocks are short."""
-    path = tmp_path_factory.mktemp("native") / "_native.so"
-    if compile_native(path, ("-DWORTH_A_THREAD=1", "-DBLOCK=1")) is None:
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The library in place of the installed one, compiled so that any work is worth a thread and blocks are short.
+
+    One that an earlier run has compiled from the same text in the same way is taken again.
+    """
+    way = [*FLAGS, *OPTIONS, *(os.environ.get(name, "") for name in ("CC", "CFLAGS", "TAILMETRICS_NATIVE"))]
+    key = sha256(SOURCE.read_bytes() + repr(way).encode()).hexdigest()[:16]
+    cache = getattr(request.config, "cache", None)  # not in a run without one
+    folder = tmp_path_factory.mktemp("native") if cache is None else cache.mkdir(f"native-{key}")
+    path = folder / "_native.so"
+    if not path.exists() and compile_native(path, OPTIONS) is None:
         pytest.skip("no C compiler")
     loaded = native.load(path)
     with pytest.MonkeyPatch.context() as patch:

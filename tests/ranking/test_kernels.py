@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -73,10 +73,22 @@ SCORES = {
 }
 
 
-def _same_choice(kernels: Kernels, scores: Tensor, k: int) -> None:
+@cache
+def _scores(kind: str, dtype: torch.dtype, rows: int, width: int) -> Tensor:
+    """Scores of a kind, made once for all forms of a step."""
+    return SCORES[kind](_random(rows, width, seed=width)).to(dtype)
+
+
+@cache
+def _sorted(kind: str, dtype: torch.dtype, rows: int, width: int) -> tuple[Tensor, Tensor]:
+    """Values and ids of all labels, the best first."""
+    return plain_top_k(_scores(kind, dtype, rows, width), width)
+
+
+def _same_choice(kernels: Kernels, scores: Tensor, k: int, whole: tuple[Tensor, Tensor] | None = None) -> None:
     torch.set_num_threads(THREADS[k % 5] if isinstance(kernels, NativeKernels) else 3)
     values, ids, distinct, numbers = kernels.top_k(scores, k)
-    wanted_values, wanted_ids = plain_top_k(scores, k)
+    wanted_values, wanted_ids = plain_top_k(scores, k) if whole is None else (whole[0][:, : k + 1], whole[1][:, :k])
     assert torch.equal(ids, wanted_ids)
     assert torch.equal(values.to(torch.float64), wanted_values.to(torch.float64))
     falls, found = (wanted_values[:, :-1] > wanted_values[:, 1:]).all(), (wanted_values[:, :k] > -torch.inf).all()
@@ -92,9 +104,9 @@ def test_the_best_labels_are_those_of_a_stable_sort(
     """Values and ids, for widths around those of chunks, one label, some and all, in rounds of any size."""
     monkeypatch.setattr(_matrices, "SORTED", 64)
     for rows, width in ((3, 17), (5, 1003), (2, 5003)):
-        scores = SCORES[kind](_random(rows, width, seed=width)).to(dtype)
+        scores, whole = _scores(kind, dtype, rows, width), _sorted(kind, dtype, rows, width)
         for k in sorted({1, 10, min(99, width), width}):
-            _same_choice(kernels, scores, k)
+            _same_choice(kernels, scores, k, whole)
 
 
 @pytest.mark.parametrize("width", range(1, 12))
@@ -362,13 +374,12 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
 ) -> None:
     """One relevant label per row, some, or more than are counted one by one; widths around a chunk; blocks of rows."""
     for width, targets in ((1, 1), (63, 3), (64, 1), (65, 3), (300, 40), (300, 1)):
-        scores = SCORES[kind](_random(5, width, seed=width)).to(dtype)
+        scores, order = _scores(kind, dtype, 5, width), _sorted(kind, dtype, 5, width)[1]
+        places = torch.empty_like(order).scatter_(1, order, torch.arange(1, width + 1).expand_as(order))
         columns = [torch.randperm(width, generator=torch.Generator().manual_seed(row))[:targets] for row in range(5)]
         rows, ids = torch.arange(5).repeat_interleave(min(targets, width)), torch.cat(columns)
         kept = rows != 2
         for entries in (Entries(rows, ids, None, len(columns[0])), Entries(rows[kept], ids[kept], None, width)):
-            order = scores.sort(dim=1, descending=True, stable=True).indices
-            places = torch.empty_like(order).scatter_(1, order, torch.arange(1, width + 1).expand_as(order))
             own = scores[entries.rows, entries.ids]
             wanted = torch.where(own > -torch.inf, places[entries.rows, entries.ids], NOT_RANKED)
             row_scores = scores[entries.rows]
