@@ -417,3 +417,12 @@ def test_a_threshold_for_each_label_is_counted_on_the_page():
     assert "threshold=30 values" in shown
     assert "k=[1, 2]" in shown
     assert report.as_dict()["settings"][0]["threshold"] == [0.25] * 30
+
+
+def test_a_bucket_called_all_keeps_its_own_value():
+    """The line of all labels and that of a bucket with the same name: each has its own labels, positives and value."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["all", "rest"], counts=[4, 3, 2, 1])
+    lists, target = torch.tensor([[0], [0], [0]]), torch.tensor([0, 1, 2])
+    found = markdown(evaluate(lists, target, buckets=buckets, metrics=[RecallAtK(1)], intervals=False))
+    lines = [line.strip("| ").split(" | ") for line in found.splitlines() if line.startswith("| all |")]
+    assert [(*line[:3], line[-1]) for line in lines] == [("all", "4", "3", "0.3333"), ("all", "2", "2", "0.5000")]

@@ -56,6 +56,8 @@ WORST = 3
 NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
 ALL_LABELS, ALL_ROWS = "all", "all rows"
+WHOLE = -1
+"""The kind of the line of all labels, which is no bucket."""
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 SUMMARIES = {
     "gap": "",
@@ -591,20 +593,24 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
             yield key, " ".join(["perplexity", number(found), *([between(*reach)] if reach else [])])
 
 
-def _lines_of_buckets(report: Report) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the names of the lines of a table by bucket, and the keys of each metric in these lines.
+def _lines_of_buckets(report: Report) -> tuple[list[BucketRow], dict[str, list[str]]]:
+    """Return the lines of a table by bucket, and the keys of each metric in these lines.
 
-    The first line is of all labels, if a metric has a value over them.
+    The first line is of all labels, if a metric has a value over them. A bucket may have its name.
     """
     metrics = report.by_bucket
-    whole = any(report.value_over_all(metric) is not None for metric in metrics)
-    named = [row.name for row in report.buckets if any(row.name in values for values in metrics.values())]
-    names = [*([ALL_LABELS] if whole else []), *named]
-    return names, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}
+    rows = [row for row in report.buckets if any(row.name in values for values in metrics.values())]
+    keys = {metric: [report.key(metric, row.name) for row in rows] for metric in metrics}
+    if all(report.value_over_all(metric) is None for metric in metrics):
+        return rows, keys
+    one_kind = [row for row in report.buckets if row.kind == 0]
+    labels, positives = sum(row.labels for row in one_kind), sum(row.positives for row in one_kind)
+    whole = BucketRow(ALL_LABELS, labels, 0, positives, kind=WHOLE)
+    return [whole, *rows], {metric: [_key_over_all(report, metric), *of] for metric, of in keys.items()}
 
 
-def _key_of(report: Report, metric: str, line: str) -> str:
-    return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
+def _key_over_all(report: Report, metric: str) -> str:
+    return report.over_all.get(metric, metric)
 
 
 def _headline(report: Report) -> Section:
@@ -618,14 +624,12 @@ def _headline(report: Report) -> Section:
 
 def _buckets(report: Report) -> Section:
     """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
-    (names, keys), known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
-    fixed = {"bucket": names}
-    for what in ("labels", "positives"):
-        total = sum(getattr(row, what) for row in report.buckets if row.kind == 0)
-        fixed[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
+    lines, keys = _lines_of_buckets(report)
+    fixed = {"bucket": [row.name for row in lines]}
+    fixed |= {what: [count(getattr(row, what)) for row in lines] for what in ("labels", "positives")}
     if some := report.labels_with_rows:
         fixed["labels with rows"] = [
-            count(some.get(name, sum(some.values()) if name == ALL_LABELS else None)) for name in names
+            count(sum(some.values()) if row.kind == WHOLE else some.get(row.name)) for row in lines
         ]
     rows, of_rows = _denominators(report, keys)
     fixed |= {"rows": rows} if rows else {}
@@ -793,7 +797,7 @@ def _tables_beside(report: Report, section: Section, beside: Beside, of_whole: s
         of_whole: The end of the title of the table of metrics that are not by bucket.
     """
     known = {key for values in beside.values() for of in values for key in of}
-    names, of_metrics = _lines_of_buckets(report)
+    lines, of_metrics = _lines_of_buckets(report)
     keys = [key for key in report.overall if key in known.difference(*of_metrics.values())]
     if keys:
         overall = replace(section, title=f"{section.title}{of_whole}")
@@ -801,7 +805,7 @@ def _tables_beside(report: Report, section: Section, beside: Beside, of_whole: s
     of_metrics = {metric: of for metric, of in of_metrics.items() if known & {*of}}
     if of_metrics:
         by_bucket = replace(section, title=f"{section.title}, by bucket")
-        yield _with_table(by_bucket, report, {"bucket": names}, of_metrics, beside)
+        yield _with_table(by_bucket, report, {"bucket": [row.name for row in lines]}, of_metrics, beside)
 
 
 def _tail(report: Report) -> Section:
@@ -816,7 +820,7 @@ def _tail(report: Report) -> Section:
     sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
     for metric, pair in ends.items():
-        whole = report.text(_key_of(report, metric, ALL_LABELS), False)
+        whole = report.text(_key_over_all(report, metric), False)
         cells = [
             report.text(report.key(metric, end), False) + ("" if same else f" ({short_name(end)})") for end in pair
         ]
@@ -850,7 +854,7 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
         over_all = {metric: (metric, "") for metric in metrics}
         yield _by_group(report, Section("groups", "By group of rows", "Over all labels."), over_all, True)
     for metric, of_bucket in report.by_bucket.items():
-        whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (report.over_all.get(metric, metric), "")}
+        whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (_key_over_all(report, metric), "")}
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
         if metric in report.two_way:
             caption = sentences(
