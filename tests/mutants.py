@@ -26,6 +26,7 @@ TESTS = (
     "test_buckets.py",
     "test_ties.py",
     "test_references.py",
+    "test_label_tree.py",
 )
 TESTS += ("ranking", "exactness", "contract", "evaluation", "parity", "device", "report/test_plot.py")
 OF_SIGNIFICANCE = ("significance", "evaluation")

@@ -480,3 +480,12 @@ def test_equal_scores_are_told_once_and_where_it_helps() -> None:
         metric = tailmetrics.RecallAtK(2, average=average, num_labels=4)  # type: ignore[arg-type]
         metric.update(more, target)
         assert "float32" in told_of_ties(metric.compute)[0]
+
+
+def test_the_last_label_of_a_whole_list_ties_with_none_behind_it() -> None:
+    """Its score is that of no other label, although other labels of its row tie."""
+    candidates = torch.tensor([[0.9, 0.9, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([[0, 1, 2], [0, 1, 2]])
+    metric = fed(tailmetrics.MRR(), candidates, torch.tensor([2, 2]))
+    assert metric.result().tied_shares == {None: 0.0}
+    metric = fed(tailmetrics.MRR(), candidates, torch.tensor([0, 2]))
+    assert metric.result().tied_shares == {None: 0.5}

@@ -60,7 +60,7 @@ def tailmetrics(capsys):
     def run(*words):
         status = main([str(word) for word in words])
         out, err = capsys.readouterr()
-        # made lists are short; tests/contract/test_what_is_told.py is about the warning, and
+        # made lists are short; tests/contract/test_numbers_of_the_data.py is about the warning, and
         # tests/io/test_how_it_was_read.py about the line of each file
         lines = err.splitlines(keepends=True)
         said = [line for line in lines if "lists end before" not in line and not line.startswith("read: ")]

@@ -61,6 +61,15 @@ def test_a_score_equal_to_the_threshold_is_not_above_it() -> None:
 # areas of labels
 
 
+@pytest.mark.parametrize("octave", range(-10, 10))
+def test_octaves_in_which_scores_mostly_lie_have_64_bins(octave: int) -> None:
+    """From 2^-8 to 2^8, of either sign; any other octave has 4, each beside the next."""
+    each = 64 if -8 <= octave < 8 else 4
+    bins = _bin_of((1 + torch.arange(64) / 64) * 2.0**octave)
+    assert (bins - bins[0]).tolist() == [place * each // 64 for place in range(64)]
+    assert (_bin_of(-(1 + torch.arange(64) / 64) * 2.0**octave) + bins).tolist() == [FINEST - 1] * 64
+
+
 def test_a_higher_score_is_never_in_a_lower_bin() -> None:
     """In every octave of float32, of either sign, infinity included; each octave from 2^-8 to 2^8 has 64 bins."""
     bits = (torch.arange(255)[:, None] << 23) + torch.arange(0, 2**23, 2**15)

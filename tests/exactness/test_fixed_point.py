@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cases import data
 from exactness.bits import CASES_OF_A_KIND
-from tailmetrics import CGAtK, NDCGAtK, rank
+from tailmetrics import CGAtK, CrossEntropy, NDCGAtK, rank
 from tailmetrics.metrics import _states
-from tailmetrics.metrics._states import REAL, UNIT, WEIGHT, FixedPoint
+from tailmetrics.metrics._states import COUNT, REAL, SUMS_OF_WEIGHTS, UNIT, WEIGHT, FixedPoint, weighted
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._kernels import Kernels
 from tailmetrics.ranking._kernels_cpu import CpuKernels
@@ -170,3 +170,13 @@ def test_limbs_of_a_device_without_float64_lose_nothing(kind: FixedPoint) -> Non
     assert Fraction(kind.totals(kind.add_up(values))[0]) / kind.unit == sum(map(Fraction, values.tolist()))
     if not kind.bounded:
         assert kind.totals(kind.add_up(torch.tensor([1.0, torch.inf]))) == [float("inf")]
+
+
+def test_values_without_bounds_keep_their_format_with_row_weights() -> None:
+    """An infinite value stays infinite; shares and counts need a format of sums of weights."""
+    assert weighted(REAL) == REAL
+    assert weighted(UNIT) == weighted(COUNT) == SUMS_OF_WEIGHTS
+    scores, target = torch.tensor([[0.0, -torch.inf]]), torch.tensor([1])
+    metric = CrossEntropy(weighted=True)
+    metric.update(scores, target, row_weights=torch.tensor([2.0]))
+    assert metric.compute() == torch.inf

@@ -1,4 +1,4 @@
-"""States that travel: as bytes, to another metric, to a copy, to TorchScript, to memory; what differs is refused in words."""
+"""States as bytes, in another metric, in a copy, in TorchScript, on a device; what differs is refused in words."""
 
 import copy
 import json
