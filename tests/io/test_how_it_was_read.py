@@ -366,6 +366,21 @@ def test_show_reading_stops_before_the_metrics(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.startswith("p.npy, row 0: 0.5, 0.25, 0.125\n")
 
 
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "parquet", "msmarco"])
+def test_show_reading_shows_ranks_as_the_file_holds_them(tmp_path, capsys, monkeypatch, form):
+    """1 is the best, in every format; none shows the number by which lists are sorted."""
+    monkeypatch.chdir(tmp_path)
+    ranked = {"query": ["u1", "u1", "u2"], "item": ["a", "b", "a"], "rank": [1, 2, 1]}
+    if form == "msmarco":
+        (tmp_path / "p.tsv").write_text("u1\ta\t1\nu1\tb\t2\nu2\ta\t1\n")
+    else:
+        written(tmp_path, form, "p", ranked)
+    preds = next(tmp_path.glob("p.*")).name
+    (tmp_path / "y.csv").write_text("query,item\nu1,a\nu2,b\n")
+    assert main(["evaluate", "--preds", preds, "--target", "y.csv", "--show-reading"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [f"{preds}, 'u1': 'a' 1, 'b' 2", f"{preds}, 'u2': 'a' 1"]
+
+
 def test_a_name_is_for_the_files_that_have_it(tmp_path):
     """One name for both files, where one of them has another: the other keeps its usual name, and this is said."""
     preds = written(tmp_path, "csv", "p", PREDS)

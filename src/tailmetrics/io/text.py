@@ -161,11 +161,18 @@ def parse_int64(path: FilePath, name: str, text: str, line: int) -> int:
 
 
 def read_by_line(
-    path: FilePath, form: str, lines: Iterable[tuple[int, Text]], parse: Callable[[int, Text], Iterable[Entry]]
+    path: FilePath,
+    form: str,
+    lines: Iterable[tuple[int, Text]],
+    parse: Callable[[int, Text], Iterable[Entry]],
+    ranks: bool = False,
 ) -> Iterator[Triples]:
-    """Yield blocks of the entries that ``parse`` returns, given the number and the text or the fields of each line."""
+    """Yield blocks of the entries that ``parse`` returns, given the number and the text or the fields of each line.
+
+    ``ranks`` says that the values of entries are negated ranks.
+    """
     with reading(path, form):
-        yield from triples((f"line {line}", *entry) for line, text in lines for entry in parse(line, text))
+        yield from triples(((f"line {line}", *entry) for line, text in lines for entry in parse(line, text)), ranks)
 
 
 def csv_source(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
@@ -297,7 +304,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
         ranks=None if may_be_ranks else chosen.ranks,
-        exact=lambda: read_by_line(path, form, table.records(), parse),
+        exact=lambda: read_by_line(path, form, table.records(), parse, chosen.ranks),
         kept=plain,
         reading=chosen,
         constants={one: f"c{header.index(one)}" for one in constants(chosen, table.columns)},
@@ -459,6 +466,7 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
         kinds[value] = "DOUBLE"
     else:
         value = f"CASE WHEN regexp_full_match({value}, '{WHOLE}') THEN {value}::BIGINT END"
+    parse = partial(_words, path, layout)
     plainly = f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || {item}, {literal(other)})) THEN c0 END"
     return SqlLines(
         source=csv_source(plain, separator, kinds),
@@ -467,7 +475,7 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
         value=re.sub(r"\bn\b", f"({value})", layout.value),
         kind=layout.kind,
         ranks=layout is MSMARCO,
-        exact=lambda: read_by_line(path, layout.form, numbered_lines(path), partial(_words, path, layout)),
+        exact=lambda: read_by_line(path, layout.form, numbered_lines(path), parse, layout is MSMARCO),
         kept=plain,
     )
 
@@ -535,7 +543,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
         item=_id(fields.item),
         value=value,
         ranks=fields.ranks,
-        exact=lambda: read_by_line(path, "JSON Lines", numbered_lines(path), parse),
+        exact=lambda: read_by_line(path, "JSON Lines", numbered_lines(path), parse, fields.ranks),
         kept=plain,
         reading=fields,
         constants={name: quoted(name) for name in same},
