@@ -28,7 +28,16 @@ TESTS = (
     "test_references.py",
     "test_label_tree.py",
 )
-TESTS += ("ranking", "exactness", "contract", "evaluation", "parity", "device", "report/test_plot.py")
+TESTS += (
+    "ranking",
+    "exactness",
+    "contract",
+    "evaluation",
+    "parity",
+    "device",
+    "report/test_plot.py",
+    "report/test_comparison_page.py",
+)
 OF_SIGNIFICANCE = ("significance", "evaluation")
 PAIRS = [
     (ast.Lt, ast.LtE),

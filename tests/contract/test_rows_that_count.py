@@ -5,6 +5,7 @@ often as it weighs, on the target that is left of the gains. The same bits, but 
 """
 
 import math
+from contextlib import nullcontext
 from fractions import Fraction
 from typing import Any
 
@@ -422,3 +423,11 @@ def test_weights_of_labels_replace_training_counts() -> None:
     metric = tm.PropensityScoredPrecisionAtK(k=1, weights=factors)
     fed(metric, torch.tensor([[0], [2]]), torch.tensor([[0, 1], [2, -1]]))
     assert float(metric.compute()) == (0 + 1) / (4 + 1)
+
+
+@pytest.mark.parametrize("on", [nullcontext, force_plain], ids=["cpu", "device"])
+def test_a_row_without_a_relevant_label_beside_a_dropped_row(on: Any) -> None:
+    """Ranks 2, none, and none that counts: (1/2 + 0) / 2."""
+    scores, target = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.3, 0.4]]), torch.tensor([[0, 1], [0, 0], [1, 0]])
+    with on():
+        assert float(fed(tm.MRR(), scores, target, torch.tensor([True, True, False])).compute()) == 0.25
