@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
@@ -181,6 +181,13 @@ class Document:
     def charts(self) -> list[Chart]:
         """The drawings that the picture shows."""
         return [chart for section in self.sections for chart in section.charts if chart.in_picture]
+
+
+class Documented(Protocol):
+    """A report or a comparison, as renderers take it."""
+
+    def document(self, brief: bool = False, references: bool = False) -> Document:
+        """Return the content that every renderer shows."""
 
 
 def today() -> str:

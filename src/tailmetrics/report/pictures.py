@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tailmetrics.report.pages import Shown
+    from tailmetrics.report.document import Documented
 
 HEIGHT, WIDTH = 3.4, 7.5
 """Height and width of a panel, in inches."""
@@ -31,7 +31,7 @@ OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3,
 """The offset of a text from its place, in points to the right and upwards, and its alignment."""
 
 
-def picture(shown: Shown) -> Figure:
+def picture(shown: Documented) -> Figure:
     """Return the drawings of a report or a comparison as a figure, two in a line."""
     document = shown.document()
     # a comparison has two drawings of each metric: lines of the runs, and their differences
@@ -42,7 +42,7 @@ def picture(shown: Shown) -> Figure:
     return figure
 
 
-def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
+def figures(shown: Documented) -> Iterator[tuple[str, Figure]]:
     """Yield each drawing alone, for a paper, with a name for its file."""
     document = shown.document()
     for chart in document.charts:

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Document, Records, Section
-    from tailmetrics.report.pages import Shown
+    from tailmetrics.report.document import Document, Documented, Records, Section
 
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""
 
 
-def markdown(shown: Shown, picture: str | None = None, references: bool = False) -> str:
+def markdown(shown: Documented, picture: str | None = None, references: bool = False) -> str:
     """Return a report or a comparison as Markdown.
 
     Args:
@@ -57,7 +56,7 @@ def _lines(section: Section, escape: Callable[[str], str], bold: str) -> Iterato
         yield [bold.format(one) if one and (line, at) in section.bold else one for at, one in enumerate(escaped)]
 
 
-def latex(shown: Shown, references: bool = False) -> str:
+def latex(shown: Documented, references: bool = False) -> str:
     r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
     document = shown.document(references=references)
     found = [r"% needs \usepackage{booktabs}" + "\n"]
@@ -126,7 +125,7 @@ NOTES = 5
 
 
 def print_report(
-    shown: Shown,
+    shown: Documented,
     console: Console | None = None,
     references: bool = False,
     said: Container[str] = (),
