@@ -138,10 +138,10 @@ def as_tensors(context: Context, batch: Batch) -> None:
     The tensors have one axis of rows: scores (B, T, L) and a target (B, T) become B·T rows. Flat queries keep their
     form. The row mask also excludes the rows that hold nothing but ``ignore_index``.
     """
-    caller, preds = context.caller, batch.preds
     for name, usual in BATCH_DEFAULTS.items():
         if getattr(context, name) is not usual:
-            check_batch_argument(caller, name, getattr(context, name))
+            check_batch_argument(context.caller, name, getattr(context, name))
+    caller, preds = context.caller, batch.preds
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
         check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OTHERS)})
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
