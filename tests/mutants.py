@@ -1,7 +1,7 @@
 """How many of a sample of small mistakes do the tests see? ``make mutants`` prints it; ``N=60 SEED=1`` choose the sample.
 
 A mutant is the package with one node of one file changed: another comparison, another sign, a number one larger, a condition
-turned around. It survives if every test passes that runs its line; of a line that runs at import, every test.
+turned around. It survives if every test that runs its line passes. A line that runs at import is run by every test.
 """
 
 import ast

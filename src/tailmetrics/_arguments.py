@@ -360,7 +360,7 @@ def with_arguments(typed: Any, defaults: Mapping[str, Any]) -> Callable[[Functio
     """Return a decorator of a function, or of the constructor of a class, with ``**kwargs: Unpack[typed]``.
 
     ``inspect.signature`` and ``help`` show every key of the typed dict as an argument with its default and description.
-    A call passes the defaults of the keys that it leaves out. An unknown argument is an error.
+    Keys that a call leaves out get their defaults. An unknown argument is an error.
     """
     types = get_type_hints(typed)
     lines = "".join(f"        {name}: {said}" for name, said in ARGUMENT.findall(typed.__doc__ or ""))

@@ -52,6 +52,11 @@ def answer(report: Report) -> str:
     return " ".join([f"{first}{_ends(report, metric, bool(holds))}.", *_unseen(report, metric), *_most_missed(report)])
 
 
+def key_over_all(report: Report, metric: str) -> str:
+    """Return the key of the value over all labels of a metric by bucket."""
+    return str(report.over_all.get(metric, metric))
+
+
 def headline(report: Report) -> str:
     """Return the metric that a report is about: its headline, or else the first metric by bucket, or the first one."""
     return report.headline or next(iter(report.by_bucket), next(iter(report.overall), ""))
@@ -155,7 +160,7 @@ def tables_of_report(report: Report, overall: Section) -> list[Section]:
     whole = report.value_over_all(metric)
     if whole is not None and lines:
         total = (f"{sum(getattr(row, what) for row in rows):,}" for what in ("labels", "positives"))
-        key = report.over_all.get(metric, metric)
+        key = key_over_all(report, metric)
         lines, values = [["all", *total, report.text(key)], *lines], [whole, *values]
     most = max([1.0 if all(not abs(one) > 1 for one in values) else 0.0, *filter(math.isfinite, values)])
     lines = [[*cells, bar(value / (most or 1.0))] for cells, value in zip(lines, values, strict=True)]
@@ -193,7 +198,7 @@ def _from_zero(part: float) -> str:
 def tables_of_comparison(report: Report) -> list[Section]:
     """Return the table of the headline by bucket, and the table over all labels; two runs have their difference."""
     metric = report.headline or next(iter(report.by_bucket), "")
-    keys = {report.over_all.get(metric, metric): "all"}
+    keys = {key_over_all(report, metric): "all"}
     keys |= {key: name for name, key in report.by_bucket.get(metric, {}).items()}
     keys = {key: name for key, name in keys.items() if key in report.values}
     first = _differences if len(report.runs) == 2 else _runs

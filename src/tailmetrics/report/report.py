@@ -27,7 +27,7 @@ from tailmetrics.report.charts import (
     shade,
 )
 from tailmetrics.report.document import Document, Records, Section, plain, today
-from tailmetrics.report.first_look import answer, headline, tables_of_report
+from tailmetrics.report.first_look import answer, headline, key_over_all, tables_of_report
 from tailmetrics.report.formatting import (
     Key,
     between,
@@ -407,7 +407,7 @@ class Report(Shown):
 
     def value_over_all(self, metric: str) -> float | None:
         """Return the value over all labels of a metric by bucket; None if the metric has none."""
-        return self.parts.get(Key(self.over_all.get(metric, metric), "", ""))
+        return self.parts.get(Key(key_over_all(self, metric), "", ""))
 
     def value(self, metric: str, bucket: str = "", group: str = "") -> float:
         """Return a value; NaN where there is none."""
@@ -596,7 +596,7 @@ def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
 def _lines_of_buckets(report: Report) -> tuple[list[BucketRow], dict[str, list[str]]]:
     """Return the lines of a table by bucket, and the keys of each metric in these lines.
 
-    The first line is of all labels, if a metric has a value over them. A bucket may have its name.
+    The first line is of all labels, if a metric has a value over them. A bucket may be called "all", too.
     """
     metrics = report.by_bucket
     rows = [row for row in report.buckets if any(row.name in values for values in metrics.values())]
@@ -606,11 +606,7 @@ def _lines_of_buckets(report: Report) -> tuple[list[BucketRow], dict[str, list[s
     one_kind = [row for row in report.buckets if row.kind == 0]
     labels, positives = sum(row.labels for row in one_kind), sum(row.positives for row in one_kind)
     whole = BucketRow(ALL_LABELS, labels, 0, positives, kind=WHOLE)
-    return [whole, *rows], {metric: [_key_over_all(report, metric), *of] for metric, of in keys.items()}
-
-
-def _key_over_all(report: Report, metric: str) -> str:
-    return report.over_all.get(metric, metric)
+    return [whole, *rows], {metric: [key_over_all(report, metric), *of] for metric, of in keys.items()}
 
 
 def _headline(report: Report) -> Section:
@@ -820,7 +816,7 @@ def _tail(report: Report) -> Section:
     sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
     for metric, pair in ends.items():
-        whole = report.text(_key_over_all(report, metric), False)
+        whole = report.text(key_over_all(report, metric), False)
         cells = [
             report.text(report.key(metric, end), False) + ("" if same else f" ({short_name(end)})") for end in pair
         ]
@@ -854,7 +850,7 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
         over_all = {metric: (metric, "") for metric in metrics}
         yield _by_group(report, Section("groups", "By group of rows", "Over all labels."), over_all, True)
     for metric, of_bucket in report.by_bucket.items():
-        whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (_key_over_all(report, metric), "")}
+        whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (key_over_all(report, metric), "")}
         columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
         if metric in report.two_way:
             caption = sentences(

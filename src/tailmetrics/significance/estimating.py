@@ -79,12 +79,12 @@ class Interval:
 
     @property
     def agrees(self) -> bool:
-        """Whether all rows agree, so that the interval says only how many others there may be."""
+        """Whether all rows have the same value. The interval then says only how many other rows may differ."""
         return self.method.startswith(AGREE.format(self._drawn))
 
     @property
     def share_of_others(self) -> float:
-        """Upper bound of the share of rows with other values, where all rows have one value from 0 to 1; else NaN."""
+        """Upper bound of the share of rows with other values, if all rows have the same value in [0, 1]; else NaN."""
         if self.method == "Wilson" and self.value in (0, 1):
             return _share_of_others(self.n, self.confidence)
         return self.high - self.low if self.agrees else nan
