@@ -167,6 +167,10 @@ def test_damaged_and_foreign_files(tmp_path, suffix):
     for name in ("objects.npy", "dict.pt", "three.pt"):
         with pytest.raises(DataFileError, match=name):
             read(tmp_path / name, good)
+    for batches in ([], [torch.zeros(4, 2)], [torch.zeros(4, 2)] * 3):
+        torch.save(batches, tmp_path / "batches.pt")
+        with pytest.raises(DataFileError, match=rf"holds a sequence of {len(batches)}.*\n?.*torch.cat\(batches\)"):
+            read(tmp_path / "batches.pt", good)
     with pytest.raises(DataFileError, match="there is no such file"):
         read(tmp_path / "absent.npy", good)
     with pytest.raises(DataFileError, match=r"is pt, but .* is npy|is npy, but .* is pt"):

@@ -185,13 +185,12 @@ def test_warnings_say_what_to_know(report):
     assert any(text.startswith("No label in decile_8") for text in few)
 
 
-def test_buckets_of_one_name_with_other_labels_are_a_warning():
-    """Counts under a name are those of the first metric's buckets, and the report says so."""
+def test_buckets_of_one_name_with_other_labels_are_refused():
+    """A table has one row for 'head': it could not count both the label of one metric and the two of the other."""
     first, second = (LabelBuckets.from_assignment(part, ["head", "tail"]) for part in ([0, 1, 1], [0, 0, 1]))
     metrics = [RecallAtK(k=1, buckets=first, scope="global"), PrecisionAtK(k=1, buckets=second, scope="global")]
-    report = evaluate(1.5 * torch.eye(3), torch.arange(3), metrics=metrics)
-    assert [row.labels for row in report.buckets] == [1, 2]
-    assert report.warnings == ["Metrics mean different labels by head, tail: counts are those of the first metric."]
+    with pytest.raises(ValueError, match=r"'head' holds other labels in one metric \(1\) than in another \(2\)"):
+        evaluate(1.5 * torch.eye(3), torch.arange(3), metrics=metrics)
 
 
 def test_two_kinds_of_buckets_count_each_label_once():

@@ -137,6 +137,7 @@ class Evaluation:
 
     def start(self, device: torch.device | str = "cpu") -> None:
         """Reset all states and move them to ``device``. Call it on every rank, even on a rank without rows."""
+        _check_names(self.bucketings)
         members = self.collection.to(device).members()
         self.collection.reset()
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
@@ -284,7 +285,10 @@ class Evaluation:
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
         (num_rows, positives, of_top, lost, left_out), group_rows, of_buckets, (width, shortest) = self.counts.read()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
-        rows, differing = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
+        by_name = dict[str, BucketRow]()
+        for row in (row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)):
+            by_name.setdefault(row.name, row)
+        rows = list(by_name.values())
         buckets = next(iter(self.bucketings), None)
         warnings = dict.fromkeys(text for of_process in from_all(self.warnings) for text in of_process)
         labels = examples = None
@@ -317,7 +321,6 @@ class Evaluation:
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
             notes=(
-                *differing,
                 *(() if self.level is None else (self.level.note(),)),
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *notes.on_bins(results, named),
@@ -397,14 +400,17 @@ def check_update(collection: TopKCollection, caller: str) -> None:
         )
 
 
-def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
-    """Return one row per bucket name, and a warning if buckets of one name hold different labels."""
-    first = {row.name: row for row in reversed(rows)}
-    differ = dict.fromkeys(row.name for row in rows if row != first[row.name])
-    kept = [row for row in dict.fromkeys(rows) if row == first[row.name]]
-    if not differ:
-        return kept, ()
-    return kept, (f"Metrics mean different labels by {', '.join(differ)}: counts are those of the first metric.",)
+def _check_names(bucketings: Iterable[LabelBuckets]) -> None:
+    """Raise if buckets of one name hold different labels: a report has one row, and one count, for each name."""
+    known: dict[str, Tensor] = {}
+    for name, labels in (pair for one in bucketings for pair in zip(one.names, one.labels, strict=True)):
+        if not torch.equal(known.setdefault(name, labels), labels):
+            raise ValueError(
+                f"Evaluation: the bucket {name!r} holds other labels in one metric ({len(known[name]):,}) than in "
+                f"another ({len(labels):,}); a report has one row for each name. Evaluate each set of buckets by "
+                "itself, or give one set names of its own: "
+                "LabelBuckets.from_assignment(buckets.assignment, names, buckets.counts)."
+            )
 
 
 def _checked_numbers(rows: Any, num_rows: int) -> Tensor:

@@ -647,7 +647,12 @@ class TorchSource(ArraySource):
                 content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
             except RuntimeError:  # written in the old format, which cannot be mapped
                 content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
-        return tuple(content) if isinstance(content, Sequence) else content
+        if not isinstance(content, (list, tuple)):
+            return content
+        if len(content) != 2:  # a pair is scores and ids
+            hint = "join the batches of a list: torch.save(torch.cat(batches), path)."
+            raise DataFileError(self.path, f"holds a sequence of {len(content)}, not a tensor", hint=hint)
+        return tuple(content)
 
 
 class NpzSource(ArraySource):
