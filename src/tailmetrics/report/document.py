@@ -68,8 +68,6 @@ class Section:
         fixed: Number of columns, from the left, that name the line.
         texts: Number of columns, from the left, that hold text.
         long: Number of columns, from the right, that hold texts of several lines.
-        heat: For each cell after the fixed columns, its position between the lowest (0) and the highest (1) value of
-            the table; None for no value. Empty where cells are not comparable.
         bold: Cells in bold, as (line, column).
         order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
         orders: Orders in which a page can show the lines: the name of a column, and the place of each line from 1. The
@@ -91,7 +89,6 @@ class Section:
     fixed: int = 1
     texts: int = 1
     long: int = 0
-    heat: Sequence[Sequence[float | None]] = ()
     bold: frozenset[tuple[int, int]] = frozenset()
     order: Sequence[int] = ()
     orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -120,13 +117,11 @@ class Section:
 
     def _with_columns(self, places: Sequence[int]) -> Section:
         """Return the section with some columns of its table."""
-        fixed = sum(place < self.fixed for place in places)
         return replace(
             self,
             header=[self.header[place] for place in places],
             lines=[[cells[place] for place in places] for cells in self.lines],
-            fixed=fixed,
-            heat=[[line[place - self.fixed] for place in places[fixed:]] for line in self.heat],
+            fixed=sum(place < self.fixed for place in places),
             texts=sum(place < self.texts for place in places),
             bold=frozenset((line, places.index(place)) for line, place in self.bold if place in places),
         )

@@ -652,10 +652,13 @@ def _with_table(
     keys: Mapping[str, Sequence[str]],
     beside: Beside = MappingProxyType({}),
 ) -> Section:
-    """Return a section with a table: the ``fixed`` columns, then each metric with the columns of ``beside``."""
+    """Return a section with a table: the ``fixed`` columns, then each metric with the columns of ``beside``.
+
+    A column beside a metric names the metric, too, since a narrow page may show it in another table.
+    """
     header, columns = [*fixed], [*fixed.values()]
     for metric, of_metric in keys.items():
-        header += [metric, *beside]
+        header += [metric, *(name if "metric" in fixed else f"{metric} {name}" for name in beside)]
         columns.append([report.text(key) for key in of_metric])
         for values in beside.values():
             columns.append([report.reach(key, [of.get(key, math.nan) for of in values]) for key in of_metric])
@@ -877,7 +880,7 @@ def _of_gap_differences(report: Report, metric: str) -> str:
 
 
 def _by_group(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
-    """Return a section with a line for all rows and each group; the values of a grid give the tints of its cells."""
+    """Return a section with a line for all rows and each group; a grid has a heat map beside its table."""
     groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
     names = [name.removeprefix(ROWS) for name, _, _ in groups]
     keys = [[report.key(*of, group) for of in columns.values()] for _, group, _ in groups]
@@ -892,9 +895,9 @@ def _by_group(report: Report, section: Section, columns: Mapping[str, tuple[str,
     values = [[report.scalars.get(key, math.nan) for key in line] for line in keys]
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
-    heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
+    tints = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
     texts = [[report.text(key, False) for key in line] for line in keys]
-    return replace(section, heat=heat, charts=[heat_map(section.title, names, [*columns], heat, texts)])
+    return replace(section, charts=[heat_map(section.title, names, [*columns], tints, texts)])
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
