@@ -1,5 +1,6 @@
 """Metrics together: a member gives what it gives alone, grouped or not, whatever the first batch looks like."""
 
+import pickle
 from contextlib import nullcontext
 from typing import Any
 
@@ -226,3 +227,34 @@ def test_metrics_side_by_side_are_members_and_what_is_no_metric_is_refused() -> 
     for wrong in ((tm.RecallAtK,), ([tm.RecallAtK],), ({"recall": tm.RecallAtK},), ([one], "val/")):
         with pytest.raises(TypeError, match=r"is no metric of tailmetrics; pass .* such as \[RecallAtK\(k=5\)\]"):
             tm.TopKCollection(*wrong)
+
+
+def test_names_of_a_dict_replace_keys_and_stay_in_copies():
+    """{"p": PrecisionAtK([1, 5])} has the keys p@1 and p@5, bound or not, copied or not; an own name stays."""
+    scores, target = torch.eye(6), torch.arange(6)
+    metrics = {
+        "p": tm.PrecisionAtK(k=[1, 5]),
+        "r": tm.RecallAtK(k=1),
+        "same": tm.RecallAtK(k=1),
+        "n": tm.RecallAtK(k=1, name="own"),
+    }
+    collection = tm.TopKCollection(metrics)
+    assert collection.members()["p"] is metrics["p"]
+    collection.update(scores, target)
+    keys = ["p@1", "p@5", "r", "same", "own"]
+    for one in (collection, collection.clone(), pickle.loads(pickle.dumps(collection))):
+        assert list(one.compute()) == keys
+    assert [one.keys() for one in collection.members().values()] == [one.again().keys() for one in metrics.values()]
+    of_groups = tm.TopKCollection(metrics, row_groups=["a"])
+    assert [key for one in of_groups.members().values() for key in one.row_keys()] == keys
+    by_bucket = {"b": tm.RecallAtK(k=1, buckets="deciles")}
+    collection = tm.TopKCollection(by_bucket).bind(tm.LabelBuckets.deciles(range(6, 0, -1)))
+    assert by_bucket["b"].keys()[0] == next(iter(collection.compute())) == "b/decile_10"
+
+
+def test_a_list_takes_two_sets_of_buckets():
+    """Their keys differ, and so may their metrics stand in one list."""
+    sets = tm.LabelBuckets.deciles(range(6, 0, -1)), tm.LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["x", "y"])
+    collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets=one) for one in sets])
+    collection.update(torch.eye(6), torch.arange(6))
+    assert {"recall@1/decile_10", "recall@1/x"} < {*collection.compute()}

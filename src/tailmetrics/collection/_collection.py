@@ -603,12 +603,12 @@ def by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetri
             )
     if isinstance(metrics, Mapping):
         for name, metric in metrics.items():
-            vars(metric).update(name=metric.name or name)
+            metric.take_name(name)
         return list(metrics.items())
-    named = []
+    named = dict[str, TopKMetric]()
     for number, metric in enumerate(values):
         stems = dict.fromkeys(metric.cutoff_keys())
-        by = "_by_bucket" if metric.buckets is not None else ""
-        label_values = "" if metric.keys() else f"_{number}"
-        named.append((sub(r"\W+", "_", "_".join(stems)) + by + label_values, metric))
-    return named
+        name = sub(r"\W+", "_", "_".join(stems)) + ("_by_bucket" if metric.buckets is not None else "")
+        alike = name in named or not metric.keys()  # such as two sets of buckets, or values of labels
+        named[f"{name}_{number}" if alike else name] = metric
+    return list(named.items())

@@ -339,6 +339,12 @@ class TopKMetric(ExactMetric):
         """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
         return self._keys.of_cutoffs
 
+    def take_name(self, name: str) -> None:
+        """Take the name that a collection gives to this metric, which replaces its keys; an own name stays."""
+        if self.name is None:
+            vars(self).update(name=name, _given={**self._given, "name": name})
+            self._keys = self._made_keys()
+
     def name_behind(self, prefix: str) -> str:
         """Return the ``name`` with which a metric of the same arguments has the keys of this one behind a prefix."""
         return prefix + (self.cutoff_keys()[0] if len(self.cutoffs) == 1 else self._keys.plain)
