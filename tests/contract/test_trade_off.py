@@ -1,5 +1,6 @@
 """``HeadTailTradeOff``: the values of a collection on adjusted scores, used as a collection is, refused where it cannot be."""
 
+import math
 import pickle
 import warnings
 
@@ -91,6 +92,36 @@ def test_lists_of_wide_rows_lack_no_label(kind: str, dtype: torch.dtype) -> None
         adjusted = LOGARITHMS[kind](scores.double()) - tau * (counts.double() + 1).log()
         expected = adjusted.sort(dim=1, descending=True, stable=True).indices[:, :5]
         assert torch.equal(rankings[tau].ids, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("k", [5, 60, 400])
+def test_a_probability_of_zero_stays_in_the_list(k: int, dtype: torch.dtype) -> None:
+    """0 / π^τ is 0 at every τ: such labels come last, by their ids, dense, as candidates and with the plain kernels."""
+    generator, wide = torch.Generator().manual_seed(2), 500
+    scores = (6 * torch.randn(30, wide, generator=generator)).softmax(dim=1).to(torch.float16).to(dtype)
+    assert 0.3 < float((scores == 0).double().mean()) < 0.95
+    counts = (9000 / (torch.randperm(wide, generator=generator) + 1.0)).long()
+    found = tm.HeadTailTradeOff([tm.RecallAtK(k)], TAUS, "probabilities")
+    found.bind(tm.LabelFrequency.from_counts(counts, 9000))
+    logs = (counts.double() + 1).log()
+    everything = scores.sort(dim=1, descending=True, stable=True)
+    target = torch.zeros(30, dtype=torch.int64)
+    with force_plain():
+        plain = found.by_tau(found.rank(scores, target))
+    dense = found.by_tau(found.rank(scores, target))
+    listed = found.by_tau(found.rank((everything.values, everything.indices), target))
+    for tau in TAUS[1:]:
+        for row in range(30):
+            values = scores[row].tolist()
+            order = sorted(
+                range(wide),
+                key=lambda i, values=values, tau=tau: (
+                    -(math.log(values[i]) - tau * float(logs[i])) if values[i] else math.inf, i
+                )
+            )  # fmt: skip
+            for one in (dense, plain, listed):
+                assert one[tau].ids[row, :k].tolist() == order[:k]
 
 
 def test_candidates_and_csr_are_ranked_anew_within_what_is_listed() -> None:

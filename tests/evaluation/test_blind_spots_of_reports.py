@@ -44,9 +44,9 @@ def accumulated(parts: list[list[int]], **more: object) -> Evaluation:
 
 
 def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its_place():
-    """Hits within ten, rows, expectation and q in plain loops; the labels listed in rows that miss it, counted."""
+    """Hits at the k of the metric, rows, expectation and q in plain loops; the labels listed in rows that miss it, counted."""
     scores, target = data()
-    lists = scores.argsort(dim=1, descending=True, stable=True)[:, :10].tolist()
+    lists = scores.argsort(dim=1, descending=True, stable=True)[:, :K].tolist()
     hits = [
         sum(t == label and t in shown for t, shown in zip(target.tolist(), lists, strict=True)) for label in range(L)
     ]
@@ -112,15 +112,38 @@ def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
     assert tm.evaluate(*data(), metrics=[tm.RecallAtK(K)]).blind_spots == ()
 
 
+def test_rows_in_clusters_are_no_trials():
+    """A label that is missed in 5 rows, each 60 times over: with clusters no blind spot is named, and a sentence says why."""
+    target = torch.arange(6).repeat(5).repeat_interleave(60)
+    scores = torch.nn.functional.one_hot(target, 6).double()
+    scores[target == 2] = 1.0 - scores[target == 2]
+    more = {"metrics": [tm.RecallAtK(1)], "label_counts": [9] * 6, "buckets": "thresholds:1", "labels": True}
+    assert [one.label for one in tm.evaluate(scores, target, **more).blind_spots] == [2]
+    report = tm.evaluate(scores, target, clusters=torch.arange(len(target)) // 60, **more)
+    assert report.blind_spots == []
+    assert "Blind spots are not looked for: the test takes rows as independent" in markdown(report)
+
+
+def test_a_label_alone_in_its_bucket_does_not_lack_rows():
+    """It has no others to be compared with: the sentence on too few rows counts the labels of the other bucket alone."""
+    target = torch.arange(5)
+    report = tm.evaluate(
+        torch.nn.functional.one_hot(target, 5).double(), target, metrics=[tm.RecallAtK(1)], labels=True,
+        label_counts=[50, 5, 5, 5, 5], buckets="thresholds:1,9:many,few",
+    )  # fmt: skip
+    assert report.labels.too_few_rows() == "too few rows to tell: 4 of 4 labels in few"
+
+
 def test_a_page_shows_blind_spots_in_other_orders(tmp_path):
     """From head to tail, by support, by lost hits: a choice of the reader, without a script; in a browser, the lines move."""
     scores, target = data()
     scores[target == 0, 0] -= 1.5
     report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True)
     spots = report.blind_spots
-    assert [one.label for one in spots] == [4, 0]
-    lost = [one.expected - one.hits for one in spots]
-    expected = [[4, 0], [0, 4], [0, 4], [4, 0] if lost[0] > lost[1] else [0, 4]]
+    by_q = [one.label for one in sorted(spots, key=lambda one: one.q)]
+    assert [one.label for one in spots] == by_q and sorted(by_q) == [0, 4]
+    by_loss = [one.label for one in sorted(spots, key=lambda one: one.hits - one.expected)]
+    expected = [by_q, [0, 4], [0, 4], by_loss]
     (section,) = [one for one in report.document().sections if one.name == "blind_spots"]
     assert list(section.orders) == ["q", "bucket", "support", "expected − hits"]
     assert [[spots[places.index(at)].label for at in (1, 2)] for places in section.orders.values()] == expected

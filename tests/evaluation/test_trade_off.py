@@ -97,6 +97,56 @@ def test_the_choice_is_made_on_one_half_and_measured_on_the_other(prior: float, 
     assert choice.net.high - choice.net.value == pytest.approx(t * math.sqrt(np.sum(moved**2)), rel=0.02)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_value_over_all_labels_is_that_of_all_labels(first: int):
+    """A metric of buckets that are ranked by themselves has the key of the one over all labels: recall@2, in both orders."""
+    metrics = [tm.RecallAtK(2, buckets=BUCKETS), tm.RecallAtK(2)]
+    report = tm.evaluate(*data(2.0), metrics=[metrics[first], metrics[1 - first]], trade_off=(0, 1))
+    choice = report.tau_choice
+    assert choice is not None and choice.taus == (1.0, 1.0)
+    assert choice.whole.n == N
+    assert choice.whole.value == pytest.approx(report.trade_off[1.0]["recall@2"] - report.trade_off[0.0]["recall@2"])
+    of_tail = (report.trade_off[tau]["recall@2/quantile_1"] for tau in (1.0, 0.0))
+    assert choice.tail.value == pytest.approx(next(of_tail) - next(of_tail))
+
+
+def test_a_change_without_any_spread_has_no_interval():
+    """Where τ changes no list, rows say nothing about how sure that is: no interval from 0 to 0, and no claim."""
+    scores, target = data(1.5)
+    scores = scores.topk(5)  # all of a list is shown, in whatever order
+    report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(5)], buckets=BUCKETS, trade_off=TAUS)
+    assert report.tau_choice is not None and report.tau_choice.taus == (0.0, 0.0)
+    choice = report.tau_choice
+    assert [one.ends for one in (choice.tail, choice.whole, choice.net)] == [(), (), ()]
+    assert choice.tail.reason == "all rows of a half change alike"
+    assert not choice.gains
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"clusters": list(range(N))}, {"intervals": False}, {"headline": "macro_recall@5"}],
+    ids=["clusters", "no intervals", "macro"],
+)
+def test_a_report_without_a_choice_says_what_a_choice_needs(more):
+    """The table of τ stands there, and the sentence that τ is not chosen."""
+    metrics = [tm.RecallAtK(5), tm.RecallAtK(5, average="macro")]
+    report = tm.evaluate(*data(1.5), metrics=metrics, buckets=BUCKETS, trade_off=TAUS, **more)
+    assert report.tau_choice is None
+    (section,) = (one for one in report.document().sections if one.name == "trade_off")
+    assert "No τ is chosen on one half of the rows and measured on the other: that needs intervals" in section.caption
+
+
+def test_taus_that_cannot_be_are_refused():
+    """A number alone, two strengths of one key, and metrics none of which ranks labels."""
+    more = {"metrics": [tm.RecallAtK(5)], "buckets": BUCKETS}
+    with pytest.raises(TypeError, match=r"trade_off=0.5 is no sequence; pass strengths, such as \[0, 0.5\]"):
+        tm.evaluate(*data(0.0), trade_off=0.5, **more)
+    with pytest.raises(ValueError, match="no distinct numbers"):
+        tm.evaluate(*data(0.0), trade_off=[0.1, 0.1 + 1e-9], **more)
+    with pytest.raises(ValueError, match="every metric here reads the scores themselves"):
+        tm.evaluate(*data(0.0), trade_off=[0, 1], metrics=[tm.CrossEntropy()], label_counts=COUNTS)
+
+
 def test_a_gain_is_claimed_where_there_is_one_and_not_where_the_head_pays_for_it():
     """A prior added to the logits is found; on balanced logits, and on noise, nothing is to be gained."""
     found = evaluated(1.5).tau_choice

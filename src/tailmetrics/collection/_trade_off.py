@@ -24,6 +24,18 @@ LARGEST_TAU = 10.0
 """Ten times what balanced classes need: more is a slip of the pen."""
 
 
+def check_taus(caller: str, argument: str, taus: Any) -> tuple[float, ...]:
+    """Return the strengths. Raise unless they are numbers from 0 to 10, each of which has a key of its own."""
+    try:
+        given = list(taus)
+    except TypeError:
+        raise TypeError(f"{caller}: {argument}={taus!r} is no sequence; pass strengths, such as [0, 0.5].") from None
+    found = tuple(check_number(caller, argument, tau, 0.0, LARGEST_TAU) for tau in given)
+    if not found or len({f"{tau:g}" for tau in found}) < len(found):
+        raise ValueError(f"{caller}: {argument}={given} are no distinct numbers; pass each once, such as [0, 0.5].")
+    return found
+
+
 class HeadTailTradeOff(TopKCollection):
     """Metrics at several strengths τ of an adjustment for the training counts: what the tail gains, and the head loses.
 
@@ -64,9 +76,7 @@ class HeadTailTradeOff(TopKCollection):
     ) -> None:
         caller = type(self).__name__
         self.scores: ScoreKind = check_choice(caller, "scores", scores, ScoreKind)
-        self.taus = tuple(check_number(caller, "taus", tau, 0.0, LARGEST_TAU) for tau in taus)
-        if not self.taus or len({*self.taus}) < len(self.taus):
-            raise ValueError(f"{caller}: taus={list(taus)} are no distinct numbers; pass each once, such as [0, 0.5].")
+        self.taus = check_taus(caller, "taus", taus)
         self._tau_of = dict[str, float]()
         members = dict[str, TopKMetric]()
         for _, metric in by_name(deepcopy(metrics)):

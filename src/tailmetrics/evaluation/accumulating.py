@@ -17,7 +17,7 @@ from torch import Tensor
 from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection import TopKCollection
+from tailmetrics.collection import TopKCollection, check_taus
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import (
     bucket_rows,
@@ -64,7 +64,7 @@ class Evaluation:
         metrics: The metrics, as a collection or a list.
         row_groups: Names of the row groups, for every metric that has no row groups of its own.
         labels: Whether the report has values of single labels: the values that a metric keeps, or else precision,
-            recall and F1 at k = 10. A metric with ``average="none"`` implies it.
+            recall and F1 at the k of the headline. A metric with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
         examples: Whether the report shows example rows: for each bucket, a row that misses a label of the bucket.
         row_names: The name of each row by its number, for the examples.
@@ -97,13 +97,16 @@ class Evaluation:
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
         check_update(given, "Evaluation")
         self.labels = labels or any(one.aggregation.has_value_per_label for one in given.members().values())
-        self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
+        given = with_label_values(given, headline=headline) if self.labels else given
+        self.collection, self.over_all = with_values_over_all(given)
         self.collection.leave_warnings()  # to the report
         self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.seen: SeenLabels | None = None
-        self.confidence, self.taus, self.scores = intervals, tuple(trade_off), scores
+        self.confidence, self.scores = intervals, scores
+        asked = not isinstance(trade_off, (tuple, list)) or len(trade_off)
+        self.taus = check_taus("Evaluation", "trade_off", trade_off) if asked else ()
         self.trade_off: TradeOff | None = None
         self.collection.reads_whole_lists = bool(self.taus)
         self.over_labels: RowValues | None = None

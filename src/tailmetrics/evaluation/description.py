@@ -124,24 +124,31 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
 
 
 LABELS_K = 10
-"""Default cut-off of values of single labels: a common length of the lists that users see."""
+"""Cut-off of values of single labels where the headline has none: a common length of the lists that users see."""
 SHARED = ("num_labels", "min_gain", *BATCH_DEFAULTS)
 """Arguments that added metrics take from the other metrics, so that all metrics read a batch alike."""
 
 
-def with_label_values(collection: TopKCollection, num_labels: int | None = None) -> TopKCollection:
+def with_label_values(
+    collection: TopKCollection, num_labels: int | None = None, headline: str | None = None
+) -> TopKCollection:
     """Return a collection with the same members that also has values of single labels.
 
     It is ``collection`` itself if its members keep all counts per label. Otherwise precision, recall and F1 of each
-    label are added, at the cut-offs of the members that keep a part of the counts, or else at :data:`LABELS_K`. The
-    added metrics need ``num_labels`` if no member tells it.
+    label are added, at the cut-offs of the members that keep a part of the counts, or else at the cut-off of the
+    headline, so that a label is missed where the headline misses it. The added metrics need ``num_labels`` if no member
+    tells it.
     """
     members = list(collection.members().values())
     known = [metric for metric in members if metric.aggregation.keeps_labels]
     parts = [metric for metric in known if not metric.aggregation.keeps_all_counts]
     if known and not parts:
         return collection
-    cutoffs = sorted({k for metric in parts for k in metric.cutoffs if isinstance(k, int)}) or [LABELS_K]
+    cutoffs = sorted({k for metric in parts for k in metric.cutoffs if isinstance(k, int)})
+    if not cutoffs:
+        wanted = headline_of(collection, with_values_over_all(collection)[1], headline)
+        pairs = (pair for one in members for pair in zip(one.cutoff_keys(), one.cutoffs, strict=False))
+        cutoffs = [k for key, k in pairs if collection.named(key) == wanted and isinstance(k, int)][:1] or [LABELS_K]
     alike: dict[str, Any] = {}
     for name in SHARED:
         alike[name] = next((one for one in map(attrgetter(name), members) if one is not None), None)

@@ -101,7 +101,8 @@ def evaluate(
             ``train_target``. Every value is then also reported for buckets of rows, from the most to the least active.
         row_buckets: The kind of these buckets, which are made as label buckets are: ``"quantiles:3"``.
         labels: Whether the report has values of single labels, and names the worst labels. The values come from metrics
-            that keep them (``average="none"``, ``"macro"``), or else are precision, recall and F1 at k = 10.
+            that keep them (``average="none"``, ``"macro"``); without these they are precision, recall and F1 at the k
+            of the headline.
         label_names: The name of each label, shape (L,). With scores, targets can then be lists of names. With ids, L is
             the number of names, and an id is the place of its name, from 0. With tables and dicts, pass the names of
             all labels of the catalogue, of which the data may hold a part.
@@ -393,7 +394,7 @@ def prepared(
         members += by_bucket(members, training.buckets("deciles"))
     collection = collection.with_members(members, row_groups=groups, **options.batch)
     if options.labels:
-        collection = with_label_values(collection, num_labels)
+        collection = with_label_values(collection, num_labels, options.headline)
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
     return Evaluation(

@@ -84,6 +84,8 @@ def with_intervals(
             low, high = (value + (end - gap) * reach for end in (-1, 1))
             merged[name] = merged[name].of_agreeing_rows(low, high)
     report = replace(report, intervals=merged)
+    if report.labels is not None and any(one.clusters is not None for one in found.values()):
+        report = replace(report, labels=replace(report.labels, clustered=True))
     if report.at_half_the_rows:
         return report
     keys = [key for key, one in averages.items() if isinstance(one, OverLabels) and not report.split(key).group]

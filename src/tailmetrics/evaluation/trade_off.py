@@ -62,12 +62,22 @@ class TradeOff:
                 "train_target=."
             )
         members = [one for one in collection.members().values() if one.reading.reads_order_alone and one.keys()]
+        if not members:
+            raise ValueError(
+                "trade_off ranks labels anew, but every metric here reads the scores themselves; add a metric of "
+                "ranks, such as RecallAtK(k=10)."
+            )
         self.values = HeadTailTradeOff([one.again() for one in members], sorted({*taus} - {0}) or [1.0], scores)
         self.values.bind(Training(len(counts), counts, None)).to(device)
         self.values.leave_warnings()
         self.taus, self._named, self.halves = (0.0, *self.values.taus), collection.named, None
-        places = {self._named(key): (one, at) for one in members for at, key in enumerate(one.cutoff_keys())}
-        ends = [places[key] for key in pair if key in places]
+        # by bucket or not: recall@10 is the key of a metric over all labels, and the stem of a metric by bucket
+        places = {
+            (self._named(key), one.buckets is not None): (one, at)
+            for one in members
+            for at, key in enumerate(one.cutoff_keys())
+        }
+        ends = [places[key] for key in ((pair[0], True), (pair[1], False)) if key in places]
         if confidence is not None and len(ends) == 2 and all(_has_shares(one, device) for one, _ in ends):
             self.halves = Halves(ends, self.taus, collection.named, confidence).to(device)
 
@@ -200,7 +210,8 @@ class Halves(ExactMetric):
 
         def interval(value: float, variance: float, rows: int, bound: float) -> Interval:
             ends = student(value, sqrt(max(0.0, variance)), n - 2, (-bound, bound), self._confidence)
-            return Interval(value, ends[0], ends[1], rows, self._confidence, ends[2])
+            found = Interval(value, ends[0], ends[1], rows, self._confidence, ends[2])
+            return found if variance > 0 else found.without_ends("all rows of a half change alike")
 
         return TauChoice(
             (self._taus[chosen[0]], self._taus[chosen[1]]),

@@ -74,7 +74,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             report then says whether the gap of labels differs between active and other rows.
         labels: Whether the report names the worst labels and blind spots, and ``labels_val.csv`` holds the values of
             every label. They come from metrics that keep them (``average="none"``, ``"macro"``), or else are precision,
-            recall and F1 at k = 10.
+            recall and F1 at the k of the headline.
         label_names: The name of each label; None takes the attribute ``label_names`` of the data module or model.
         examples: Whether the report shows example rows: for each bucket, a row that misses a relevant label of it.
         row_ids: Key of the number of each row (int64) in the output of a step; optional, and used only for examples.

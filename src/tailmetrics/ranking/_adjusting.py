@@ -25,22 +25,30 @@ ABOVE_ONE = 2.0**-7
 """How far a probability may be above 1: bfloat16 has 8 binary digits."""
 
 
+LOG_OF_ZERO = -1e38
+"""Stands for the logarithm of 0: below every logarithm, and so low that no offset changes it, since 0 / π^τ is 0 for
+every τ. Minus infinity would take the label out of the list. The C file has the same number."""
+
+
 def logarithms(scores: Tensor, kind: ScoreKind) -> Tensor:
     """Return the logarithm of the probability of each score, float64; for a softmax, up to a constant of the row."""
     found = scores.to(real_dtype(scores.device))
     if kind == "softmax":
         return found
-    return found.log() if kind == "probabilities" else torch.nn.functional.logsigmoid(found)
+    if kind == "sigmoid":
+        return torch.nn.functional.logsigmoid(found)
+    return found.log().masked_fill(found == 0, LOG_OF_ZERO)
 
 
 def warn_of_kind(caller: str, ranking: Ranking, kind: ScoreKind) -> None:
-    """Warn if scores that are said to be logits lie in [0, 1]: τ ln(n + 1) would outweigh what they say."""
+    """Warn if scores that are said to be logits lie in [-1, 1]: τ ln(n + 1) would outweigh what they say."""
     scores = ranking.values if ranking.scores is None else first_rows(ranking.context(caller), ranking.scores)
     known = torch.empty(0) if scores is None or kind == "probabilities" else scores[scores > -torch.inf]
-    if known.numel() and bool(((known >= 0) & (known <= 1)).all()):
+    if known.numel() and bool((known.abs() <= 1).all()):
         warn_outside(
-            f"{caller}: all scores lie in [0, 1], as probabilities do, but are read as logits (scores={kind!r}), from "
-            "which the training counts take off more than they hold. Pass scores='probabilities' if they are."
+            f"{caller}: all scores lie in [-1, 1], as probabilities and cosines do, but are read as logits "
+            f"(scores={kind!r}), from which the training counts take off more than they hold. Pass "
+            "scores='probabilities' if they are; multiply cosines by the scale that the loss gave them."
         )
 
 

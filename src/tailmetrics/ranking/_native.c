@@ -251,6 +251,7 @@ typedef uint64_t key_double;
 /* ---- The best labels by the logarithms that scores stand for, less several multiples of offsets ---- */
 
 #define LEAST_LOGARITHM -87.3f /* above that of the least normal float by 0.04 */
+#define LOG_OF_ZERO -1e38      /* see _adjusting.py */
 
 typedef struct {
     double tau, bar;     /* only a label whose value is above the bar can be among the best; NaN: any can be */
@@ -422,7 +423,7 @@ INLINE void know(const TopK *task, const Adjusting *all, int64_t row, int64_t co
             all->logarithms[i] = log_sigmoid(all->logarithms[i]);
     if (task->kind == PROBABILITIES)
         for (int64_t i = 0; i < count; i++)
-            all->logarithms[i] = log(all->logarithms[i]);
+            all->logarithms[i] = all->logarithms[i] == 0 ? LOG_OF_ZERO : log(all->logarithms[i]);
     for (int64_t i = 0; i < count; i++)
         all->known[all->ids[i]] = all->logarithms[i];
 }

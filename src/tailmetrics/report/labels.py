@@ -71,6 +71,8 @@ class LabelTable:
         buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``; None without buckets.
         bucket_names: Names of the buckets, head first.
         instead: Blind spot -> labels most often listed in its place, with the number of rows.
+        clustered: Whether rows are drawn in clusters. The test for blind spots takes rows as independent, and is not
+            made then.
     """
 
     columns: Mapping[str, Tensor]
@@ -78,6 +80,7 @@ class LabelTable:
     buckets: Tensor | None = None
     bucket_names: Sequence[str] = ()
     instead: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    clustered: bool = False
 
     @cached_property
     def cuts(self) -> list[str]:
@@ -101,8 +104,10 @@ class LabelTable:
     def tests(self) -> BlindSpots | None:
         """The tests for blind spots, at the deepest cut-off; None without counts of hits, or without SciPy."""
         support, hits = self.columns.get("support"), self.columns.get(f"hits{self.cuts[-1]}") if self.cuts else None
-        if support is None or hits is None or hits.is_floating_point() or find_spec("scipy") is None:
-            return None  # weighted rows are no trials
+        if support is None or hits is None or hits.is_floating_point() or self.clustered:
+            return None  # weighted rows, and rows that are alike, are no trials
+        if find_spec("scipy") is None:
+            return None
         from tailmetrics.significance.blind_spots import blind_spots
 
         return blind_spots(hits, support, self.buckets)
@@ -128,7 +133,7 @@ class LabelTable:
         """Return in words how many labels of each bucket have too few rows to be blind spots."""
         if self.tests is None:
             return ""
-        few, names = self.tests.too_few_rows, self.bucket_names or ("all",)
+        few, names = self.tests.too_few_rows & ~np.isnan(self.tests.expected), self.bucket_names or ("all",)
         bucket = np.zeros(len(few), np.int64) if self.buckets is None else self.buckets.numpy()
         counts = (np.bincount(of, minlength=len(names)).tolist() for of in (bucket[few], bucket))
         said = [f"{some:,} of {of:,} labels in {name}" for some, of, name in zip(*counts, names, strict=True) if some]

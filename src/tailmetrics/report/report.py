@@ -77,6 +77,9 @@ BLIND_SPOTS = 10
 """How many blind spots a terminal shows."""
 BLIND_SPOT = "labels that are found significantly less often than the other labels of their bucket"
 NO_BLIND_SPOT = "no label is found significantly less often than the other labels of its bucket"
+BLIND_IN_CLUSTERS = (
+    "blind spots are not looked for: the test takes rows as independent, and rows of a cluster are alike"
+)
 BRIEF = 2
 """How many example rows a terminal shows."""
 NAME_LETTERS, BRIEF_LETTERS = 44, 24
@@ -994,8 +997,10 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
         left_out = {*BRIEF_COLUMNS, *TESTED} - {name}
         columns = [column for column, stem in stems.items() if stem in shown and stem not in left_out]
         texts = sum(column in ("label", "name", "bucket") for column in columns)
-        none = name == "missed" and table.tests is not None and not table.blind_spots
-        more = (NO_BLIND_SPOT, table.too_few_rows()) if none else ()
+        more: tuple[str, ...] = ()
+        if name == "missed" and not table.blind_spots:
+            none = (NO_BLIND_SPOT, table.too_few_rows()) if table.tests is not None else ()
+            more = (BLIND_IN_CLUSTERS,) if table.clustered else none
         caption = sentences(report.of_rows, f"{name}: {said}", *more)
         title = f"Labels most often {often}{of_cut}"
         values = zip(*(cells[column] for column in columns), strict=True)

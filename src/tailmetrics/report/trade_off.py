@@ -14,6 +14,10 @@ from tailmetrics.report.formatting import number, sentences, with_interval
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
 
+NO_CHOICE = (
+    "no τ is chosen on one half of the rows and measured on the other: that needs intervals of independent rows, a "
+    "headline by bucket that is a mean over rows of values from 0 to 1, and ten rows of the rarest bucket in each half"
+)
 WHAT_TAU_IS = "labels are ranked by the logarithm of their probability less τ ln(n + 1), n their training count"
 
 
@@ -51,6 +55,8 @@ class TauChoice:
             )
         changes = [
             f"{'gains' if one.value > 0 else 'loses'} {with_interval(abs(one.value), _sized(one))}"
+            if one.value or one.ends
+            else "keeps its value"
             for one in (self.tail, self.whole)
         ]
         how = f"with τ chosen on one half of the rows and measured on the other ({taus})"
@@ -84,7 +90,7 @@ def trade_off_section(report: Any) -> Iterator[Section]:
     whole = report.over_all.get(metric, "")
     columns = {"all labels": whole} if whole in first else {}
     columns |= {name: report.key(metric, name) for name in dict.fromkeys([*known[:1], *known[-1:]])}
-    choice = "" if report.tau_choice is None else report.tau_choice.in_words(metric)
+    choice = NO_CHOICE if report.tau_choice is None else report.tau_choice.in_words(metric)
     lines = [
         [f"{tau:g}", *(with_interval(values[key], _interval(report, tau, key)) for key in columns.values())]
         for tau, values in report.trade_off.items()
