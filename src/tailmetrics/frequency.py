@@ -24,7 +24,7 @@ from tailmetrics.ranking._inputs import (
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._reading import read_target
-from tailmetrics.ranking._warnings import warn_of_padded_lists
+from tailmetrics.ranking._warnings import warn_of_padded_lists, warn_outside
 
 
 @final
@@ -92,13 +92,15 @@ class LabelFrequency(ExactMetric):
                 rows: of tokens (B, T), each of which is a row, say ``ignore_index`` or pass them flattened. Or bool or
                 floating (N, L), relevant where > 0; integer (N, L) of 0 and 1; sparse CSR (N, L). Or a
                 :class:`Ranking`, alone.
-            row_mask: Shape (N,), bool; False drops a row.
-            target_ids: Label ids (N,) or (N, M) in place of ``target``; use it if the width M may equal L.
-            ignore_index: Rows with this label do not count. Each label is then a row: tokens (B, T) are B·T rows, also
-                if T equals L.
+            row_mask: Shape (N,), bool; False drops a row. Of tokens (B, T) it is (B,) or (B, T).
+            target_ids: Label ids (N,) or (N, M) in place of ``target``, which are N rows in any case; use it for lists
+                of labels whose width M may equal L, or beside ``ignore_index``.
+            ignore_index: A label that does not count, nor a row that holds nothing else. Each label of ``target`` is
+                then a row: tokens (B, T) are B·T rows.
 
         Raises:
-            ValueError: If integers (N, L) hold numbers other than 0 and 1, which may be ids or gains.
+            ValueError: If integers (N, L) may be ids as well as a matrix: they hold numbers other than 0 and 1, or
+                ``ignore_index`` is given.
         """
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
@@ -110,7 +112,9 @@ class LabelFrequency(ExactMetric):
             context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
             targets = _read_target(context, Batch(None, given, row_mask), self.num_labels)
             if self._update_count == 1 and self.validate_args and targets.padded is not None:  # of the first batch
-                warn_of_padded_lists("LabelFrequency", targets.padded, "pass ignore_index={label}")
+                warn_of_padded_lists(
+                    "LabelFrequency", targets.padded, "pass the lists as target_ids, and ignore_index={label}"
+                )
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
@@ -147,7 +151,7 @@ class LabelFrequency(ExactMetric):
 def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     """Read a target that comes without ``preds``, and its row mask; integers of width ``num_labels`` are a matrix.
 
-    With an ``ignore_index`` each label is a row, so that integers of any shape are ids, but for a matrix of 0 and 1.
+    With an ``ignore_index`` each label of ``target`` is a row.
 
     Raises:
         ValueError: If integers of width ``num_labels`` may be ids as well as gains.
@@ -161,7 +165,17 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     if are_ids and as_wide and (context.validate or ignored is not None):
         are_ids = not _is_multi_hot(context, target)
     if ignored is not None and are_ids:
-        batch.target, batch.row_mask = target.reshape(-1), None if mask is None else mask.reshape(-1)
+        batch.row_mask = mask
+        if batch.form == "target":
+            if context.validate and target.ndim == 2 and ignored != -1 and bool((target == -1).any()):
+                warn_outside(
+                    f"{caller}: target holds -1, as padded lists do, but beside ignore_index each place of it is a row "
+                    "of its own, so that num_rows is too large for lists. Pass lists as target_ids=."
+                )
+            batch.target = target.reshape(-1)
+            if mask is not None:  # of texts, or of tokens
+                mask = mask[:, None] if target.ndim == 2 and mask.shape == target.shape[:1] else mask
+                batch.row_mask = (mask.expand_as(target) if mask.ndim == target.ndim else mask).reshape(-1)
         without_ignored(caller, batch, ignored)
         mask = batch.row_mask
     num_rows, device = batch.target.shape[0] if batch.target.ndim else 0, batch.target.device
@@ -174,6 +188,12 @@ def _is_multi_hot(context: Context, target: Tensor) -> bool:
     """Whether integers (N, L) are only 0 and 1. Others may be ids or gains: an error without ``ignore_index``."""
     low, high = (int(end) for end in torch.aminmax(target))
     if low >= 0 and high <= 1:
+        if context.ignore_index is not None and target.shape[1] > 1:
+            raise ValueError(
+                f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds only 0 and 1: "
+                f"with ignore_index={context.ignore_index} these may be tokens or a matrix. Pass tokens flattened, "
+                "target.reshape(-1); lists of ids as target_ids=; a matrix as target > 0."
+            )
         return True
     if context.ignore_index is None:
         rest = f" ignore_index={low} leaves out the label {low}." if low < -1 else ""

@@ -64,14 +64,35 @@ def test_lists_padded_by_a_label_are_told() -> None:
             UserWarning, match=r"most rows of target end in label 0,.* ignore_index=0\. If it is a label"
         ):
             add(scores, padded)
-    with pytest.warns(UserWarning, match=r"LabelFrequency: most rows of target end in label 0,.* pass ignore_index=0"):
+    with pytest.warns(
+        UserWarning, match=r"LabelFrequency: most rows of target end in label 0,.* as target_ids, and ignore_index=0"
+    ):
         tm.LabelFrequency(10).update(padded)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         in_order = torch.tensor([[0, 1], [0, 2], [0, 3]]).repeat(10, 1)
         tm.RecallAtK(k=3).update(scores, in_order)
         tm.RecallAtK(k=3).update(scores, padded.masked_fill(padded == 0, -1))
-        tm.LabelFrequency(10).update(padded, ignore_index=0)
+        frequency = tm.LabelFrequency(10)
+        frequency.update(target_ids=padded, ignore_index=0)
+    assert (frequency.compute().tolist()[:4], frequency.num_rows) == ([0, 20, 10, 10], 30)
+
+
+def test_tokens_and_lists_are_not_taken_for_each_other() -> None:
+    """With ignore_index each token is a row, and target_ids are lists: a row each. What may be either is refused."""
+    tokens = torch.tensor([[1, 0, 1], [2, 1, -100]])
+    of_tokens, of_lists, of_some = (tm.LabelFrequency(3) for _ in range(3))
+    of_tokens.update(tokens, ignore_index=-100)
+    of_lists.update(target_ids=tokens, ignore_index=-100)
+    of_some.update(tokens, row_mask=torch.tensor([True, False]), ignore_index=-100)
+    assert (of_tokens.compute().tolist(), of_tokens.num_rows) == ([1, 3, 1], 5)
+    assert (of_lists.compute().tolist(), of_lists.num_rows) == ([1, 3, 1], 2)
+    assert (of_some.compute().tolist(), of_some.num_rows) == ([1, 2, 0], 3)
+    with pytest.raises(ValueError, match="holds only 0 and 1: with ignore_index=-100 these may be tokens or a matrix"):
+        of_tokens.update(tokens[:1], ignore_index=-100)
+    assert of_tokens.num_rows == 5
+    with pytest.warns(UserWarning, match="each place of it is a row of its own"):
+        tm.LabelFrequency(9).update(torch.tensor([[1, -1]]), ignore_index=-100)
 
 
 def test_padding_that_a_list_holds_is_told() -> None:
