@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -62,7 +62,10 @@ class LoggedScalar(Metric):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: batches go to the collection."""
-        raise TypeError("TopKCollection: a logged scalar takes no batches; update the collection.")
+        raise TypeError(
+            "TopKCollection: one scalar of it takes no batches; update the collection. Inside of a MetricCollection, "
+            "members with several keys would add each batch several times: put it beside the MetricCollection."
+        )
 
     def compute(self) -> Tensor:
         """Return the value over all batches and processes."""
@@ -77,6 +80,11 @@ class LoggedScalar(Metric):
     @property
     def _metric(self) -> Any:
         return self._collection.members()[self._place[0]]
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override] # a constant of other metrics
+        """Whether a higher value of the metric is better."""
+        return cast("bool | None", self._metric.higher_is_better)
 
     @property
     def device(self) -> torch.device:
@@ -166,8 +174,8 @@ class LoggedCollection(MetricCollection):
     def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics has it
         """Return names and members, as ``keep_base=True`` asks.
 
-        Otherwise what has the value of each key of ``compute()``: its metric, as TorchMetrics' wrappers read it, or
-        without ``copy_state``, as Lightning asks, its scalar.
+        Otherwise what has the value of each key of ``compute()``: its scalar, or with ``copy_state``, as TorchMetrics'
+        wrappers ask, a metric that has this key alone.
         """
         if not keep_base and not copy_state:
             keys_logged = self._keys_logged()
@@ -177,8 +185,12 @@ class LoggedCollection(MetricCollection):
         members = super().items(keep_base=True, copy_state=copy_state)
         if keep_base:
             return members
-        keys = ((self._set_name(key), metric) for name, metric in members for key in metric.keys() or [name])  # type: ignore[operator]
-        return dict(keys).items()
+        found = dict[str, Any]()
+        for name, metric in cast("Iterable[tuple[str, Any]]", members):
+            keys = metric.keys() or [name]
+            for at, key in enumerate(keys):
+                found[self._set_name(key)] = metric if len(keys) == 1 else LoggedScalar(self, (name, at))
+        return found.items()
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True

@@ -81,3 +81,16 @@ def test_minimum_maximum_and_running_value() -> None:
         found = extremes.compute()
         assert (found["raw"], found["min"], found["max"]) == (seen[-1], min(seen), max(seen))
     assert running.compute() == alone(RecallAtK(k=3), *EPOCHS[-2:])
+
+
+@pytest.mark.parametrize("compute_groups", [True, False])
+def test_a_collection_inside_another_adds_no_batch_twice(compute_groups):
+    """TorchMetrics takes a member once for each key: a member of one key is right there, one of several is refused."""
+    scores, target = torch.eye(8)[:6], torch.arange(6)
+    one = MetricCollection({"n": TopKCollection([RecallAtK(k=1)])}, compute_groups=compute_groups)
+    one.update(scores, target)
+    assert {key: float(value) for key, value in one.compute().items()} == {"n_recall@1": 1.0}
+    two = MetricCollection({"n": TopKCollection([RecallAtK(k=[1, 3])])}, compute_groups=compute_groups)
+    for add in (two.update, two):
+        with pytest.raises(TypeError, match="would add each batch several times: put it beside the MetricCollection"):
+            add(scores, target)
