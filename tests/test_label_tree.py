@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import tailmetrics
+import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, TREE, data, fed, padded_ids, training_counts
 from oracle import rank_scores
 from tailmetrics import (
@@ -305,3 +306,32 @@ def test_the_command_line_takes_a_tree_and_a_level(tmp_path: Path, capsys: Any) 
 def _counts(folder: Path) -> str:
     (folder / "counts.csv").write_text("label,count\ncat,5\ndog,3\nbus,1\ncar,1\n")
     return str(folder / "counts.csv")
+
+
+@pytest.mark.parametrize("parents", [[None, 0, 0], "abc", ["-1", "0"], [0.5, -1.0]])
+def test_parents_that_are_no_numbers_are_refused(parents):
+    """They became a tree without labels, which was found far later."""
+    with pytest.raises(TypeError, match="LabelTree: parents is .*pass a whole number per label"):
+        tm.LabelTree(parents)
+
+
+def test_trees_that_cannot_be_are_refused_in_their_own_words():
+    """A name twice, and buckets of something else than a tree."""
+    with pytest.raises(ValueError, match="LabelTree: names holds a name twice"):
+        tm.LabelTree([-1, 0], ["a", "a"])
+    with pytest.raises(TypeError, match=r"from_tree: tree=\[-1, 0\] is no tree; pass LabelTree"):
+        tm.LabelBuckets.from_tree([-1, 0])
+
+
+@pytest.mark.parametrize("metric", [tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1)])
+def test_the_largest_scores_of_ancestors_have_no_softmax(metric):
+    """The probability of an ancestor is the sum of those of its labels: their logsumexp is right, the maximum is refused."""
+    tree, scores = tm.LabelTree([-1, -1, 0, 0, 1, 1]), torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
+    target = torch.arange(9) % 6
+    with pytest.raises(ValueError, match="of which a softmax is no probability.*torch.logsumexp"):
+        tm.evaluate(scores, target, metrics=[metric], label_tree=tree, level=0)
+    with pytest.raises(ValueError, match="of which a softmax is no probability"):
+        metric.update(tree.roll_up(scores, target, level=0))
+    summed = torch.stack([scores[:, [0, 2, 3]].logsumexp(1), scores[:, [1, 4, 5]].logsumexp(1)], dim=1)
+    metric.update(summed, torch.tensor([0, 1, 0, 0, 1, 1])[target])
+    assert metric.compute().isfinite()

@@ -188,6 +188,8 @@ class LabelBuckets:
             names: One name per bucket, in the order of the ancestors' ids; None takes the names of the tree.
             counts: Shape (L,), training counts, if known.
         """
+        if not hasattr(tree, "at_level"):
+            raise TypeError(f"LabelBuckets.from_tree: tree={tree!r} is no tree; pass LabelTree(parents).")
         top, assignment, _ = tree.at_level(level)
         made = cls.from_assignment(assignment, top.label_names if names is None else names, counts)
         return cls(made.assignment, made.names, made.counts, ordered=False)

@@ -19,6 +19,7 @@ from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Lists, lists_from_scores
 
 
@@ -70,6 +71,8 @@ class LabelTree:
     def __init__(self, parents: Any, names: Sequence[str] | None = None, *, num_labels: int | None = None) -> None:
         self.parents = _checked_parents(parents)
         self.names = None if names is None else check_names("LabelTree", "names", names)
+        if len({*(self.names or ())}) < len(self.names or ()):
+            raise ValueError("LabelTree: names holds a name twice; pass one name for each label.")
         if self.names is not None and len(self.names) != len(self.parents):
             raise ValueError(
                 f"LabelTree: names holds {len(self.names)} names for {len(self.parents)} parents; pass one for each."
@@ -310,7 +313,9 @@ class Level(NamedTuple):
             scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
             lists = lists_from_scores(context, scores, num_labels if depth is None else depth)
         rest = ranking.rows, None, ranking.queries
-        return Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index)
+        found = Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index)
+        found.remembered(LARGEST_OF_LABELS, lambda: True)
+        return found
 
     def _lists(self, ranking: Ranking, places: Tensor) -> Lists:
         """Return the lists with the first label of each ancestor, as long as the shortest one if lists were cut."""
@@ -355,11 +360,12 @@ CIRCLE_SHOWN = 8
 
 def _checked_parents(parents: Any) -> Tensor:
     """Return parents as an int64 vector on the CPU; raise unless each is a node or -1."""
+    given: Tensor | None
     try:
-        given: Tensor = torch.as_tensor(writable_array(parents)).detach().cpu()
+        given = torch.as_tensor(writable_array(parents)).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
-        given = torch.empty(0)
-    if given.ndim != 1 or (given.dtype not in INTEGERS and len(given)) or not hasattr(parents, "__len__"):
+        given = None
+    if given is None or given.ndim != 1 or (given.dtype not in INTEGERS and len(given)):
         raise TypeError(
             f"LabelTree: parents is {shape_of(parents)}; pass a whole number per label, the id of its parent or -1."
         )

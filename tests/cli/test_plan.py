@@ -109,3 +109,33 @@ def test_a_page_says_how_many_rows_are_enough_for_all():
     text = page(PlanReport(plans, 0.1, 0.8, 0.05))
     assert "120 more rows show a difference of 0.1 in every line that has a number." in text
     assert "<td>–</td>" in text
+
+
+def test_a_plan_that_no_row_tells_says_so(tables, tailmetrics, tmp_path):
+    """The same table twice, rows that agree, and a difference that no share can have: no "0 more rows"."""
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes(tables[0].read_bytes())
+    status, out, _ = tailmetrics("plan", tables[0], copy, "--only", "recall@3", "--difference", 0.02)
+    assert (status, "more rows show" in out) == (0, False)
+    assert "No number of rows follows" in " ".join(out.split())
+    status, _, err = tailmetrics("plan", tables[0], tables[0], "--difference", 0.02)
+    assert (status, "twice" in err and "--agreement" in err) == (2, True)
+    status, _, err = tailmetrics("plan", *tables, "--only", "recall@3", "--difference", 2)
+    assert (status, "--difference 2 is more than values from 0 to 1 can differ" in err) == (2, True)
+
+
+def test_clusters_that_one_of_two_tables_keeps_are_planned(tables, tailmetrics, tmp_path):
+    """Named in either order, the numbers are those of the clusters; two that differ are refused."""
+    plain, found, folder = tmp_path / "plain.parquet", [], tables[0].parent
+    files = {"preds": "old.npy", "target": "target.npy", "label-counts": "counts.npy", "config": "config.yaml"}
+    words = [word for name, file in files.items() for word in (f"--{name}", folder / file)]
+    assert tailmetrics("evaluate", *words, "--quiet", "--per-row", plain)[0] == 0
+    table = pq.read_table(tables[1])
+    for number, pair in enumerate(([tables[0], plain], [plain, tables[0]])):
+        words = ["--only", "recall@3", "--difference", 0.05, "--quiet", "--out", tmp_path / str(number)]
+        assert tailmetrics("plan", *pair, *words)[0] == 0
+        found.append(by_key(tmp_path / str(number))["recall@3"]["rows_needed"])
+    first, second = (pq.read_table(one)["recall@3"].to_numpy() for one in tables)
+    runs, clusters = {"a": first, "b": second}, table["cluster"].to_pylist()
+    assert found == [rows_needed(runs, 0.05, clusters=clusters)] * 2
+    assert found[0] != rows_needed(runs, 0.05)

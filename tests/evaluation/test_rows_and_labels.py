@@ -30,7 +30,7 @@ def data(rows: int = N, seed: int = 0, effect: float = 1.5) -> tuple[torch.Tenso
 
 def by_hand(scores: torch.Tensor, target: torch.Tensor, activity: torch.Tensor) -> dict[str, dict[str, float]]:
     """Recall in the one list of a row, by bucket of rows and of labels."""
-    rows = tm.LabelBuckets.quantiles(activity, 3)
+    rows = tm.LabelBuckets.quantiles(activity, 3, ties="together")
     lists = scores.argsort(dim=1, descending=True, stable=True)[:, :K].tolist()
     hits = [float(label in shown) for label, shown in zip(target.tolist(), lists, strict=True)]
     found: dict[str, dict[str, float]] = {}
@@ -57,7 +57,7 @@ def test_values_are_those_of_plain_loops() -> None:
             interval = report.intervals[report.key(KEY, bucket, f"rows_{rows}")]
             assert interval.value == pytest.approx(value)
             assert interval.low <= value <= interval.high
-    numbers = torch.bincount(tm.LabelBuckets.quantiles(activity, 3).assignment).tolist()
+    numbers = torch.bincount(tm.LabelBuckets.quantiles(activity, 3, ties="together").assignment).tolist()
     assert [(one.name, one.rows) for one in report.row_groups] == list(
         zip(["rows_quantile_3", "rows_quantile_2", "rows_quantile_1", "rows_unseen"], numbers, strict=True)
     )
@@ -108,12 +108,49 @@ def test_what_cannot_be_told_is_refused() -> None:
         tm.evaluate(scores, target, metrics=[METRIC], activity=activity, row_groups=["a"] * N)
     with pytest.raises(ValueError, match="no query is named there; pass the counts of the rows"):
         tm.evaluate(scores, target, metrics=[METRIC], activity="train", train_target=target)
-    with pytest.raises(TypeError, match="evaluate: activity is float32"):
-        tm.evaluate(scores, target, metrics=[METRIC], activity=activity.float())
+    with pytest.raises(TypeError, match="evaluate: activity is float32.*pass a whole number for each row"):
+        tm.evaluate(scores, target, metrics=[METRIC], activity=activity + 0.5)
+    with pytest.raises(ValueError, match="row_buckets='quantiles:2' needs activity="):
+        tm.evaluate(scores, target, metrics=[METRIC], row_buckets="quantiles:2")
     with pytest.raises(ValueError, match="row_groups is int64"):
         tm.evaluate(scores, target, metrics=[METRIC], activity=activity[:-1])
     with pytest.raises(ValueError, match="activity='training' is not known; choose one of 'train'"):
         tm.evaluate(scores, target, metrics=[METRIC], activity="training")
+
+
+def test_the_order_of_rows_changes_no_bucket() -> None:
+    """Rows of equal activity are in one bucket: sorted by their hits, they would show an effect of nothing."""
+    scores, target, activity = data()
+    whole = tm.evaluate(scores, target, metrics=[METRIC], activity=activity)
+    order = (scores.argmax(1) == target).long().argsort(stable=True)
+    other = tm.evaluate(scores[order], target[order], metrics=[METRIC], activity=activity[order].tolist())
+    assert str(other.two_way) == str(whole.two_way)  # with NaN
+    alike = tm.evaluate(scores[order], target[order], metrics=[METRIC], activity=np.ones(N))  # pandas counts in floats
+    assert [(one.name, one.rows) for one in alike.row_groups] == [("rows_quantile_3", N)]
+
+
+@pytest.mark.parametrize("kind", ["deciles", "quantiles:3:labels", "quantiles:3:mass:split", "thresholds:1,4"])
+def test_rows_that_are_left_out_make_no_buckets(kind: str) -> None:
+    """Twenty masked rows of a huge activity: every value is that of an evaluation without them."""
+    scores, target, activity = data()
+    mask = torch.arange(N) >= 20
+    with_them = torch.where(mask, activity, 1000)
+    more = {"metrics": [METRIC], "row_buckets": kind}
+    found = tm.evaluate(scores, target, activity=with_them, row_mask=mask, **more)
+    alone = tm.evaluate(scores[mask], target[mask], activity=activity[mask], **more)
+    assert str(found.two_way) == str(alone.two_way)
+    assert found.row_groups == alone.row_groups
+
+
+def test_a_gap_is_larger_where_the_tail_loses_more_also_if_lower_is_better() -> None:
+    """Ranks of rare labels are worse in inactive rows: their gap is larger, and a sentence says how a gap is taken."""
+    scores, target, activity = data(4000)
+    metrics = [tm.CrossEntropy(buckets=LABELS), METRIC]
+    text = " ".join(markdown(tm.evaluate(scores, target, metrics=metrics, activity=activity)).split())
+    rows = "the most active rows (quantile_3) than in the least active (quantile_1)"
+    assert f"The gap of labels is smaller in {rows} (difference -" in text
+    assert f"The gap of labels, tail minus head since lower is better, is smaller in {rows} (difference -" in text
+    assert "Lower is better. " in text
 
 
 def test_the_gap_of_labels_of_active_rows_is_held_against_that_of_others() -> None:

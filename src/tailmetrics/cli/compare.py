@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from itertools import takewhile
@@ -150,6 +150,18 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
     return paths
 
 
+def clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
+    """Return the clusters that tables keep, whose rows are in one order; None if no table keeps any.
+
+    Raises:
+        CommandError: If two tables keep different clusters.
+    """
+    kept = [table.column(CLUSTER) for table in tables if CLUSTER in table.columns]
+    if any(one != kept[0] for one in kept):
+        raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
+    return kept[0] if kept else None
+
+
 def _compared(models: dict[str, list[RowTable]], request: Request) -> ComparisonReport:
     options, output, data = request.get(CompareOptions), request.get(OutputOptions), request.get(DataOptions)
     names = next(iter(models.values()))[0].names
@@ -162,10 +174,7 @@ def _compared(models: dict[str, list[RowTable]], request: Request) -> Comparison
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
     else:
-        kept = [table.column(CLUSTER) for some in models.values() for table in some if CLUSTER in table.columns]
-        if any(one != kept[0] for one in kept):
-            raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
-        clusters = kept[0] if kept else None
+        clusters = clusters_in([table for some in models.values() for table in some])
     keys = [key for key in chosen(first, options.only) if key != options.clusters]
     if options.only is not None:
         stem, *_ = [key.rpartition("/")[0] for key in keys if key.rpartition("/")[2] in facts.buckets] or keys

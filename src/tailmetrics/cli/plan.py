@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tailmetrics.cli.compare import check_same_names, chosen
+from tailmetrics.cli.compare import check_same_names, chosen, clusters_in
 from tailmetrics.cli.messages import CommandError, tell
 from tailmetrics.cli.options import OutputOptions, PlanOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
-from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, table_in
+from tailmetrics.evaluation.row_tables import RowTable, table_in
 from tailmetrics.report.pages import FORMS
 from tailmetrics.report.planning import PlanReport
 from tailmetrics.significance.planning import AGREEMENT, plan
@@ -26,12 +26,15 @@ def plan_rows(request: Request, said: dict[str, bool]) -> None:
     with Outputs(paths, output.overwrite) as outputs:
         folder = None if output.out is None else outputs.claim(output.out, [f"plan.{suffix}" for suffix in FORMS])
         first, *others = map(RowTable.open, paths)
+        if others and first.path.samefile(others[0].path):
+            hint = "name the tables of two runs; or one table alone, and --agreement, how much runs would agree."
+            raise CommandError(f"plan has the table {first.path} twice", hint)
         tables = {str(one.path): one.joined(first.names) for one in (first, *others)}
         keys = chosen(first, options.only)
         for name, one in tables.items():
             check_same_names(str(first.path), first.names.to_pylist(), name, one.names.to_pylist())
         check_identities("plan", {name: one.identity for name, one in tables.items()}, list(tables), keys)
-        column = options.clusters or (CLUSTER if CLUSTER in first.columns else None)
+        clusters = first.column(options.clusters) if options.clusters else clusters_in(tables.values())
         assumed = AGREEMENT if not others and options.agreement is None else options.agreement
         found = plan(
             {name: one.values(keys) for name, one in tables.items()},
@@ -39,7 +42,7 @@ def plan_rows(request: Request, said: dict[str, bool]) -> None:
             power=options.power,
             level=options.level,
             agreement=assumed,
-            clusters=None if column is None else first.column(column),
+            clusters=clusters,
             medians=first.facts.among(keys)["medians"],
         )
         title = output.title or "Plan"

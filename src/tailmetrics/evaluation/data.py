@@ -100,7 +100,8 @@ class Data(NamedTuple):
                 )
             activity = self.activity
         found = of_rows(activity, "activity", self, beside)
-        return row_buckets_of(kind, [one or 0 for one in found] if isinstance(activity, Mapping) else found)
+        counts = [one or 0 for one in found] if isinstance(activity, Mapping) else found
+        return row_buckets_of(kind, counts, self.row_mask)
 
 
 def read_data(
@@ -618,16 +619,39 @@ def activity_of(train: Any) -> dict[str, int] | None:
     return found
 
 
-def row_buckets_of(kind: str, activity: Any) -> tuple[list[str], Tensor]:
+def row_buckets_of(kind: str, activity: Any, row_mask: Tensor | None = None) -> tuple[list[str], Tensor]:
     """Return the names of the buckets that hold rows, the most active rows first, and the bucket of each row, (N,).
+
+    Rows of equal activity are in one bucket, since nothing but the order of rows could part them.
 
     Args:
         kind: The kind of buckets, such as ``"quantiles:3"``.
-        activity: Shape (N,), the activity of each row, such as its number of training labels.
+        activity: Shape (N,), whole numbers: the activity of each row, such as its number of training labels.
+        row_mask: Shape (N,), bool: the rows that count; others are in no bucket, -1.
     """
-    buckets = buckets_of(kind, check_counts(CALLER, "activity", activity))
-    held, numbers = torch.unique(buckets.assignment, return_inverse=True)
+    counts = _activities(activity)
+    counted = torch.ones(len(counts), dtype=torch.bool) if row_mask is None else row_mask.cpu()
+    if len(counted) != len(counts):
+        raise ValueError(f"{CALLER}: activity has {len(counts)} numbers for {len(counted)} rows; pass one for each.")
+    method, *parts = ("quantiles:10" if kind == "deciles" else kind).split(":")
+    if method == "quantiles" and parts:
+        kind = ":".join([method, *[*parts, "mass"][:2], "together"])
+    buckets = buckets_of(kind, counts[counted])
+    held, places = torch.unique(buckets.assignment, return_inverse=True)
+    numbers = torch.full_like(counts, -1)
+    numbers[counted] = places
     return [f"{ROWS}{buckets.names[bucket]}" for bucket in held.tolist()], numbers
+
+
+def _activities(given: Any) -> Tensor:
+    """Return the activity of each row as whole numbers; counts of pandas are often floats."""
+    values = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+    if values.ndim != 1 or values.dtype.kind not in "iuf" or not (values == np.floor(values)).all():
+        raise TypeError(
+            f"{CALLER}: activity is {shape_of(given)}; pass a whole number for each row, such as the number of its "
+            "training labels."
+        )
+    return check_counts(CALLER, "activity", values.astype(np.int64))
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:

@@ -225,6 +225,11 @@ def evaluated(
     beside = {"preds": preds, "target": target}
     row_groups = of_rows(options.row_groups, "row_groups", data, beside)
     groups = None if row_groups is None else group_names(row_groups)
+    if options.activity is None and options.row_buckets != Options.row_buckets:
+        raise ValueError(
+            f"{CALLER}: row_buckets={options.row_buckets!r} needs activity=, by which rows are in buckets; pass a "
+            "number for each row, or 'train'."
+        )
     if options.activity is not None:
         groups, row_groups = data.row_buckets(options.row_buckets, options.activity, row_groups, beside)
     data = data._replace(clusters=of_rows(options.clusters, "clusters", data, beside))

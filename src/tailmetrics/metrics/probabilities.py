@@ -22,6 +22,7 @@ from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
 
@@ -47,6 +48,11 @@ class Probabilities(Reading):
             raise ValueError(
                 f"{self.caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
                 "dense scores [N, L]."
+            )
+        if ranking.remembered(LARGEST_OF_LABELS, lambda: False):
+            raise ValueError(
+                f"{self.caller}: the scores of a level of a tree are the largest of its labels, of which a softmax is "
+                "no probability; leave the metric out, or rank torch.logsumexp of the labels of each ancestor."
             )
         if validate and ranking.values is not None:  # no state could take an undefined softmax
             infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)

@@ -34,6 +34,8 @@ from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batc
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
 from tailmetrics.ranking._warnings import warn_of_padding
 
+LARGEST_OF_LABELS = "scores are the largest of the labels of an ancestor"
+"""The key under which a ranking of a level of a tree remembers that no softmax can be taken of its scores."""
 DEFAULT_DEPTH = 500
 """The default depth to which scores are ranked."""
 

@@ -52,8 +52,10 @@ class PlanReport(Shown):
             [one.key, count(one.rows), number(one.least_difference), count(one.rows_needed), count(one.more_rows)]
             for one in self.plans
         ]
-        most = max((one.more_rows or 0 for one in self.plans), default=0)
-        verdict = f"{most:,} more rows show a difference of {self.difference:g} in every line that has a number."
+        most = max((one.more_rows for one in self.plans if one.more_rows is not None), default=None)
+        verdict = f"{count(most)} more rows show a difference of {self.difference:g} in every line that has a number."
+        if most is None:
+            verdict = "No number of rows follows: fewer than 10 rows count in each line, or their rows agree."
         table = Section("plan", "Rows that show a difference", caption, header=COLUMNS, lines=lines)
         versions = {"planned on": self.date}
         return Document(self.title, "How many rows would show it", [], [table], verdict, versions=versions)

@@ -89,7 +89,10 @@ BRIEF_PLACES = 5
 HIT = "✓"
 ROWS = "rows_"
 """Prefix of the names of row buckets, which tells them from label buckets."""
-WHAT_ROW_BUCKETS_ARE = "buckets of rows go from the most active to the least, as those of labels from frequent to rare"
+WHAT_ROW_BUCKETS_ARE = (
+    "buckets of rows go from the most active to the least, as those of labels from frequent to rare; rows of equal "
+    "activity are in one"
+)
 CURVE_POINTS = 200
 """The most points in the drawing of training counts, for any number of labels."""
 FLOOR = 0.7
@@ -861,6 +864,7 @@ def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
         if metric in report.two_way:
             caption = sentences(
                 _of_gap_differences(report, metric),
+                "lower is better" if report.less_is_better(metric) else "",
                 _scopes(report, [metric]),
                 what_buckets_are(report.buckets),
                 WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
@@ -875,10 +879,14 @@ def _of_gap_differences(report: Report, metric: str) -> str:
     found = report.gap_differences.get(metric)
     if found is None or math.isnan(found.low):
         return ""
+    gap = "the gap of labels"
+    if report.less_is_better(metric):  # the gap is then what the tail has more
+        gap = "the gap of labels, tail minus head since lower is better,"
+        found = replace(found, value=-found.value, low=-found.high, high=-found.low)
     most, least = f"the most active rows ({report.row_buckets[0]})", f"the least active ({report.row_buckets[-1]})"
-    said = f"no difference of the gap of labels is shown between {most} and {least}"
+    said = f"no difference of {gap} is shown between {most} and {least}"
     if found.low > 0 or found.high < 0:
-        said = f"the gap of labels is {'larger' if found.value > 0 else 'smaller'} in {most} than in {least}"
+        said = f"{gap} is {'larger' if found.value > 0 else 'smaller'} in {most} than in {least}"
     return f"{said} (difference {with_interval(found.value, found)})"
 
 

@@ -360,6 +360,7 @@ class Estimate:
         apart = len(sides) * (2 if self.kind == "gap" else 1)
         reach = (0.0, 1.0) if apart == 1 else (-apart / 2, apart / 2)
         self.bounds = reach if shares else (-inf, inf)
+        self.farthest = (2.0 if self.kind == "gap" else 1.0) if shares else inf
         # a mean of independent rows in [0, 1], or the difference of two such means
         self._is_mean_of_shares = self.kind == "mean" and self.plain and clusters is None and shares
         held = None if clusters is None else _drawn(self.rows, clusters)

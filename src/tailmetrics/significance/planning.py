@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import ceil, isnan, log2, sqrt
+from math import ceil, inf, isnan, log2, sqrt
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,8 @@ def rows_needed(
     >>> rows_needed({"model": hits}, difference=0.1), rows_needed({"model": hits}, difference=0.05, agreement=0.8)
     (201, 320)
     """
+    if not isinstance(runs, Mapping):
+        raise TypeError(f"{CALLER}: runs is a {type(runs).__name__}; pass a dict, such as {{'model': values}}.")
     keyed = {name: {"values": values} for name, values in runs.items()}
     (found,) = plan(keyed, difference, power=power, level=level, agreement=agreement, clusters=clusters)
     if found.rows_needed is None:
@@ -124,6 +126,7 @@ def plan(
     if agreement is not None and len(runs) == 2:
         raise ValueError(f"{CALLER}: agreement={agreement} is for one run; the rows of two runs tell it. Leave it out.")
     check_number(CALLER, "agreement", AGREEMENT if agreement is None else agreement, -1.0, 0.9999)
+    reached = list[float]()
     models, together, num_rows = read_models(CALLER, runs, clusters, medians, (), {}, ())
     # the variance of the difference of two models, in variances of one
     factor = 1.0 if len(runs) == 2 else 2 * (1 - (AGREEMENT if agreement is None else agreement))
@@ -133,7 +136,8 @@ def plan(
             one = Estimate([of[key] for of in models.values()], together, "rows")
             error = one.error()[0] * sqrt(factor)
         units, off = one.facts.units, one.bin_error * (3 - len(runs))
-        if units < FEW or isnan(error) or error == 0 or difference <= off:
+        reached.append(one.farthest)
+        if units < FEW or isnan(error) or error == 0 or difference <= off or difference > one.farthest:
             found.append(Plan(key, one.n, float("nan"), None, None))
             continue
         fewest = max(FEW, ceil(-log2(level)))  # with fewer, no swap of rows reaches a p of `level`
@@ -145,4 +149,9 @@ def plan(
         rows = ceil(needed * one.n / units)
         shown = least(units) if units >= fewest else float("nan")
         found.append(Plan(key, one.n, shown, rows, max(0, ceil(rows * num_rows / one.n) - num_rows)))
+    if difference > max(reached, default=inf):
+        raise ValueError(
+            f"{CALLER}: difference={difference:g} is more than values from 0 to 1 can differ; two points of a "
+            "percentage are 0.02."
+        )
     return found
