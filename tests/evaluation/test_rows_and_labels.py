@@ -40,6 +40,10 @@ def by_hand(scores: torch.Tensor, target: torch.Tensor, activity: torch.Tensor) 
     return {name: {bucket: float(np.mean(values)) for bucket, values in of.items()} for name, of in found.items()}
 
 
+def _bucket_of(activity: torch.Tensor) -> torch.Tensor:
+    return tm.LabelBuckets.quantiles(activity, 3, ties="together").assignment
+
+
 METRIC = tm.RecallAtK(K, buckets=LABELS, scope="global")
 KEY = f"global_recall@{K}"
 
@@ -198,6 +202,9 @@ def test_every_output_has_both_ways(renderer) -> None:
         == sum(value == value for of in (report.by_bucket[KEY], *report.two_way[KEY].values()) for value in of.values())
         + 5
     )
+    (cell,) = [mark.text for mark in tinted if mark.text.startswith("quantile_3, quantile_1: ")]
+    rows = int(((activity > 0) & (LABELS.assignment[target] == 2))[_bucket_of(activity) == 0].sum())
+    assert cell.endswith(f", of {rows} rows with a relevant label")
     written = json.loads(json.dumps(report.as_dict()))
     assert written["two_way"][KEY]["quantile_3"]["quantile_1"] == report.two_way[KEY]["quantile_3"]["quantile_1"]
     assert written["gap_differences"][KEY]["low"] == report.gap_differences[KEY].low

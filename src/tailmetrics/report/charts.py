@@ -236,18 +236,18 @@ def heat_map(
     names: Sequence[str],
     columns: Sequence[str],
     tints: Sequence[Sequence[float | None]],
-    texts: Sequence[Sequence[str]],
+    texts: Sequence[Sequence[tuple[str, str]]],
 ) -> Chart:
-    """Return a drawing of a table: for each cell, its tint from 0 to 1, None for no tint, and its text."""
+    """Return a drawing of a table: for each cell, its tint from 0 to 1, None for no tint; its texts."""
     width, height = 1 / len(columns), 1 / len(names)
     marks = []
     for down, (name, of_line, said) in enumerate(zip(names, tints, texts, strict=True)):
-        for place, (tint, text) in enumerate(zip(of_line, said, strict=True)):
+        for place, (tint, (text, more)) in enumerate(zip(of_line, said, strict=True)):
             left, top = place * width, 1 - down * height
             if tint is not None:
                 corners = [(left, top - height), (left + width, top)]
                 colour = Shade(*(mixed(*ends, 0.8 * tint) for ends in TINTS))
-                marks.append(Mark("bar", corners, colour, text=f"{name}, {columns[place]}: {text}"))
+                marks.append(Mark("bar", corners, colour, text=f"{name}, {columns[place]}: {more}"))
             marks.append(Mark("text", [(left + width / 2, top - height / 2)], style="middle", text=text))
     across = bar_ticks([(name,) for name in columns])
     up = [Tick(1 - (place + 0.5) * height, (name,)) for place, name in enumerate(names)]

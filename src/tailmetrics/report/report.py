@@ -907,8 +907,15 @@ def _by_group(report: Report, section: Section, columns: Mapping[str, tuple[str,
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
     tints = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-    texts = [[report.text(key, False) for key in line] for line in keys]
+    texts = [[(report.text(key, False), _with_denominator(report, key)) for key in line] for line in keys]
     return replace(section, charts=[heat_map(section.title, names, [*columns], tints, texts)])
+
+
+def _with_denominator(report: Report, key: str) -> str:
+    """Return a value with its interval and what it is divided by, such as ``0.5000 ±.0200, of 812 rows``."""
+    value = report.values.get(key)
+    of = "" if value is None or value.counted is None else f", of {value.counted:,.10g} {value.of}"
+    return report.text(key) + of
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
