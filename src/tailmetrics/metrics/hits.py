@@ -532,7 +532,8 @@ class FallOutAtK(TopKMetric):
 
     Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` sets the value of a row in which every
     label (of the bucket) is relevant. The default is ``"pos"``, which is 1, as in TorchMetrics; within buckets it is
-    ``"skip"``. A row without a relevant label counts with its fall-out. A list that shows a label twice raises an
+    ``"skip"``. A row without a relevant label counts with its fall-out. With ``scope="global"`` every label of another
+    bucket is irrelevant to a bucket, also one that is relevant to the row. A list that shows a label twice raises an
     error.
 
     Use it when showing a wrong label has a cost of its own, as in screening.

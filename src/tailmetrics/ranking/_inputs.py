@@ -28,7 +28,7 @@ class BatchArguments(TypedDict, total=False):
         duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
             counts the first place, and the later places are misses.
         ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
-            that holds nothing else does not count. In a list of ``preds`` this id is a miss.
+            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
     """
 
     duplicates: Duplicates
