@@ -238,3 +238,26 @@ def test_a_gap_is_no_more_certain_than_its_ends(resamples):
         found = intervals(rows, gaps={"gap": list(rows)}, resamples=resamples)["gap"]
         assert found.method == method or not method
         assert math.isnan(found.low) == bool(method)
+
+
+@pytest.mark.parametrize("resamples", [0, 500])
+def test_a_gap_is_as_unsure_as_an_end_whose_rows_agree(resamples):
+    """180 of 300 rows of the head are hit, and none of 30 rows of the tail, of which up to .1135 may be: so may the gap."""
+    head = np.r_[np.ones(180), np.zeros(120), np.full(30, np.nan)]
+    tail = np.r_[np.full(300, np.nan), np.zeros(30)]
+    found = intervals({"head": head, "tail": tail}, gaps={"gap": ["head", "tail"]}, resamples=resamples)["gap"]
+    of_head, of_tail = (scipy.stats.binomtest(*one).proportion_ci(method="wilson") for one in ((180, 300), (0, 30)))
+    assert found.low == pytest.approx(0.6 - np.hypot(0.6 - of_head.low, of_tail.high))
+    assert found.high == pytest.approx(of_head.high)
+    assert (found.n, found.method) == (330, "from both intervals")
+
+
+@pytest.mark.parametrize("resamples", [0, 300])
+def test_clusters_of_very_unequal_sizes_give_no_interval(resamples):
+    """Two of 30 clusters hold 60 rows each, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 of them. Equal ones give one."""
+    sizes = [60, 60, *[1] * 28]
+    rows = np.random.default_rng(0).random(sum(sizes))
+    found = intervals({"k": rows}, clusters=np.repeat(np.arange(30), sizes), resamples=resamples)["k"]
+    assert found.ends == ()
+    assert found.reason == "a few large clusters hold most rows: all tell as much as 3.0 equal ones"
+    assert intervals({"k": rows[:120]}, clusters=np.arange(120) // 4, resamples=resamples)["k"].ends

@@ -26,7 +26,14 @@ from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.report.report import Report
-from tailmetrics.significance.estimating import Interval, Sums, quick_gap, quick_interval, quick_median
+from tailmetrics.significance.estimating import (
+    Interval,
+    Sums,
+    quick_gap,
+    quick_interval,
+    quick_median,
+    with_ends_that_agree,
+)
 from tailmetrics.significance.labels import OverLabels, at_half_the_rows
 
 SMALLEST = torch.iinfo(torch.int64).min
@@ -66,7 +73,7 @@ def with_intervals(
 ) -> Report:
     """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows.
 
-    If all rows of the first and of the last bucket agree, their values beyond chance differ only because chance does.
+    If all rows of the first or of the last bucket agree, their values beyond chance differ only because chance does.
     This spread says nothing about other rows. The adjusted gap then has the interval of the gap, divided by what is
     attainable beyond chance, in the bucket where this is less.
     """
@@ -76,13 +83,12 @@ def with_intervals(
         keys = [name.replace("/adjusted_gap", f"/{row.name}") for row in report.buckets if row.name != UNSEEN]
         spans = {key: abs(most[key] - chance[key]) for key in keys if key in chance and key in merged}
         measured = [key for key, span in spans.items() if span > 0 and not isnan(merged[key].value)]
-        ends = [merged[key] for key in (*measured[:1], *measured[1:][-1:])]
-        others = [one.share_of_others for one in ends]
-        if len(ends) == 2 and not any(map(isnan, others)):
-            reach = max(others) / min(spans[measured[0]], spans[measured[-1]])
-            value, gap = merged[name].value, ends[0].value - ends[1].value
-            low, high = (value + (end - gap) * reach for end in (-1, 1))
-            merged[name] = merged[name].of_agreeing_rows(low, high)
+        ends = [*measured[:1], *measured[1:][-1:]]
+        gap = merged.get(name.replace("/adjusted_gap", "/gap"))
+        if gap is not None and len(ends) == 2 and not all(isnan(merged[key].share_of_others) for key in ends):
+            value, span = merged[name].value, min(spans[key] for key in ends)
+            low, high = (value + (end - gap.value) / span for end in (gap.low, gap.high))
+            merged[name] = replace(merged[name], low=low, high=high, method=gap.method)
     report = replace(report, intervals=merged)
     if report.labels is not None and any(one.clusters is not None for one in found.values()):
         report = replace(report, labels=replace(report.labels, clustered=True))
@@ -239,7 +245,8 @@ class RowMoments(ExactMetric):
                 both = int(states["both"][0, at]), int(states["both"][1, at])
                 gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
                 of_keys[named(name)] = gap
-        return as_valued(of_keys, scalars)
+        of_gaps = {named(name): [keys[place] for place in places] for name, places in self._gaps.items()}
+        return as_valued(with_ends_that_agree(of_keys, of_gaps), scalars)
 
     def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int, ends: tuple[float, float]) -> Sums:
         totals = self._fixed_point.totals(states["sums"][:, place])

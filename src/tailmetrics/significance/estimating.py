@@ -5,8 +5,9 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
 1. No rows, or a value that is not finite: no interval.
 2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of rows.
 3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval where values have no bounds.
-4. Fewer than 10 rows, or clusters: no interval. Averages over labels count the rows that hold a label. Each end
-   of a gap needs 10.
+4. Fewer than 10 rows, or clusters, or clusters of such unequal sizes w that (Σw)² / Σw² is below 10 (Kish, Survey
+   sampling, 1965): no interval. Averages over labels count the rows that hold a label. Each end of a gap needs 10. If
+   all rows of one end agree, the gap has the interval of both ends (Zou and Donner 2008).
 5. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
    freedom).
 6. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
@@ -97,10 +98,6 @@ class Interval:
         """Return the value without an interval, for a reason."""
         return replace(self, low=nan, high=nan, method=NONE + reason)
 
-    def of_agreeing_rows(self, low: float, high: float) -> Interval:
-        """Return the value with ends that follow from :attr:`share_of_others`."""
-        return replace(self, low=low, high=high, method=AGREE.format(self._drawn))
-
     def moves(self, at_half: float) -> bool:
         """Whether the value depends on the number of rows, given the value at half of the rows.
 
@@ -118,7 +115,8 @@ class Interval:
         above = hypot(self.high - self.value, other.value - other.low)
         value, n = self.value - other.value, self.n + other.n
         clusters = None if self.clusters is None else self.clusters + (other.clusters or 0)
-        return Interval(value, value - below, value + above, n, self.confidence, "from both intervals", clusters)
+        found = Interval(value, value - below, value + above, n, self.confidence, "from both intervals", clusters)
+        return found.without_ends("one of both has no interval") if isnan(below + above) else found
 
 
 @dataclass(frozen=True)
@@ -296,6 +294,27 @@ def quick_gap(
     return choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
 
 
+def with_ends_that_agree(found: Mapping[str, Interval], gaps: Mapping[str, Sequence[str]]) -> dict[str, Interval]:
+    """Return the intervals, of which a gap has that of its two ends where all rows of one of them agree.
+
+    The rows of that end have no spread, so that the gap would take its value as known exactly. If all rows of both ends
+    agree, the gap has no spread at all, and is treated as any other value without one.
+
+    Args:
+        found: The interval of each key and gap.
+        gaps: Name of a gap -> the keys of its buckets, head first.
+    """
+    whole = dict(found)
+    for name, keys in gaps.items():
+        measured = [found[key] for key in keys if key in found and not isnan(found[key].value)]
+        ends = [*measured[:1], *measured[1:][-1:]]
+        if len(ends) < 2 or name not in found or not found[name].ends:
+            continue
+        if isnan(ends[0].share_of_others) != isnan(ends[1].share_of_others):
+            whole[name] = replace(ends[0].minus(ends[1]), n=found[name].n, clusters=found[name].clusters)
+    return whole
+
+
 def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95) -> Interval:
     """Return a median with an interval between two of the sorted values, which is valid for every distribution.
 
@@ -415,6 +434,9 @@ class Estimate:
         def spread() -> Ends:
             if quick and self.smooth is None:
                 return nan, nan, f"{NONE}a median is resampled"
+            if self.smooth is not None and self.facts.clusters is not None and self.smooth.effective_units < FEW:
+                alike = f"{self.smooth.effective_units:.1f} equal ones"
+                return nan, nan, f"{NONE}a few large clusters hold most rows: all tell as much as {alike}"
             if quick or self.extra:
                 low, high, method = student(self.value, *self.error(), self.bounds, confidence)
                 return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
@@ -540,9 +562,10 @@ def intervals(
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         estimates = (Estimate([side], together, resample) for side in keys.values())
         if not resamples:
-            return dict(zip(keys, (one.interval(None, confidence, quick=True) for one in estimates), strict=True))
+            quick = (one.interval(None, confidence, quick=True) for one in estimates)
+            return with_ends_that_agree(dict(zip(keys, quick, strict=True)), gaps or {})
         resamples = enough(caller, resamples, confidence)
         for group in groups(estimates, lambda one: one.columns, max(num_rows, resamples)):
             draws = bootstrap([estimate.drawn for estimate in group], resamples, seed)
             found += [estimate.interval(draw, confidence) for estimate, draw in zip(group, draws, strict=True)]
-    return dict(zip(keys, found, strict=True))
+    return with_ends_that_agree(dict(zip(keys, found, strict=True)), gaps or {})
