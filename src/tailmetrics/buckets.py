@@ -162,6 +162,11 @@ class LabelBuckets:
         names = tuple(str(name) for name in names)
         if not names or len(set(names)) != len(names):
             raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")
+        if taken := {*names} & TAKEN:
+            raise ValueError(
+                f"{caller}: a bucket cannot be called {min(taken)!r}, as a value over all buckets is; give it another "
+                "name."
+            )
         if assignment.numel() and int(assignment.max()) >= len(names):
             raise ValueError(
                 f"{caller}: assignment holds {int(assignment.max())}, but there are {len(names)} names; "
@@ -328,6 +333,8 @@ def names_of(kind: str) -> tuple[str, ...]:
     return buckets_of(kind, torch.zeros(0, dtype=torch.int64)).names
 
 
+TAKEN = {"", "gap", "adjusted_gap", "spread"}
+"""Ends of keys that mean something else than a bucket: recall@10 itself, and what a report says of all its buckets."""
 FREQUENT, RARE = {"head", "frequent", "many", "popular", "common"}, {"tail", "rare", "few", "infrequent", "niche"}
 """Words in names of buckets that mean frequent labels, and words that mean rare labels."""
 

@@ -71,6 +71,24 @@ def test_two_ranks_write_what_one_process_writes(made, config, tailmetrics, work
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("queries", [4, 301])
+def test_two_ranks_read_files_that_name_their_queries(tailmetrics, workers, tmp_path, queries):
+    """Each process holds its share of the joined rows alone, also of few of them: the report holds the same bytes."""
+    rng = np.random.default_rng(queries)
+    preds = [f"q{query},{item},{rng.random():.6f}" for query in range(queries) for item in range(5)]
+    target = [f"q{query},{rng.integers(7)}" for query in range(queries)]
+    (tmp_path / "s.csv").write_text("\n".join(["query,item,score", *preds, ""]))
+    (tmp_path / "t.csv").write_text("\n".join(["query,item", *target, ""]))
+    words = ["evaluate", "--preds", tmp_path / "s.csv", "--target", tmp_path / "t.csv", "--metrics+=RecallAtK"]
+    words += ["--metrics.k=1", "--metrics+=MRR"]
+    assert tailmetrics(*words, "--out", tmp_path / "one")[0] == 0
+    ended = workers.ranks(*words, "--out", tmp_path / "two")
+    assert (ended[0][0], ended[1]) == (0, (0, "", ""))
+    one, two = ((tmp_path / name / "report.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+@pytest.mark.slow
 def test_what_one_rank_meets_ends_all(made, config, workers, tmp_path):
     """A bad row in the share of the second rank ends both, is told once, by the first one, and nothing is written."""
     relevant = [*made.relevant[:50], [31], *made.relevant[51:]]

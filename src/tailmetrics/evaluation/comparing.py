@@ -156,13 +156,14 @@ def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[s
     return found | {key: found[first] for key, first in firsts.items() if first in found}
 
 
-def _headline(facts: RowFacts, keys: Sequence[str], wanted: str | None) -> str:
+def _headline(facts: RowFacts, keys: Sequence[str], wanted: str | None, postfix: str) -> str:
     """Return the metric that a comparison is about, as a key without bucket; empty if the runs' own is not compared.
 
     Raises:
         ValueError: If ``wanted`` was asked for, and is not compared.
     """
-    by_bucket = [key.rpartition("/")[0] for key in keys if key.rpartition("/")[2] in facts.buckets]
+    parts = (key.removesuffix(postfix).rpartition("/") for key in keys)
+    by_bucket = [f"{stem}{postfix}" for stem, _, bucket in parts if bucket in facts.buckets]
     stems = list(dict.fromkeys([*by_bucket, *keys]))
     name = facts.headline if wanted is None else wanted
     found = [stem for stem in stems if name in (stem, facts.over_all.get(stem))]
@@ -238,11 +239,15 @@ def compared(
     if not keys:
         said = " ".join(because.values()).removesuffix(".")
         raise ValueError(f"compare: nothing is left to compare. {said}; add a metric of rows, such as RecallAtK.")
-    headline = _headline(facts, keys, headline)
+    postfix = (shown or {}).get("postfix", "")
+    headline = _headline(facts, keys, headline, postfix)
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
-    said = verdict(found, facts.buckets, facts.lower_is_better, headline, facts.over_all)
+    plain = [replace(one, key=one.key.removesuffix(postfix)) for one in found]
+    less = [key.removesuffix(postfix) for key in facts.lower_is_better]
+    over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
+    said = verdict(plain, facts.buckets, less, headline.removesuffix(postfix), over_all)
     alike = ("buckets", "row_groups", "captions", "over_all", "lower_is_better", "what_buckets_are")
     return ComparisonReport(
         found,

@@ -50,7 +50,7 @@ class JoinedSource(Source):
         self.path = file.name
         self.num_rows = len(row_names)
         self.num_labels = labels.width
-        self._first = rows.start
+        self._rows = rows
         self._ranked = values.ranked
         self.reading = values.reading
         self._database = database
@@ -65,7 +65,7 @@ class JoinedSource(Source):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows; the entries of a row keep the order of its lines."""
         for first in range(start, stop, size):
-            rows = slice(first - self._first, min(first + size, stop) - self._first + 1)
+            rows = slice(first - self._rows.start, min(first + size, stop) - self._rows.start + 1)
             offsets = self._offsets[rows]
             own = f"SELECT * FROM ({self._lines}) WHERE place >= ? AND place < ?"
             found = self._database.arrays(own, int(offsets[0]), int(offsets[-1]))
@@ -74,6 +74,11 @@ class JoinedSource(Source):
             if self._ranked:
                 self.check_ranks(-found["value"], np.diff(offsets), first)
             yield Ragged(offsets - offsets[0], found["label"], found.get("value"))
+
+    @property
+    def here(self) -> range:
+        """The rows of this process."""
+        return self._rows
 
     def describe_row(self, row: int) -> str:
         """Return the query of a row."""

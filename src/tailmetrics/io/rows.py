@@ -225,10 +225,15 @@ class Source(ABC):
             hint = "the file may be truncated or corrupt: write it again."
             raise DataFileError(self.path, f"ends after {first} rows, but declares {self.num_rows}", hint=hint)
 
+    @property
+    def here(self) -> range:
+        """The rows that this process can read."""
+        return range(self.num_rows)
+
     def first_values(self) -> Array:
         """Return the scores or gains of the first rows, shape (n,), to tell their scale; empty without values."""
-        number = min(self.num_rows, FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
-        first = self.all_batches(0, number, FIRST_ROWS)
+        number = min(len(self.here), FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
+        first = self.all_batches(self.here.start, self.here.start + number, FIRST_ROWS)
         found = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
         return np.concatenate([np.empty(0), *(one.reshape(-1) for one in found if one is not None)])
 

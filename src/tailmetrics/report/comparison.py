@@ -357,8 +357,8 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
     """
     for place, run in enumerate(report.runs[1:], 1):
         found = {name: report.against(key, run) for name, key in keys.items()}
-        known = {name: one for name, one in found.items() if one is not None and not math.isnan(one.difference)}
-        if not any(found.values()):
+        known = {name: one for name, one in found.items() if one is not None and math.isfinite(one.difference)}
+        if not known:
             continue
         ends = [0.0, *(one.difference for one in known.values())]
         ends += _ends(one.interval for one in known.values() if not one.interval.agrees)

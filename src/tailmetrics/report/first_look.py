@@ -98,8 +98,10 @@ def _ends(report: Report, metric: str, in_percent: bool) -> str:
     found = report.by_bucket.get(metric, {})
     rows = [row for row in report.buckets if row.name != "unseen" and not math.isnan(found.get(row.name, math.nan))]
     ends = [rows[0], rows[-1]] if len(rows) > 1 else rows
+    held = [row.name for row in report.buckets if row.labels and row.name in found and row.name != "unseen"]
     said = []
-    for row, rank in zip(ends, ("most frequent", "rarest"), strict=False):
+    for row in ends:
+        rank = "most frequent" if row.name == held[0] else "rarest" if row.name == held[-1] else ""
         value, of = found[row.name], _of_bucket(report, row, rank)
         said.append(f"{share(value)} of those among {of}" if in_percent else f"{_value(value)} for {of}")
     if not said:
@@ -112,9 +114,9 @@ def _ends(report: Report, metric: str, in_percent: bool) -> str:
 
 
 def _of_bucket(report: Report, row: Any, rank: str) -> str:
-    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``."""
+    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``; ``rank`` may be empty."""
     labels, name = report.words[1], row.name.replace("_", " ")
-    if row.name.startswith(("decile_", "quantile_")):
+    if rank and row.name.startswith(("decile_", "quantile_")):
         return f"the {row.labels:,} {rank} {labels} ({name})" if row.labels > 1 else f"the {rank} label ({name})"
     return f"the {row.labels:,} {labels} of {row.name!r}"
 
@@ -184,11 +186,12 @@ def bar(part: float, width: int = WIDE) -> str:
 
 
 def _from_zero(part: float) -> str:
-    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the right.
+    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the right; more is 1.
 
     >>> _from_zero(-0.5), _from_zero(1.0)
     ('  ▐██│', '     │█████')
     """
+    part = max(-1.0, min(part, 1.0))
     if not part < 0:
         return f"{' ' * HALF}│{bar(part, HALF)}"
     halves = round(-2 * HALF * part)  # a letter has eighths from its left edge, and only a half from its right one

@@ -399,10 +399,13 @@ def verdict(
     >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
     'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
     """
-    tested = (one for one in comparisons if not isnan(one.p_corrected.decisive))
-    pairs = grouped(((one.run, one.baseline), one) for one in tested)
+    pairs = grouped(((one.run, one.baseline), one) for one in comparisons)
     made = _Verdict(buckets, frozenset(lower_is_better), headline, over_all, named=SAID if len(pairs) == 1 else 0)
-    return "\n".join(f"{run} against {other}: {made.of_pair(found)}." for (run, other), found in pairs.items())
+    lines = []
+    for (run, other), found in pairs.items():
+        tested = [one for one in found if not isnan(one.p_corrected.decisive)]
+        lines.append(f"{run} against {other}: {made.of_pair(tested) if tested else UNTESTED}.")
+    return "\n".join(lines)
 
 
 BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
@@ -412,6 +415,7 @@ BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
     "worse",
     "too few rows",
 )
+UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
 SPANS = 6
 """The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, beside unseen."""
 SAID = 3
