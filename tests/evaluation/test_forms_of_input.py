@@ -498,3 +498,28 @@ def test_a_label_that_training_repeats_counts_as_often_as_it_stands_there(train,
     ids = tm.evaluate([[0, 1]], [[0]], metrics=tm.RecallAtK(k=1), train_target=tensor).label_counts
     report = tm.evaluate([["a", "b"]], [["a"]], metrics=tm.RecallAtK(k=1), train_target=train)
     assert (report.label_counts.tolist(), ids.tolist()) == (counts, [2, 2])
+
+
+def test_a_series_beside_a_frame_names_queries_or_rows() -> None:
+    """Grouped by query, it has another order than the frame: reset_index() joins them, tolist() takes row i for row i."""
+    preds = pd.DataFrame({"qid": ["b", "a"], "recs": [["x", "y"], ["z", "w"]]})
+    lines = pd.DataFrame({"qid": ["b", "a"], "item": ["x", "z"]})
+    grouped, metrics = lines.groupby("qid")["item"].apply(list), [tm.RecallAtK(k=2)]
+    for frame in (preds, preds.set_index("qid")):
+        with pytest.raises(
+            ValueError, match=r"target is a Series whose index is not that of preds; pass .*reset_index"
+        ):
+            tm.evaluate(frame, grouped, metrics=metrics)
+    assert tm.evaluate(preds, grouped.reset_index(), metrics=metrics).overall == {"recall@2": 1.0}
+    assert tm.evaluate(preds, grouped.loc[["b", "a"]].tolist(), metrics=metrics).overall == {"recall@2": 1.0}
+    assert tm.evaluate(preds, lines["item"].map(lambda one: [one]), metrics=metrics).overall == {"recall@2": 1.0}
+
+
+def test_lists_of_names_are_one_for_each_row() -> None:
+    """Two lists beside four, and lines of query, item and score that look like lists, are refused."""
+    with pytest.raises(
+        ValueError, match="preds holds 2 rows and target holds 4 rows; pass a list of names for each row"
+    ):
+        tm.evaluate([["a"], ["b"]], [["a"], ["b"], ["z"], ["y"]], metrics=[tm.RecallAtK(k=1)])
+    with pytest.raises(TypeError, match=r"preds holds \('u1', 'a', 0.5\), numbers beside names.*as a DataFrame"):
+        tm.evaluate([("u1", "a", 0.5), ("u2", "c", 0.3)], [("u1", "a"), ("u2", "c")], metrics=[tm.RecallAtK(k=1)])

@@ -120,6 +120,7 @@ def read_data(
     that say how a batch is read. For all other arguments see :func:`tailmetrics.evaluate`.
     """
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
+    _check_series_beside_tables({"preds": preds, "target": target})
     given = {"preds": preds, "target": target, "train_target": train_target}
     preds, target, train_target = (_as_lists(_as_table_of_objects(*one)) for one in given.items())
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
@@ -128,6 +129,7 @@ def read_data(
         train_target = _numbered("train_target", train_target, label_names)
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
+        _check_lists({"preds": preds, "target": target})
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
         as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
         return _of_tables(preds, target, train_target, row_mask, missing, as_text, batch["duplicates"])
@@ -517,6 +519,36 @@ def _check_columns(argument: str, value: Any) -> None:
             f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, none of queries; if each column is a "
             "label, pass table.to_numpy() and label_names=list(table), otherwise a table with the columns query and "
             "item."
+        )
+
+
+def _check_series_beside_tables(given: Mapping[str, Any]) -> None:
+    """Raise if a Series stands beside a DataFrame whose rows it does not follow: its index may name queries."""
+    frames = {name: one for name, one in given.items() if hasattr(one, "iloc") and hasattr(one, "columns")}
+    for name, one in given.items():
+        for table, frame in frames.items() if hasattr(one, "iloc") and name not in frames else ():
+            if not one.index.equals(frame.index):
+                raise ValueError(
+                    f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
+                    f"names the queries, or {name}.tolist() if row i of both belong together."
+                )
+
+
+def _check_lists(given: Mapping[str, Any]) -> None:
+    """Raise if lists of names are of different numbers of rows, or if a list holds numbers beside names."""
+    lists = {name: one for name, one in given.items() if _is_lists(one)}
+    for name, one in lists.items():
+        row = next((row for row in one if {str, float} <= {type(part) for part in row}), None)
+        if row is not None:
+            raise TypeError(
+                f"{CALLER}: {name} holds {cut(str(tuple(row)), 60)}, numbers beside names; a row is a list of names. "
+                "Pass lines of query, item and score as a DataFrame, or as a dict from query to {item: score}."
+            )
+    sizes = {len(one) for one in lists.values()}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"{CALLER}: {' and '.join(f'{name} holds {len(one):,} rows' for name, one in lists.items())}; pass a list "
+            "of names for each row of both."
         )
 
 
