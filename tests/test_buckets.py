@@ -239,3 +239,10 @@ def test_buckets_stay_what_they_were_made_of() -> None:
     with pytest.raises(AttributeError, match="LabelBuckets: names cannot be set; make other buckets"):
         buckets.names = ("a", "b")
     assert pickle.loads(pickle.dumps(buckets)) == same
+
+
+@pytest.mark.parametrize("name", ["", "gap", "adjusted_gap", "spread"])
+def test_names_that_mean_something_else_are_no_names_of_buckets(name):
+    """recall@10/gap is the gap of all buckets, and recall@10 the value over all labels."""
+    with pytest.raises(ValueError, match=f"a bucket cannot be called '{name}'"):
+        LabelBuckets.from_assignment([0, 1], ["head", name])

@@ -16,6 +16,7 @@ from tailmetrics import (
     F1AtThreshold,
     PrecisionAtK,
     RecallAtK,
+    TopKCollection,
     evaluate,
 )
 from tailmetrics.evaluation import compare_runs
@@ -250,3 +251,34 @@ def test_losses_of_probabilities_and_of_logits_are_not_compared():
         compare_runs(runs, target, metrics=metrics[1:], resamples=100)
     alike = compare_runs({"soft": runs["soft"], "other": runs["soft"]}, target, metrics=metrics, resamples=100)
     assert [one.key for one in alike.comparisons] == ["mrr", "cross_entropy"]
+
+
+def test_an_infinite_value_is_drawn_and_said(tmp_path):
+    """A relevant label with the score -inf has an infinite cross-entropy: pages are written, and a verdict says why no test is."""
+    target = torch.arange(80) % 12
+    scores = torch.randn(80, 12, generator=torch.Generator().manual_seed(0))
+    runs = {"a": scores.clone(), "b": scores}
+    runs["a"][0, target[0]] = -torch.inf
+    report = compare_runs(runs, target, metrics=[CrossEntropy()], resamples=100)
+    assert report.verdict == "b against a: no value could be tested: a value is infinite, or too few rows count."
+    report.write(tmp_path)
+    report = compare_runs(runs, target, metrics=[CrossEntropy(), RecallAtK(k=3)], resamples=100)
+    assert report.verdict.startswith("b against a: recall@3: the same in every row")
+    report.write(tmp_path / "both")
+
+
+def test_a_postfix_changes_no_word_of_the_verdict():
+    """Buckets and other metrics are named as without it."""
+    generator, said = torch.Generator().manual_seed(0), []
+    target = torch.randint(0, 12, (400,), generator=generator)
+    scores = torch.randn(400, 12, generator=generator)
+    better = scores.clone()
+    better[torch.arange(400), target] += 1.5 * (target > 5)
+    for postfix in (None, "_end"):
+        metrics = [RecallAtK(k=2, name="mine"), RecallAtK(k=3, buckets="quantiles:2"), CrossEntropy()]
+        collection = TopKCollection(metrics, postfix=postfix)
+        runs = {"old": scores, "new": better}
+        report = compare_runs(runs, target, metrics=collection, label_counts=range(12, 0, -1), resamples=200)
+        said.append(report.verdict)
+    assert "better in quantile_1" in said[0]
+    assert said[1] == said[0]

@@ -161,3 +161,13 @@ def test_each_picture_is_written_alone(tmp_path, form):
     with pytest.raises(ValueError, match="figures"):
         report.write(tmp_path / "other", figures="gif")
     assert not (tmp_path / "other").exists()
+
+
+def test_a_bucket_is_the_rarest_only_where_no_rarer_one_is():
+    """Without a positive in quantile_1, the answer names quantile_2, and does not call its labels the rarest."""
+    target = torch.arange(90) % 9
+    more = {"label_counts": list(range(20, 0, -1)), "buckets": "quantiles:3", "metrics": [RecallAtK(3)]}
+    said = evaluate(torch.eye(20)[target], target, **more).answer
+    assert "the 4 most frequent labels (quantile 3)" in said
+    assert "the 5 labels of 'quantile_2'" in said
+    assert "rarest" not in said

@@ -172,3 +172,11 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
     assert said.startswith("new against old: k: better (400 → 12, -388")
     assert said.endswith("Worse elsewhere: p@1 over all labels.")
     assert verdict(found, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
+
+
+def test_what_compare_was_told_need_not_be_said_again():
+    """Of two ranks the lower one is better: the verdict agrees with wins and losses."""
+    runs = {"old": {"rank": [9.0] * 12}, "new": {"rank": [2.0, 3.0] * 6}}
+    (found,) = compare(runs, unbounded=["rank"], lower_is_better=["rank"], resamples=199)
+    assert (found.wins, found.losses, found.lower_is_better) == (12, 0, True)
+    assert verdict([found]).startswith("new against old: rank: better (9.000 → 2.500")

@@ -245,9 +245,8 @@ def compared(
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
     plain = [replace(one, key=one.key.removesuffix(postfix)) for one in found]
-    less = [key.removesuffix(postfix) for key in facts.lower_is_better]
     over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
-    said = verdict(plain, facts.buckets, less, headline.removesuffix(postfix), over_all)
+    said = verdict(plain, facts.buckets, headline=headline.removesuffix(postfix), over_all=over_all)
     alike = ("buckets", "row_groups", "captions", "over_all", "lower_is_better", "what_buckets_are")
     return ComparisonReport(
         found,

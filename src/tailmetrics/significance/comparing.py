@@ -85,6 +85,7 @@ class Comparison:
         bin_error: Upper bound of the error of the difference that bins cause: scores of areas that share a bin count
             as equal. No smaller difference is significant.
         swaps: Number of random swaps in the randomisation test; 0 where the test went through all swaps.
+        lower_is_better: Whether a lower value is better, as :func:`compare` was told.
     """
 
     key: str
@@ -104,6 +105,7 @@ class Comparison:
     least_difference: float = nan
     bin_error: float = 0.0
     swaps: int = 0
+    lower_is_better: bool = False
 
     @property
     def n(self) -> int:
@@ -182,7 +184,8 @@ class Contrast(Estimate):
         of_runs = self.key, run, baseline, self.kind, value, baseline_value
         swaps = 0 if self.exact else null.size
         wins, error = self._wins(), self.bin_error
-        return Comparison(*of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps)
+        found = Comparison(*of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps)
+        return replace(found, lower_is_better=self.lower_is_better)
 
     def least_difference(self, level: float) -> float:
         """Return the smallest true difference that a test at this level finds with the probability ``POWER``."""
@@ -389,7 +392,8 @@ def verdict(
     Args:
         comparisons: The result of :func:`compare`.
         buckets: Names of the buckets, head first.
-        lower_is_better: Keys, with or without their bucket, for which a lower value is better.
+        lower_is_better: Further keys, with or without their bucket, for which a lower value is better, beside those
+            that :func:`compare` was told.
         headline: The metric with which lines begin, as a key without bucket. If it was not compared, lines begin with
             the first metric by bucket. If no metric is by bucket, they are about all keys alike.
         over_all: For each metric by bucket, the key of its value over all labels, if that is another key.
@@ -505,7 +509,7 @@ def _brief(value: float, sign: str = "") -> str:
 def _outcome(one: Comparison, less: frozenset[str]) -> str:
     """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
     if one.significant:
-        return BETTER if (one.difference > 0) != covers(less, one.key) else WORSE
+        return BETTER if (one.difference > 0) != (one.lower_is_better or covers(less, one.key)) else WORSE
     drawn = one.n if one.interval.clusters is None else one.interval.clusters
     return TOO_FEW if drawn < FEW else SAME if one.ties == one.n else NOT_SHOWN
 
