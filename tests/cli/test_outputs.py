@@ -96,6 +96,16 @@ def test_what_an_earlier_run_wrote_is_replaced_as_a_whole(words, made, config, t
     assert all(second[name] != first[name] for name in second)
 
 
+def test_files_of_another_program_are_not_removed(words, tailmetrics, tmp_path):
+    """A labels.csv in a folder without a report is refused, also with --overwrite, before any work; it stays."""
+    for name in ("labels.csv", "curve.csv"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("step,loss\n")
+        status, _, err = tailmetrics(*words, "--overwrite", "--out", tmp_path / name)
+        assert (status, f"{name}: is there without a report beside it" in err) == (2, True)
+        assert contents(tmp_path / name) == {name: b"step,loss\n"}
+
+
 @pytest.mark.parametrize("name", ["report.csv", "report.html", "rows.parquet"])
 def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
     """It is named as it is called, before anything is evaluated, and no other file appears."""

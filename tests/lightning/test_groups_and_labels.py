@@ -187,3 +187,18 @@ def test_the_trade_off_has_the_values_of_evaluate(tmp_path: Path) -> None:
     known = {key: value for key, value in expected.trade_off[0.5].items() if value == value}
     assert {key: callback.report.trade_off[0.5][key] for key in known} == known
     assert (folder / "trade_off_test.csv").exists()
+
+
+def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
+    """Of two batches the second names no group at all, as on a process whose share has none: its rows count in the whole."""
+    collection = TopKCollection([AccuracyAtK(1)], row_groups=NAMES)
+    names = ("preds", "target", "row_mask", "row_groups", "row_ids")
+    running = Evaluations(collection, dict(zip(names, names, strict=True)), intervals=0.95)
+    loop = SimpleNamespace(_combined_loader=SimpleNamespace(flattened=[range(2)]), _is_sequential=True)
+    running.start(SimpleNamespace(_evaluation_loop=loop), "cpu")
+    for groups in (["de", None], [None, None]):
+        output = {"preds": torch.eye(9)[:2], "target": torch.tensor([0, 1]), "row_groups": groups}
+        running.add(output, 0, "validation_step")
+    (report,) = running.reports("", "", ())
+    assert report.rows == 4
+    assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]

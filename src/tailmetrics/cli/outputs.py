@@ -54,8 +54,8 @@ class Outputs(ExitStack):
 
         Args:
             folder: The final folder, which is made if it does not exist.
-            names: Names of all files that this run may write. If a file of an earlier run has one of these names, and
-                this run does not write it, the file is removed.
+            names: Names of all files that this run may write. If the folder holds the JSON file of an earlier run,
+                files with these names that this run does not write are of that run, and are removed.
 
         Raises:
             CommandError: If a file with one of these names must not be replaced.
@@ -63,6 +63,10 @@ class Outputs(ExitStack):
         folder, names = Path(folder).absolute(), list(names)
         for name in names:
             self._check(folder / name)
+        for name in () if _holds_report(folder, names) else names:
+            if name.endswith(".csv") and Path(name).stem != Path(names[0]).stem and (folder / name).exists():
+                problem = "is there without a report beside it, so that it may be of another program"
+                raise CommandError(f"{folder / name}: {problem}", "move it, or name another place to write to.")
         above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
         if not above.is_dir():
             raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
@@ -96,13 +100,19 @@ class Outputs(ExitStack):
                 self._check(folder / name)
         with _later_signals():
             for waiting, folder, names in self._claimed:
+                of_earlier = _holds_report(folder, names)
                 written = sorted(path.name for path in waiting.iterdir())
                 for name in written:
                     os.replace(waiting / name, folder / name)
                     found.append(folder / name)
-                for name in set(names) - set(written):
+                for name in set(names) - set(written) if of_earlier else ():
                     (folder / name).unlink(missing_ok=True)
         return found
+
+
+def _holds_report(folder: Path, names: Iterable[str]) -> bool:
+    """Whether a folder holds the JSON file of an earlier report."""
+    return any((folder / name).exists() for name in names if name.endswith(".json"))
 
 
 @contextmanager
