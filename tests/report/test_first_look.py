@@ -171,3 +171,9 @@ def test_a_bucket_is_the_rarest_only_where_no_rarer_one_is():
     assert "the 4 most frequent labels (quantile 3)" in said
     assert "the 5 labels of 'quantile_2'" in said
     assert "rarest" not in said
+
+
+def test_an_answer_says_that_nothing_was_evaluated():
+    """All rows are masked."""
+    report = evaluate(torch.eye(3), torch.arange(3), metrics=[RecallAtK(1)], row_mask=torch.zeros(3, dtype=torch.bool))
+    assert report.answer == "No row was evaluated: there is none, or all are left out."

@@ -39,6 +39,8 @@ def answer(report: Report) -> str:
     """
     metric = headline(report)
     whole = report.value_over_all(metric)
+    if report.rows == 0:
+        return f"No {report.words[0].removesuffix('s')} was evaluated: there is none, or all are left out."
     if whole is None or math.isnan(whole):
         return ""
     holds = _places_of_recall(report, metric)
