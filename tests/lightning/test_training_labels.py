@@ -49,6 +49,13 @@ def test_what_an_epoch_of_the_loader_yields_is_counted(arguments: Any, rows: Any
     assert counted(loader(**arguments), tmp_path) == each_of(*rows)
 
 
+def test_an_epoch_without_a_label_is_told(tmp_path: Path) -> None:
+    """All labels are then unseen: a function that returns None for each batch is the cause more often than the data."""
+    report = callback(train_target=lambda batch: None)
+    with pytest.warns(UserWarning, match="no training label was counted, so that every label is unseen"):
+        trainer(tmp_path, report).fit(Model(), loader())
+
+
 def test_a_row_that_a_sampler_draws_twice_counts_twice(tmp_path: Path) -> None:
     """A sampler that balances classes shows rare rows more often: they are counted as training sees them."""
     drawn = loader(sampler=WeightedRandomSampler(torch.eye(ROWS)[3], 7))

@@ -197,6 +197,11 @@ class TrainingLabels:
                     except (TypeError, ValueError) as error:
                         what = f"counting training labels, with {num_labels} labels by {source}"
                         raise ValueError(f"HeadToTailReport: {what}: {error}") from error
+        if not int(counter.rows) and trainer.world_size == 1:
+            notes.append(
+                "no training label was counted, so that every label is unseen: train_target returned None for each "
+                "batch, or no batch has a target."
+            )
         return counter, tuple(dict.fromkeys(notes))
 
 
