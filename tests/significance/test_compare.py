@@ -314,3 +314,17 @@ def test_few_rows_show_no_difference_however_large():
         runs = {name: {f"k{key}": rng.random(rows) for key in range(keys)} for name in "ab"}
         found = compare(runs, resamples=99)
         assert {math.isnan(one.least_difference) for one in found} == {not known}
+
+
+def test_a_single_run_is_taken_to_vary_as_the_runs_of_the_other_model():
+    """Three runs beside one: the variance of the means is s² (1/3 + 1), with two degrees of freedom, beside that of rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.random(200)
+    many = [{"k": rows + rng.normal(0, 0.2, 200) + shift} for shift in (0.0, 0.1, -0.05)]
+    one = {"k": rows + rng.normal(0, 0.2, 200)}
+    (found,) = compare({"one": [one], "many": many}, unbounded=["k"], resamples=99)
+    difference = np.mean([run["k"] for run in many], axis=0) - one["k"]
+    of_rows, between = difference.var(ddof=1) / 200, np.var([run["k"].mean() for run in many], ddof=1) * (1 / 3 + 1)
+    error, degrees = math.sqrt(of_rows + between), (of_rows + between) ** 2 / (of_rows**2 / 199 + between**2 / 2)
+    assert found.difference == pytest.approx(difference.mean())
+    assert found.interval.high - found.difference == pytest.approx(scipy.stats.t.ppf(0.975, degrees) * error, rel=1e-6)

@@ -407,9 +407,13 @@ class Estimate:
 
     @cached_property
     def extra(self) -> list[tuple[float, float]]:
-        """The variances between runs of a model and between labels, each with its degrees of freedom."""
+        """The variances between runs of a model and between labels, each with its degrees of freedom.
+
+        A model of one run beside one of several is taken to vary from run to run as much as the other one.
+        """
         several = [side.runs for side in self.models if len(side.runs) > 1]
-        found = [(float(np.var(runs, ddof=1)) / len(runs), float(len(runs) - 1)) for runs in several]
+        alone = len(self.models) - len(several)
+        found = [(float(np.var(runs, ddof=1)) * (alone + 1 / len(runs)), float(len(runs) - 1)) for runs in several]
         if self._labels_too and self.influences:
             first, *second = self.influences
             found.append((first.plus(second[0], other_factor=-1.0) if second else first).variance_between_labels())
