@@ -407,6 +407,107 @@ def test_a_distance_is_no_score(tmp_path, form, name):
         assert recall(preds, target, columns=(Columns(score=name), None)) == 0
 
 
+NESTED = {"u1": [("a", 0.9), ("b", 0.1)], "u2": [("a", 0.2), ("b", 0.7)]}
+"""The best item of each query by its distance, b and a, is the relevant one; the order of lists and scores differ."""
+
+
+def listed(folder, form, name, shape):
+    """Write lists with numbers of some name in a form, as objects or as two lists, and return their path or table."""
+    if shape == "objects":
+        rows = [{"qid": one, "recs": [{"id": item, name: far} for item, far in NESTED[one]]} for one in NESTED]
+    else:
+        names = "neighbors", name
+        rows = [
+            {"qid": one, **dict(zip(names, map(list, zip(*NESTED[one], strict=True)), strict=True))} for one in NESTED
+        ]
+    path = folder / f"p.{form}"
+    if form == "list":
+        return rows
+    if form == "dict":
+        return {row["qid"]: row["recs"] for row in rows}
+    if form == "json":
+        path.write_text(json.dumps({row["qid"]: row["recs"] for row in rows}))
+    elif form == "arrow":
+        return pa.Table.from_pylist(rows)
+    else:
+        return written(folder, form, "p", rows)
+    return path
+
+
+@pytest.mark.parametrize("name", ["distance", "value", "weight", "logprob", "relevance_score"])
+@pytest.mark.parametrize(
+    ("form", "shape"),
+    [(form, "objects") for form in ("jsonl", "json", "parquet", "frame", "arrow", "dict", "list")]
+    + [(form, "lists") for form in ("jsonl", "parquet", "frame", "arrow", "list")],
+)
+def test_numbers_beside_the_labels_of_lists_are_asked_for(tmp_path, form, shape, name):
+    """A score picks a and b at the first place, a distance b and a, the order a and a: 0, 1 and a half are relevant."""
+    preds = listed(tmp_path, form, name, shape)
+    target = written(tmp_path, "csv", "y", {"qid": ["u1", "u2"], "item": ["b", "a"]})
+    column, score = (name, "scores") if shape == "lists" else (f".{name}", "score")
+    hint = refused(preds, target, words=f"{column}' (numbers from 0.1 to 0.9) may be the score")
+    said = [f"columns=Columns({one})" for one in (f"{score}={name!r}", f"rank={name!r}", "rank='order'")]
+    assert hint == f"{' or '.join(said)} decides."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert recall(preds, target, columns=(Columns(**{score: name}), None)) == 0
+        assert recall(preds, target, columns=(Columns(rank=name), None)) == 1
+        assert recall(preds, target, columns=(Columns(rank="order"), None)) == 0.5
+    with pytest.raises(DataFileError):
+        recall(preds, target, columns=(Columns(rank="far"), None))
+
+
+def test_ranks_beside_the_labels_of_lists_are_read():
+    """A list with a usual name of ranks is their rank, as in objects and in lines; names of scores need no s."""
+    target = pd.DataFrame({"qid": ["u1", "u2"], "item": ["b", "a"]})
+    ranks = pd.DataFrame({"qid": ["u1", "u2"], "ids": [["a", "b"], ["a", "b"]], "ranks": [[2, 1], [1, 2]]})
+    assert recall(ranks, target) == 1
+    probs = ranks.rename(columns={"ranks": "probs"}).assign(probs=[[0.1, 0.9], [0.7, 0.3]])
+    assert recall(probs, target) == 1
+    assert recall(probs, target, columns=(Columns(score="probs"), None)) == 1
+    assert recall(probs, target, columns=(Columns(rank="order"), None)) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("gains", "words"),
+    [
+        ([0.0, 1.0], "'weights' (0 and 1) may be the gain"),
+        ([0.25, 0.5], "'weights' (numbers 0.25 and 0.5) may be the gain"),
+    ],
+)
+def test_numbers_beside_the_labels_of_targets_are_asked_for(gains, words):
+    """The gains of two labels beside them: in the list of u1 they may leave one out."""
+    preds = pd.DataFrame({"qid": ["u1"], "ids": [["a", "b"]]})
+    target = pd.DataFrame({"qid": ["u1"], "labels": [["a", "b"]], "weights": [gains]})
+    hint = refused(preds, target, words=words)
+    assert hint == "columns=Columns(gains='weights') or columns=Columns(gain='none') decides."
+    assert recall(preds, target, columns=(None, Columns(gains="weights"))) == (0.5 if gains[0] else 0)
+    assert recall(preds, target, columns=(None, Columns(gain="none"))) == 0.5
+
+
+def test_what_objects_say_in_words():
+    """Flags of objects are gains, whatever their type; scores in text are refused, and never the order in silence."""
+    preds = pd.DataFrame({"qid": ["u1"], "ids": [["a", "b"]]})
+    target = [{"qid": "u1", "gold": [{"id": "a", "relevant": False}, {"id": "b", "relevant": True}]}]
+    assert recall(preds, target) == 0
+    assert recall(preds, target, columns=(None, Columns(gain="none"))) == 0.5
+    scores = [{"qid": "u1", "recs": [{"id": "a", "score": "0.1"}, {"id": "b", "score": "0.9"}]}]
+    hint = refused(scores, target, words="the field 'score' of column 'recs' is text")
+    assert hint.endswith("columns=Columns(rank='order') reads none.")
+    assert recall(scores, target, columns=(Columns(rank="order"), None)) == 0
+
+
+def test_whole_numbers_may_be_distances():
+    """A distance of bits, named as the rank, need not count from 1, in lines and in lists."""
+    target = pd.DataFrame({"qid": ["u1"], "item": ["b"]})
+    lines = pd.DataFrame({"qid": ["u1", "u1", "u1"], "item": [*"abc"], "distance": [7, 3, 7]})
+    objects = [{"qid": "u1", "recs": lines[["item", "distance"]].to_dict("records")}]
+    for preds in (lines, objects):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert recall(preds, target, columns=(Columns(rank="distance"), None)) == 1
+
+
 @pytest.mark.parametrize("cells", [[0, 0, 1, 1], ["a", "a", "b", "b"], [10, 10, 11, 11]])
 def test_two_seeds_in_one_file(tmp_path, cells):
     """A repeated pair names the column that tells the copies apart, whatever it holds, and both ways out."""

@@ -56,7 +56,8 @@ class Columns:
         score: Predictions: the score of a line.
         gain: Targets: the gain or grade of a line; with ``none`` it is not read, and each line is relevant.
         rank: Predictions without a score: the rank, 1 for the best, or a distance, the lowest for the best; with
-            ``order`` the lines of a query stand in the order of their ranks.
+            ``order`` the lines of a query stand in the order of their ranks, and lists are the best first, whatever
+            numbers stand beside their labels.
     """
 
     ids: str = _Default("ids")
@@ -369,7 +370,9 @@ class Reading:
             parts.append(f"{column.format(value)} is the {self.value_is}{', least first' * self.is_rank}")
         elif self.value_is:
             order = "best first" if self.listed else "the order of lines is the rank"
-            parts.append({"order": order, "gain": "each line is relevant"}[self.value_is])
+            parts.append(
+                {"order": order, "gain": f"each {'label' if self.listed else 'line'} is relevant"}[self.value_is]
+            )
         said = ", ".join(parts)
         said = said if self.has_names else f"has no line of names: {said}"
         if self.unread:
@@ -391,7 +394,7 @@ class Reading:
         if self.value is not None:
             several = "s" * (self.listed and not self.within)
             named["rank" if self.is_rank else self.value_is + several] = self.value
-        elif self.value_is and not self.listed:
+        elif self.value_is and (not self.listed or self.unread):  # numbers that are not read are said
             named |= {"order": {"rank": ORDER}, "gain": {"gain": NO_GAIN}}[self.value_is]
         return named
 
@@ -496,8 +499,9 @@ def choose(look: Look, asked: Opening) -> Reading:
         names["rank"] = names.pop("score")
     query = parts_of_query(names["query"], look.names) if "query" in names else ()
     value, item = names.get(value_is), names.get("item", "")
-    if value_is == "rank" and value is not None and look.held(value).may_be_score and not is_usual(value, "rank"):
-        value_is = "distance"
+    if value_is == "rank" and value is not None and not is_usual(value, "rank"):
+        is_distance = look.held(value).may_be_score or DISTANCE.search(plain(value))
+        value_is = "distance" if is_distance else "rank"
     read = {*query, item, value}
     reading = Reading(
         role=role,
@@ -834,80 +838,162 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
     columns = asked.columns
     listed = any(plain(name) in LISTED["preds"].split() for name in look.types) and columns.labels not in look.types
     role = asked.role or ("preds" if columns.ids in look.types or listed else "target")
-    label, value, value_is = ("ids", "scores", "score") if role == "preds" else ("labels", "gains", "gain")
-    value = "rank" if role == "preds" and columns.is_given("rank") and columns.rank in look.lists else value
-    item, number = _columns_of_lists(look, asked, role, label, value)
+    label, value_is = ("ids", "score") if role == "preds" else ("labels", "gain")
+    fields = [f"{value_is}s", value_is, *(["rank"] if role == "preds" else [])]
+    said = [one for one in fields if columns.is_given(one) and getattr(columns, one) not in (ORDER, NO_GAIN)]
+    named = getattr(columns, said[0]) if said else None
+    item, number = _columns_of_lists(look, asked, role, label, named)
     within = ""
     if isinstance(look.lists.get(item), Mapping):
-        within, (item, number) = item, _fields_of_structs(look, item, value_is, columns)
+        within, (item, number) = item, _fields_of_structs(look, item, value_is, columns.item, named)
     else:
         _check_list(look, item, ("whole", "text"), "whole numbers or strings")
-        if number is not None:
-            _check_list(look, number, ("whole", "number"), "numbers")
-    if role == "target" and columns.without_gain:
+    if named is None and _says_none(columns, role):
         number = None
+    kind = None if number is None else (look.lists[within] if within else look.lists).get(number)
+    if within and number is not None and kind not in NUMBERS:
+        hint = f"numbers make it the {value_is}; columns=Columns("
+        hint += f"{'gain' if role == 'target' else 'rank'}={(NO_GAIN if role == 'target' else ORDER)!r}) reads none."
+        raise DataFileError(look.path, f"the field {number!r} of column {within!r} is {kind}", hint=hint)
+    if number is not None and not within:
+        _check_list(look, number, NUMBERS, "numbers")
     found = _find(look, "query", asked, ())
     if isinstance(found, Decision) and columns.is_given("query"):
         raise _lacks(look, next(one for one in parts_of_query(columns.query, look.names) if one not in look.names))
     query = parts_of_query(found, look.names) if isinstance(found, str) else ()
     read = {within or item, *query, None if within else number}
-    if number is not None and (value == "rank" or (within and is_usual(number, "rank"))):
-        value_is = "rank" if within or look.lists[number] == "whole" else "distance"
+    unread = [look.held(name) for name in look.types if name not in read]
+    inside = look.lists[within] if within else {}
+    unread += [Held(f"{within}.{name}", "lists", "lists") for name in inside if name not in (item, number)]
+    is_low = said[:1] == ["rank"] or (named is None and role == "preds" and is_usual(str(number), "rank"))
+    if number is not None and is_low:
+        is_rank = (within and is_usual(number, "rank")) or (kind == "whole" and not DISTANCE.search(plain(number)))
+        value_is = "rank" if is_rank else "distance"
     return Reading(
         role=role,
         query=query,
         item=item,
         within=within,
         value=number,
-        value_is="" if number is None else value_is,
+        value_is=value_is if number is not None else _said_of_none(columns, role),
         listed=True,
-        unread=tuple(look.held(name) for name in look.types if name not in read),
+        unread=tuple(unread),
         guessed=(within or item) not in (label, getattr(columns, label)) or bool(query and found != columns.query),
     )
 
 
-def _columns_of_lists(look: Look, asked: Opening, role: Role, label: str, value: str) -> tuple[str, str | None]:
+def _columns_of_lists(look: Look, asked: Opening, role: Role, label: str, named: str | None) -> tuple[str, str | None]:
     """Return the columns of labels and of their values, None without values: by given names, or by usual ones."""
     columns = asked.columns
-    item, number = getattr(columns, label), getattr(columns, value)
+    item, number = getattr(columns, label), named or (columns.scores if role == "preds" else columns.gains)
     if not columns.is_given(label) and columns.is_given("item") and columns.item in look.lists:
         item = columns.item
     elif not columns.is_given(label) and item not in look.types:
         structs = [name for name, kind in look.lists.items() if isinstance(kind, Mapping)]
-        labels = [name for name, kind in look.lists.items() if kind in ("text", "whole")]
+        labels = [name for name, kind in look.lists.items() if kind in ("text", "whole") and name != named]
         usual = [name for name in (*structs, *labels) if plain(name) in LISTED[role].split()]
         own = [name for name in structs if plain(name) not in FOREIGN_LISTS["target"]]
         order = (structs, usual, labels) if role == "preds" else (usual, own, labels or structs)
         item = next((some[0] for some in order if len(some) == 1), item)
         if asked.role == "target" or (role == "preds" and item in labels and not usual and not structs):
             check_lists(look, asked, item, role)
-        numbers = [name for name, kind in look.lists.items() if kind == "number"]
-        numbers = numbers if role == "preds" or len(look.lists) == 2 else []  # else they may belong to predictions
-        if not columns.is_given(value) and number not in look.types and len(numbers) == 1 and item in labels:
-            number = numbers[0]
     if number in look.types:
         return item, number
-    if columns.is_given(value) and not isinstance(look.lists.get(item), Mapping):
-        raise _lacks(look, number)
-    return item, None
+    if named is not None and not isinstance(look.lists.get(item), Mapping):
+        raise _lacks(look, named)
+    numbers = [one for one, kind in look.lists.items() if one != item and kind in NUMBERS]
+    labels = LISTED[role].split()
+    numbers = [one for one in numbers if look.lists[one] == "number" or plain(one) not in labels]
+    several = [[one for one in numbers if _is_usual_list(one, kind)] for kind in VALUES[role]]
+    return item, next((some[0] for some in several if len(some) == 1), None)
 
 
-def _fields_of_structs(look: Look, name: str, value_is: str, columns: Columns) -> tuple[str, str | None]:
+VALUES = {"preds": ("score", "rank"), "target": ("gain",)}
+"""Role -> the kinds of numbers that its labels may have."""
+NUMBERS = ("whole", "number", "bool")
+"""What the entries of lists of scores, ranks or gains are."""
+
+
+def _is_usual_list(name: str, field: str) -> bool:
+    """Whether a name, or its singular, is a usual one of a field; of a gain, if no score has it."""
+    singular = plain(name).removesuffix("s")
+    return singular in GRADES if field == "gain" else is_usual(name, field) or is_usual(singular, field)
+
+
+def _says_none(columns: Columns, role: Role | None) -> bool:
+    """Whether the user said that the labels of lists have no numbers."""
+    return columns.without_gain if role == "target" else columns.rank == ORDER
+
+
+def _said_of_none(columns: Columns, role: Role | None) -> str:
+    """Return what orders lists without numbers, or makes their labels relevant, if the user said so."""
+    return ("gain" if role == "target" else "order") if role and _says_none(columns, role) else ""
+
+
+def numbers_beside(look: Look, asked: Opening, found: Reading) -> list[str]:
+    """Return the columns of lists, or the fields of objects, that may be the numbers of labels and are not read."""
+    role = asked.role
+    if role is None or found.value is not None or _says_none(asked.columns, role):
+        return []
+    if found.within:
+        return [name for name, kind in look.lists[found.within].items() if name != found.item and kind in NUMBERS]
+    numbers = [name for name, kind in look.lists.items() if name != found.item and kind in NUMBERS]
+    known = [one for one in numbers if any(_is_usual_list(one, kind) for kind in VALUES[role])]
+    known += [one for one in numbers if DISTANCE.search(plain(one)) and role == "preds"]
+    theirs = VALUES["target" if role == "preds" else "preds"]  # in a table of both roles
+    foreign = [one for one in numbers if len(look.lists) > 2 and any(_is_usual_list(one, kind) for kind in theirs)]
+    return [one for one in numbers if one in known or (look.lists[one] == "number" and one not in foreign)]
+
+
+def check_beside(look: Look, asked: Opening, found: Reading, beside: Sequence[str]) -> None:
+    """Raise if numbers beside the labels of lists are open: nothing that was said decides what they are.
+
+    Args:
+        look: The first rows of the columns of lists.
+        asked: The arguments with which the file is opened.
+        found: How it would be read.
+        beside: The columns of numbers, or the fields of objects; a number belongs to a label if lists are as long.
+
+    Raises:
+        UndecidedError: Naming the first of them, and what it may be.
+    """
+    lengths = [len(cell or ()) for cell in look.cells(found.within or found.item)]
+    for name in beside:
+        cells = look.cells(found.within or name)
+        entries = [one for cell in cells for one in cell or ()]
+        entries = [(one or {}).get(name) for one in entries] if found.within else entries
+        numbers = held(f"{found.within}.{name}" if found.within else name, entries)
+        may_be = numbers.may_be_gain if asked.role == "target" else numbers.kind not in ("nothing", "flags")
+        if may_be and [len(cell or ()) for cell in cells] == lengths:
+            raise UndecidedError(look, asked, [_of_lists(numbers, name, "" if found.within else "s", asked.role)])
+
+
+def _of_lists(numbers: Held, name: str, several: str, role: Role | None) -> Decision:
+    """Return the decision about numbers beside the labels of lists."""
+    may_be = "the gain of each label, or nothing that counts"
+    answers = [(f"gain{several}", repr(name)), ("gain", repr(NO_GAIN))]
+    if role == "preds":
+        may_be = "the score (highest best), a rank or distance (lowest best), or neither (lists are best first)"
+        answers = [(f"score{several}", repr(name)), ("rank", repr(name)), ("rank", repr(ORDER))]
+    hint = " or ".join(f"columns=Columns({field}={value})" for field, value in answers)
+    return Decision(f"column {numbers} may be {may_be}", f"{hint} decides.", answers)
+
+
+def _fields_of_structs(look: Look, name: str, value_is: str, item: str, named: str | None) -> tuple[str, str | None]:
     """Return two fields of a column of structs: the label, and its score, rank or gain (None without such a field)."""
     fields = dict(look.lists[name])
-    ids = [one for one in fields if one == columns.item or is_usual(one, "item") or plain(one) in IDS]
-    ids = [columns.item] if columns.item in ids else ids
-    given = getattr(columns, value_is)
-    values = [one for one in fields if one not in ids and (one == given or is_usual(one, value_is))]
-    values = [given] if given in values else values
-    if not values and value_is == "score":
-        values = [one for one in fields if is_usual(one, "rank") and one not in ids]
-    wrong = len(ids) != 1 or len(values) > 1 or (columns.is_given(value_is) and not values)
+    ids = [one for one in fields if one == item or is_usual(one, "item") or plain(one) in IDS if one != named]
+    ids = [item] if item in ids else ids
+    kinds = ("score", "rank") if value_is == "score" else ("gain",)
+    usual = [[one for one in fields if one not in ids and (one == kind or is_usual(one, kind))] for kind in kinds]
+    values = [one for one in fields if one == named] if named else next(filter(None, usual), [])
+    values = [value_is] if value_is in values else values
+    wrong = len(ids) != 1 or len(values) > 1 or (named is not None and not values)
     if wrong or fields[ids[0]] not in ("text", "whole"):
         kind = look.types[name].partition("<")[2]
         hint = f"columns=Columns(item=NAME, {value_is}=NAME) says which field is the label, and which its {value_is}."
         raise DataFileError(look.path, f"column {name!r} is a list of {kind.partition(': ')[2][:-1]}", hint=hint)
-    return ids[0], next((one for one in values if fields[one] in ("whole", "number")), None)
+    return ids[0], next(iter(values), None)
 
 
 def _check_list(look: Look, name: str, kinds: Sequence[str], needed: str) -> None:
@@ -1317,7 +1403,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         query=query,
         item=column,
         listed=listed,
-        value_is="order" if asked.role == "preds" else "" if listed else "gain",
+        value_is="order" if asked.role == "preds" else _said_of_none(columns, asked.role) if listed else "gain",
         unread=tuple(look.held(name) for name in header if name not in read),
         between=between if listed and not spread else None,
         guessed=column not in map(given(columns).get, wanted),

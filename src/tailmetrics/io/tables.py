@@ -38,12 +38,14 @@ from tailmetrics.io.reading import (
     Look,
     Opening,
     Reading,
+    check_beside,
     check_nested,
     choose,
     choose_lists,
     constants,
     holds_lists,
     in_words,
+    numbers_beside,
     parts_of_query,
     plain,
     sql_joined,
@@ -321,6 +323,7 @@ class ListSource(Source):
         if self._values is None:
             return None
         values, listed = self._flat(self._values, batch, first)
+        values = pc.cast(values, pa.int8()) if pa.types.is_boolean(values.type) else values
         if (listed != lengths).any():
             row = int((listed != lengths).argmax())
             names = (".".join(filter(None, one)) for one in (self._ids, self._values))
@@ -372,6 +375,9 @@ def open_lists(asked: Opening, table: Table | None = None) -> ListSource:
         raise
     if look.types.get(found.within, "").count("list<") > 1 and not asked.columns.names_lists([found.within]):
         check_nested(look_at(table), asked, found.within)
+    if beside := numbers_beside(look, asked, found):
+        names = [found.within] if found.within else [found.item, *beside]
+        check_beside(look_at(table, names=names, most=FIRST_LISTS), asked, found, beside)
     return ListSource(table, found)
 
 
@@ -431,6 +437,8 @@ def _is_number(kind: Any) -> bool:
 LONG_ROWS = 2**17
 FIRST_ROWS = 1000
 """Rows at most from which the columns of a table are told."""
+FIRST_LISTS = 100
+"""Rows at most from which it is told whether numbers stand beside the labels of lists."""
 FIRST_CELLS = 2**16
 """Cells at most that are looked at for it: a table of 9,000 columns is told by 7 rows."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -440,10 +448,12 @@ LISTS_HINT = (
 )
 
 
-def look_at(table: Table, partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None) -> Look:
+def look_at(
+    table: Table, partition: Mapping[str, str] = NOTHING, names: Sequence[str] | None = None, most: int = FIRST_ROWS
+) -> Look:
     """Return the first rows of a table, or of some columns of it; of a wide table fewer."""
     names = list(table.schema.names if names is None else names)
-    number = max(2, min(FIRST_ROWS, FIRST_CELLS // max(1, len(names))))
+    number = max(2, min(most, FIRST_CELLS // max(1, len(names))))
     with reading(table.path, table.form):
         batches = [batch for _, batch in table.batches(names, 0, min(number, table.num_rows), number)] if names else []
         columns = [[cell for batch in batches for cell in batch.column(name).to_pylist()] for name in names]
