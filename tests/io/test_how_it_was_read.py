@@ -508,6 +508,31 @@ def test_whole_numbers_may_be_distances():
             assert recall(preds, target, columns=(Columns(rank="distance"), None)) == 1
 
 
+def test_numbers_of_lists_in_text_are_refused(tmp_path):
+    """Lists of scores in text are not read, and never left out in silence: JSON Lines gives 1, the order a half."""
+    preds, target = tmp_path / "p.csv", tmp_path / "y.csv"
+    preds.write_text("qid,ids,scores\nu1,a b,0.1 0.9\nu2,a b,0.7 0.2\n")
+    target.write_text("qid,item\nu1,b\nu2,a\n")
+    for more in ({}, {"scores": "scores"}, {"score": "scores"}, {"rank": "scores"}):
+        hint = refused(preds, target, words="column 'scores' may hold", columns=(Columns(ids="ids", **more), None))
+        assert hint.endswith("columns=Columns(ids='ids', rank='order') reads no scores.")
+    assert recall(preds, target, columns=(Columns(ids="ids", rank="order"), None)) == 0.5
+    rows = [{"query": "u1", "ids": ["a", "b"], "scores": [0.1, 0.9]}, {"query": "u2", "ids": ["a"], "scores": [0.5]}]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    target.write_text("query,item\nu1,b\nu2,a\n")
+    assert recall(tmp_path / "p.jsonl", target) == 1
+
+
+def test_gains_of_lists_in_text_are_refused(tmp_path):
+    """Of two labels the second counts by its gain; as a list alone both do."""
+    preds, target = tmp_path / "p.csv", tmp_path / "y.csv"
+    preds.write_text("qid,item,score\nu1,a,0.9\nu2,a,0.9\n")
+    target.write_text("qid,labels,gains\nu1,a b,0 1\nu2,a b,0 1\n")
+    hint = refused(preds, target, words="column 'gains' may hold", columns=(None, Columns(labels="labels")))
+    assert hint.endswith("columns=Columns(labels='labels', gain='none') reads no gains.")
+    assert recall(preds, target, columns=(None, Columns(labels="labels", gain="none"))) == 0.5
+
+
 @pytest.mark.parametrize("cells", [[0, 0, 1, 1], ["a", "a", "b", "b"], [10, 10, 11, 11]])
 def test_two_seeds_in_one_file(tmp_path, cells):
     """A repeated pair names the column that tells the copies apart, whatever it holds, and both ways out."""

@@ -1398,6 +1398,7 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
     said = f"columns {spread[0]!r} to {spread[-1]!r} are its list" if spread else ""
     said = "all fields behind the query are its list" if all_fields else said
     listed = bool(spread) or _are_several(look, column, asked)
+    _check_text_beside(look, asked, column, [name for name in header if name not in read])
     return Reading(
         role=asked.role,
         query=query,
@@ -1409,6 +1410,34 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         guessed=column not in map(given(columns).get, wanted),
         holds=said,
     )
+
+
+def _check_text_beside(look: Look, asked: Opening, column: str, others: Sequence[str]) -> None:
+    """Raise if a column beside lists in text is named as their numbers, or holds as many numbers as they have labels.
+
+    Raises:
+        DataFileError: Saying how lists with numbers are given.
+    """
+    columns, role = asked.columns, asked.role
+    fields = ("gains", "gain") if role == "target" else ("scores", "score", "rank")
+    named = [name for name in others if name in (getattr(columns, one) for one in fields if columns.is_given(one))]
+    if not named and (role is None or _says_none(columns, role)):
+        return
+    lengths = [len(BETWEEN.split(cell.strip())) for cell in look.cells(column)]
+    for name in named or others:
+        numbers = [re.split(r"[\s;|,]+", cell.strip("[] ")) for cell in look.cells(name)]
+        if named or (
+            max(lengths, default=0) > 1
+            and [len(some) for some in numbers] == lengths
+            and all(is_number(one) for some in numbers for one in some)
+        ):
+            problem = f"column {name!r} may hold the {fields[0]} of the labels in {column!r}; lists in text have none"
+            listed, none = ("labels", f"gain={NO_GAIN!r}") if role == "target" else ("ids", f"rank={ORDER!r}")
+            hint = (
+                f'write JSON Lines, {{"query": "q", "{listed}": ["a", "b"], "{fields[0]}": [0.5, 0.25]}} in each line; '
+            )
+            hint += f"columns=Columns({listed}={column!r}, {none}) reads no {fields[0]}."
+            raise DataFileError(look.path, problem, look.where, hint)
 
 
 FRACTION = re.compile(r"-?\d*\.\d+(e[+-]?\d+)?|-?\d+e-\d+")
