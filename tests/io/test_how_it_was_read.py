@@ -533,6 +533,26 @@ def test_gains_of_lists_in_text_are_refused(tmp_path):
     assert recall(preds, target, columns=(None, Columns(labels="labels", gain="none"))) == 0.5
 
 
+@pytest.mark.parametrize("number", [2, 6])
+@pytest.mark.parametrize("form", FORMS)
+def test_pairs_over_columns(tmp_path, form, number):
+    """Items and scores in turn: a line for each item, which the hint writes, has the highest score first."""
+    scores = {"u1": [0.1, 0.9, 0.05, 0.04, 0.03, 0.02], "u2": [0.7, 0.2, 0.05, 0.04, 0.03, 0.02]}
+    table = {"qid": [*scores]}
+    for place in range(number):
+        table |= {
+            f"item_{place + 1}": ["abcdef"[place]] * 2,
+            f"score_{place + 1}": [one[place] for one in scores.values()],
+        }
+    preds = written(tmp_path, form, "p", table)
+    target = written(tmp_path, form, "y", {"qid": ["u1", "u2"], "item": ["b", "a"]})
+    for named in ({}, {"ids": "item_1"}, {"query": "qid", "ids": "item_1"}):
+        hint = refused(preds, target, words="may hold an item and its number each", columns=(Columns(**named), None))
+    call = "pandas.wide_to_long(table, ['item_', 'score_'], i='qid', j='place').reset_index()"
+    assert hint == f"{call} makes a line for each item."
+    assert recall(eval(call, {"pandas": pd, "table": pd.DataFrame(table)}), target) == 1
+
+
 @pytest.mark.parametrize("cells", [[0, 0, 1, 1], ["a", "a", "b", "b"], [10, 10, 11, 11]])
 def test_two_seeds_in_one_file(tmp_path, cells):
     """A repeated pair names the column that tells the copies apart, whatever it holds, and both ways out."""

@@ -516,6 +516,7 @@ def choose(look: Look, asked: Opening) -> Reading:
     if role is not None:
         decisions += _of_unread(asked, reading)
     if any(isinstance(found[one], Decision) for one in ("query", "item")) or look.held(item).kind == "lists":
+        check_pairs(look, item)
         check_matrix(look.path, look.names, look.rows, look.where)
         check_nested(look, asked)
         others = [one for one in reading.unread if not one.may_be_score and not is_usual(one.name, "gain", "score")]
@@ -1270,6 +1271,30 @@ def siblings(name: str, header: Sequence[str]) -> list[str]:
     return [found[one] for one in numbers] if is_one and name in header else []
 
 
+def check_pairs(look: Look, item: str = "") -> None:
+    """Raise if columns with the same numbers stand side by side, such as item_1, score_1, item_2, score_2.
+
+    Raises:
+        DataFileError: Saying how to write a line for each item.
+    """
+    found: dict[str, list[str]] = {}
+    for name in look.names:
+        stem = name.rstrip("0123456789")
+        found.setdefault(stem if stem != name else "", []).append(name.removeprefix(stem))
+    stems = [stem for stem, numbers in found.items() if stem and len(numbers) > 1]
+    alike = [stem for stem in stems if found[stem] == found[stems[0]]]
+    others = [name for name in look.names if name.rstrip("0123456789") not in alike]
+    if len(alike) < 2 or (item and item not in others and item.rstrip("0123456789") not in alike):
+        return
+    numbers = [stem for stem in alike if all(map(is_number, map(str, look.cells(stem + found[stem][0]))))]
+    if numbers and (len(numbers) < len(alike) or any(is_usual(stem, "item") for stem in alike)):
+        said = ", ".join(repr(stem + found[stem][0]) for stem in alike[:3])
+        problem = f"columns {said} and those of the next numbers may hold an item and its number each"
+        key = repr(others[0]) if len(others) == 1 else "NAME"
+        hint = f"pandas.wide_to_long(table, {alike[:3]}, i={key}, j='place').reset_index() makes a line for each item."
+        raise DataFileError(look.path, problem, look.where, hint)
+
+
 def is_run(head: Head) -> bool:
     """Whether the first line is a line of a TREC run: query, a word, document, rank, score, tag."""
     first = next(iter(head.words), [])
@@ -1394,6 +1419,8 @@ def understand_lists(look: Look, asked: Opening, has_names: bool, all_fields: bo
         query = choose(look, asked._replace(role=None, columns=replace(columns, item=column))).query
     cells = [cell for cell in look.cells(column) if isinstance(cell, str)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
+    if not (spread and _says_none(columns, asked.role)) and not all_fields:
+        check_pairs(look, column)
     read = {*query, column, *spread}
     said = f"columns {spread[0]!r} to {spread[-1]!r} are its list" if spread else ""
     said = "all fields behind the query are its list" if all_fields else said
