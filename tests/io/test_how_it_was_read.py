@@ -497,6 +497,15 @@ def test_what_objects_say_in_words():
     assert recall(scores, target, columns=(Columns(rank="order"), None)) == 0
 
 
+def test_the_order_of_lists_is_said_outright():
+    """The options that a reading names are all that it needs, also where numbers beside the labels are not read."""
+    target = pd.DataFrame({"qid": ["u1", "u2"], "item": ["b", "a"]})
+    preds = [{"qid": one, "recs": [{"id": item, "weight": far} for item, far in NESTED[one]]} for one in NESTED]
+    options = read(preds, target, columns=(Columns(rank="order"), None)).readings[0].options
+    assert options == "columns=Columns(query='qid', ids='recs', item='id', rank='order')"
+    assert recall(preds, target, columns=(eval(options.removeprefix("columns=")), None)) == 0.5
+
+
 def test_whole_numbers_may_be_distances():
     """A distance of bits, named as the rank, need not count from 1, in lines and in lists."""
     target = pd.DataFrame({"qid": ["u1"], "item": ["b"]})
