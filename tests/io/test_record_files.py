@@ -1,9 +1,11 @@
 """JSON Lines and CSV files of (query, item, score)."""
 
+import csv
 import json
 import re
 import warnings
 
+import pandas as pd
 import pytest
 
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
@@ -151,6 +153,46 @@ def test_a_quote_never_swallows_lines(write, rows_of, what, place):
     assert "TSV" in caught.value.hint
     found = rows_of(read(write("p.tsv", tsv(rows, names)), target))
     assert found == {number: ({number: 0.5}, [number]) for number in range(4)}
+
+
+PIPES = {"user_id": ["u1", "u1", "u2"], "item_id": ['5" pipe', "a\tb", "saw"], "score": [0.9, 0.5, 0.8]}
+
+
+@pytest.mark.parametrize("form", ["tsv", "inter", "csv"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("options", [{}, {"format": "csv"}, {"format": "csv", "delimiter": "\t"}])
+def test_tabs_with_the_quotes_of_csv(tmp_path, rows_of, form, quoting, options):
+    """As pandas writes them, also in the names: the quotes are none of the label."""
+    preds, target = tmp_path / "p.csv", tmp_path / f"y.{form}"
+    pd.DataFrame(PIPES).to_csv(preds, index=False)
+    pd.DataFrame(PIPES).iloc[[0, 2], :2].to_csv(target, sep="\t", index=False, quoting=quoting)
+    dataset = read(preds, target, **options)
+    assert dataset.label_names == ('5" pipe', "a\tb", "saw")
+    assert [target for _, target in rows_of(dataset).values()] == [[0], [2]]
+
+
+def test_tabs_with_quotes_that_csv_does_not_know(write):
+    """A file named as CSV is refused; the hint reads the quotes as characters."""
+    text = tsv([("u1", '"Up" 2'), ("u2", "saw")], ["query", "item"])
+    with pytest.raises(DataFileError, match=r"y\.csv, line 2: has a quote that does not close") as caught:
+        read_target(write("y.csv", text))
+    assert "name the file .tsv and leave out its format" in caught.value.hint
+    assert read_target(write("y.tsv", text)).label_names == ('"Up" 2', "saw")
+
+
+def test_tabs_with_quotes_behind_the_first_rows(write, rows_of):
+    """The first 64 kB hold no quote; with a quote that CSV does not know, all quotes are characters."""
+    rows = [*((f"u{number}", "saw") for number in range(9000)), ("v", '"5"" pipe"')]
+    for name, more in (('5" pipe', []), ('"5"" pipe"', [("w", '5" bar')])):
+        path = write("y.tsv", tsv([*rows, *more], ["query", "item"]))
+        assert set(read_target(path).label_names) == {name, "saw", *(item for _, item in more)}
+
+
+def test_lists_with_tabs_and_quotes(write, rows_of):
+    """A list that is quoted because it holds a comma, as spreadsheets write it."""
+    preds, target = write("p.tsv", 'id\tcodes\nn1\t"b,a"\nn2\tc\n'), write("y.csv", 'id,codes\nn1,"b,a"\nn2,c\n')
+    found = rows_of(read(preds, target))
+    assert found == {0: ({1: 0.0, 0: -1.0}, [0, 1]), 1: ({2: 0.0}, [2])}
 
 
 def test_a_quote_in_a_target(write, rows_of):

@@ -377,9 +377,10 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
         asked, fields = Opening(part.path, None, columns), ("query", "item")
         head = Head(asked)
         first = next(iter(head.lines), "")
-        names = [TYPED.sub("", name) for name in split(first, head.delimiter(first, "csv"))]
+        delimiter = head.delimiter(first, "csv")
+        names = [TYPED.sub("", name) for name in split(first, delimiter, head.is_quoted(delimiter))]
         if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
-            return read_table(asked)
+            return read_table(asked, "TSV" if delimiter == "\t" else "CSV")
         return triples((f"line {number}", *words, None) for number, words in _words(part.path))
 
     KeyedFile(given.name, [(part.path, partial(opened, part)) for part in given.parts]).load(database, "filtered")

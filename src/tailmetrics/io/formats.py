@@ -463,7 +463,7 @@ for _form in (
     Format("json", "{query: {item: score}}, or {query: [items]}", ("json",), "read_json", is_json, True, "last name"),
     Format("lists", "a query and its labels, separated by blanks", ("csv", "tsv"), read_lists, is_lists, True),
     Format("csv", "columns query, item, and score or gain", ("csv", "dat"), read_table, is_csv, True),
-    Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter", "data"), read_tsv, is_tsv, True),
+    Format("tsv", "as csv, separated by tabs", ("tsv", "inter", "data"), read_tsv, is_tsv, True),
     Format("letor", "'grade qid:query feature:value', or a score", LETOR, read_letor, is_letor, True),
     Format("xmc", "header 'rows labels', lines 'label:score'", ("txt",), XmcSource, is_xmc),
 ):

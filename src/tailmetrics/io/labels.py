@@ -14,7 +14,7 @@ from tailmetrics.io.database import Database, KeyedFile, Names, arrow_names
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, note, reading, suffix_of
 from tailmetrics.io.reading import Columns, Opening, choose_counts, records
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
-from tailmetrics.io.text import LARGEST, Table, every_line, numbered_lines, parse_int64
+from tailmetrics.io.text import LARGEST, Table, every_line, in_quotes, numbered_lines, parse_int64
 
 WHOLE = "0|[1-9][0-9]{0,17}"
 """A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits."""
@@ -434,7 +434,8 @@ def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
     file = check_file(path)
     hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."
     with reading(file, "text"):
-        (_, names), *rows = records(every_line(file), "\t" if suffix_of(file) == "tsv" else ",")
+        delimiter, quoted = ("\t", in_quotes(file)) if suffix_of(file) == "tsv" else (",", True)
+        (_, names), *rows = records(every_line(file), delimiter, quoted)
     header = [name.lower() for name in names]
     if sorted(header) != sorted(COLUMNS):
         raise DataFileError(file, f"has the columns {', '.join(header) or 'of an empty file'}", hint=hint)

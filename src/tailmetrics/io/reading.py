@@ -1092,9 +1092,11 @@ class Head:
         columns: The column names given by the user.
         role: What the file holds; None if it may hold either.
         given: The delimiter given by the user.
+        quoted: Whether a field may stand in quotes, whatever the delimiter; None to find out from the lines.
     """
 
-    def __init__(self, asked: Opening) -> None:
+    def __init__(self, asked: Opening, quoted: bool | None = None) -> None:
+        self.quoted = quoted
         self.path, self.role, self.columns = asked.path, asked.role, asked.columns
         self.data = head(asked.path)
         self.given = None if asked.delimiter is None else asked.delimiter.replace("\\t", "\t")
@@ -1119,10 +1121,16 @@ class Head:
     def fields(self, delimiter: str) -> list[list[str]]:
         """Return the fields of each record; of a record that the 64 kB cut off, none."""
         if delimiter not in self._fields:
-            found = [fields for _, fields in records(enumerate(self._whole, 1), delimiter)]
+            found = [fields for _, fields in records(enumerate(self._whole, 1), delimiter, self.is_quoted(delimiter))]
             is_cut = len(found) > 1 and not found[-1] and len(self.data) >= HEAD_BYTES
             self._fields[delimiter] = found[:-1] if is_cut else found
         return self._fields[delimiter]
+
+    def is_quoted(self, delimiter: str) -> bool:
+        """Whether a field may stand in quotes: with some delimiters always, with tabs where the lines show it."""
+        if delimiter in QUOTED or self.quoted is not None:
+            return delimiter in QUOTED or (self.quoted is True and len(delimiter) == 1)
+        return delimiter == "\t" and are_quoted(self._whole, delimiter, len(self.data) >= HEAD_BYTES)
 
     def delimiter(self, first: str, form: str) -> str:
         """Return the delimiter of a table's fields, from its first line; for lists, from all its first lines.
@@ -1199,23 +1207,45 @@ class Head:
         return numbered and all(float(time) >= EARLIEST for row in rows for time in row[3:])
 
 
-def split(line: str, delimiter: str) -> list[str]:
+def are_quoted(lines: Iterable[str], delimiter: str, is_cut: bool = False) -> bool:
+    """Whether all fields with quotes stand in quotes as in CSV, those inside them doubled, and there is such a field.
+
+    CSV has no other quotes: where one stands elsewhere, quotes are characters. ``is_cut`` says that lines may lack.
+    """
+    tab = re.escape(delimiter)
+    field = f'(?:"[^"]*(?:""[^"]*)*"|[^"{tab}]*)'
+    record, taken, found = re.compile(f"{field}(?:{tab}{field})*"), "", False
+    for line in lines:
+        if not taken and '"' not in line:
+            continue
+        taken += line + "\n"
+        if taken.count('"') % 2 and len(taken) < HEAD_BYTES:  # the quote may close in a line below
+            continue
+        texts = enumerate(taken[:-1].split("\n"))
+        if not record.fullmatch(taken[:-1]) or not next(records(texts, delimiter, quoted=True))[1]:
+            return False
+        taken, found = "", True
+    return found and (is_cut or not taken)
+
+
+def split(line: str, delimiter: str, quoted: bool | None = None) -> list[str]:
     """Return the fields of a record, stripped of blanks; an empty list if its quotes are wrong."""
+    quoted = delimiter in QUOTED if quoted is None else quoted
     try:
-        fields = next(csv.reader([line], delimiter=delimiter, strict=True), []) if delimiter in QUOTED else None
+        fields = next(csv.reader([line], delimiter=delimiter, strict=True), []) if quoted else None
     except csv.Error:
         return []
     return [field.strip(" \t\r") for field in (line.split(delimiter) if fields is None else fields)]
 
 
-def records(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def records(lines: Iterable[tuple[int, str]], delimiter: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line of each record, and its fields: none if its quotes are wrong.
 
     A field in quotes may hold ends of lines. A record whose lines have all as many fields as it has itself may as well
     be several records with quotes inside: its quotes are wrong.
     """
-    if delimiter not in QUOTED:
-        yield from ((number, split(text, delimiter)) for number, text in lines if text.strip(BLANK))
+    if not quoted:
+        yield from ((number, split(text, delimiter, quoted)) for number, text in lines if text.strip(BLANK))
         return
     taken: list[tuple[int, str]] = []
 

@@ -5,8 +5,9 @@ SQL statement of DuckDB, which accepts only lines of the usual form, and a parse
 any line, the parser reads the file line by line. It accepts unusual lines, such as blank lines or several blanks
 between fields, and names a wrong line in its error. Lists and XMC have only a parser.
 
-In CSV a field may stand in double quotes; in TSV a quote is an ordinary character. A line with wrong quotes is an
-error, because a quote that is not closed would include the lines below it in its field.
+In CSV a field may stand in double quotes; in TSV and lists it may where all quotes of the file are those of CSV, and
+otherwise a quote is an ordinary character. A line of CSV with wrong quotes is an error, because a quote that is not
+closed would include the lines below it in its field.
 
 TREC files follow the conventions of NIST's trec_eval. The rank column of a run is ignored: lines are ordered by score,
 in single precision as in trec_eval. An item with a grade of 0 or less is not relevant. Fields are separated by blanks,
@@ -45,7 +46,6 @@ from tailmetrics.io.reading import (
     EARLIEST,
     FLAGS,
     NO_GAIN,
-    QUOTED,
     TYPED,
     USUAL,
     Columns,
@@ -53,6 +53,7 @@ from tailmetrics.io.reading import (
     Look,
     Opening,
     Reading,
+    are_quoted,
     check_labels_alone,
     choose,
     constants,
@@ -92,6 +93,10 @@ QUOTE_HINT = (
     "a field in quotes begins and ends with one and stays on its line, with quotes inside it doubled; write the file "
     "without this column, or as TSV, which has no quotes."
 )
+TAB_HINT = (
+    "in CSV a field in quotes ends with one, and those inside it are doubled; if quotes are characters here, name the "
+    "file .tsv and leave out its format."
+)
 PRINTED = re.compile(r"\[\]|[\[({]\s*['\"\d].*[\])}]")
 """A list as printed by Python or NumPy."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
@@ -123,6 +128,17 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that are not blank, with their numbers."""
     return ((line, text) for line, text in every_line(path) if text.strip(BLANK))
+
+
+def in_quotes(path: FilePath) -> bool:
+    """Whether all fields with quotes of a file separated by tabs stand in quotes as in CSV."""
+    return _holds(path, b'"')[0] and are_quoted((text for _, text in every_line(path)), "\t")
+
+
+def wrong_quote(path: FilePath, line: int, delimiter: str) -> DataFileError:
+    """Return the error about a line whose quotes are not those of CSV."""
+    hint = TAB_HINT if delimiter == "\t" else QUOTE_HINT
+    return DataFileError(path, "has a quote that does not close", f"line {line}", hint)
 
 
 def wrong_number(path: FilePath, name: str, text: str, line: int, needed: str = "a number") -> DataFileError:
@@ -197,6 +213,7 @@ class Table:
         skipped: Number of lines up to the line of names, and including it; 0 if the file has no names.
         columns: The column names given by the user, in terms of the names in ``look``.
         all_fields: Whether all fields behind the query are the list of its labels.
+        quoted: Whether a field may stand in quotes.
     """
 
     look: Look
@@ -204,18 +221,19 @@ class Table:
     skipped: int
     columns: Columns
     all_fields: bool
+    quoted: bool
 
     @classmethod
     def of(cls, asked: Opening, form: str) -> Table:
         """Return the table of a file, from its first lines."""
         path, role, columns = asked.path, asked.role, asked.columns
-        head = Head(asked)
         line, first = next(numbered_lines(path), (0, ""))
+        head = Head(asked, form == "csv" or ("\t" in first and in_quotes(path)))
         delimiter = head.delimiter(first, form)
-        rows = head.fields(delimiter)
-        fields = rows[0] if rows else split(first, delimiter)
+        rows, quoted = head.fields(delimiter), head.is_quoted(delimiter)
+        fields = rows[0] if rows else split(first, delimiter, quoted)
         if not fields:
-            raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
+            raise wrong_quote(path, line, delimiter)
         if form == "lists" and not head.knows(fields):  # the first list may be shorter than others, or empty
             fields = max([fields, *rows], key=len)
         header, skipped = [str(place) for place in range(len(fields))], 0
@@ -234,7 +252,7 @@ class Table:
             listed = {"lists": "labels" if role == "target" else "ids"}.get(form, "item")
             columns = Columns(query="0", **{listed: "1"}, **value)
         whole = [row for row in rows if len(row) == len(header)]  # others are errors when they are read
-        return cls(Look(path, header, whole, f"line {skipped or 1}"), delimiter, skipped, columns, all_fields)
+        return cls(Look(path, header, whole, f"line {skipped or 1}"), delimiter, skipped, columns, all_fields, quoted)
 
     def told(self, found: Reading, given: Columns) -> Reading:
         """Return a reading with its delimiter; columns without names are numbers."""
@@ -248,11 +266,11 @@ class Table:
             DataFileError: If there are more or fewer fields than names, or a quote does not close.
         """
         path, names = self.look.path, self.look.names
-        for line, fields in records(every_line(path), self.delimiter):
+        for line, fields in records(every_line(path), self.delimiter, self.quoted):
             if line <= self.skipped:
                 continue
             if not fields:
-                raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
+                raise wrong_quote(path, line, self.delimiter)
             if len(fields) != len(names) and not self.all_fields:
                 problem = f"there are {len(fields)} fields, but {len(names)} names of columns"
                 said = SEPARATORS.get(self.delimiter, repr(self.delimiter))
@@ -287,7 +305,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     name = trimmed if any(has_blanks) else str  # trimming takes as long as reading, and most files hold no blank
     kinds = {f"c{place}": "VARCHAR" for place in range(len(header))}
     is_one_line, scored = "TRUE", None if value is None else f"c{value}"
-    if has_quotes and table.delimiter in QUOTED:  # an open quote continues over the ends of lines
+    if has_quotes and table.quoted:  # an open quote continues over the ends of lines
         is_one_line = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
     if scored and chosen.flags:
         scored = sql_of_flags(name(scored))
@@ -299,7 +317,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         scored = f"try_cast({scored} AS DOUBLE)"
     may_be_ranks = not (table.skipped or asked.columns.by_place) and asked.role == "preds"
     return SqlLines(
-        source=csv_source(plain, table.delimiter, kinds, '"' if table.delimiter in QUOTED else "", table.skipped),
+        source=csv_source(plain, table.delimiter, kinds, '"' if table.quoted else "", table.skipped),
         query=f"CASE WHEN {is_one_line} THEN {sql_joined([name(f'c{place}') for place in query])} END",
         item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
