@@ -87,6 +87,41 @@ def test_a_gain_that_the_first_rows_do_not_show(tmp_path, form):
         read_target(written(tmp_path, form, "y", {**ones, "tapped": [1] * 8999 + [0]}))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("cells", "holds", "numbers"),
+    [
+        ([None, 1, 1, None], "1, or empty", [0, 1, 1, 0]),
+        (["bad", "good", "good", "bad"], "bad and good", [0, 1, 1, 0]),
+        (["not relevant", "exact", "partly", "not relevant"], "exact, not relevant, partly", [0, 3, 1, 0]),
+        ([None, "good", "good", None], "good, or empty", [0, 1, 1, 0]),
+    ],
+)
+def test_words_and_empty_cells_may_be_the_gain(tmp_path, form, cells, holds, numbers):
+    """The number needs 0 for an empty cell, and numbers for words; the hint says so, and names ``none``."""
+    several = {"user_id": CLICKS["user_id"], "item_id": CLICKS["item_id"], "flag": cells}
+    preds, target = written(tmp_path, form, "p", PREDS), written(tmp_path, form, "y", several)
+    hint = refused(preds, target, words=f"column 'flag' ({holds}) may be the gain of each line")
+    if 1 in cells:
+        assert hint.startswith("with 0 in empty cells, columns=Columns(gain='flag') reads it; ")
+    else:
+        assert hint.startswith("numbers for its letters or words make it the gain; ")
+    assert hint.endswith("columns=Columns(gain='none') takes each line as relevant.")
+    assert recall(preds, target, columns=Columns(gain="none")) == 0.5  # one of two relevant items comes first
+    filled = written(tmp_path, form, "filled", {**several, "flag": numbers})
+    assert recall(preds, filled, columns=Columns(gain="flag")) == 0.5  # the second of u1, and the first of u2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_empty_cells_behind_the_first_rows(tmp_path, form):
+    """Ones in the first 64 kB, and an empty cell behind them, are as open as ones and a 0."""
+    table = {"user_id": [f"u{row}" for row in range(9000)], "item_id": ["a"] * 9000, "flag": [1] * 8999 + [None]}
+    with pytest.raises(DataFileError, match=r"column 'flag' \(1, or empty\) may be the gain") as caught:
+        read_target(written(tmp_path, form, "y", table))
+    assert caught.value.hint.startswith("with 0 in empty cells, columns=Columns(gain='flag') reads it")
+    assert read_target(written(tmp_path, form, "y", table), columns=Columns(gain="none")).num_rows == 9000
+
+
 def test_frames_in_evaluate_are_renamed():
     """A call without names of columns says what to rename, or what to leave out; both give the number."""
     preds, target = pd.DataFrame(PREDS), pd.DataFrame({**CLICKS, "tapped": [0, 1, 0, 1]})

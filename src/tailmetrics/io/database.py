@@ -487,16 +487,18 @@ def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
 
 
 def _check_constants(database: Database, path: FilePath, lines: SqlLines) -> None:
-    """Raise if a column that is not read holds one number in the first rows, and others later.
+    """Raise if a column that is not read holds one number in the first rows, and others or none later.
 
     Raises:
         DataFileError: Naming the column.
     """
     for name, expression in lines.constants.items():
         numbers = f"SELECT try_cast({expression} AS DOUBLE) AS x FROM {lines.source}"
-        found = database.row(f"SELECT min(x), max(x) FROM ({numbers})")
-        if found is not None and found[0] != found[1]:
-            raise varied(path, name, [f"{number:g}" for number in found if number is not None])
+        found = database.row(f"SELECT min(x), max(x), count(*) > count(x) FROM ({numbers})")
+        if found is not None and (found[0] != found[1] or found[2]):
+            raise varied(
+                path, name, [*(f"{number:g}" for number in found[:2] if number is not None), *[None] * found[2]]
+            )
 
 
 def _missing_gains(path: FilePath) -> DataFileError:

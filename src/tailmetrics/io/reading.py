@@ -193,6 +193,8 @@ LARGEST_GRADE = 100
 """Whole numbers above it are taken for counts, years or ids, not for grades."""
 FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Words for 1 and 0, as pandas, JSON and people write them."""
+GRADE_IN_WORDS = re.compile(r"[^\W\d]+([ _-][^\W\d]+)?")
+"""What may be a grade in words, such as ``exact`` or ``not relevant``."""
 
 
 class Held(NamedTuple):
@@ -203,19 +205,23 @@ class Held(NamedTuple):
         kind: ``flags``, ``grades``, ``fractions``, ``letters``, ``numbers``, ``whole``, ``times``, ``text``, ``lists``,
             ``constant`` or ``nothing``.
         words: The same in words.
+        tells: Whether few words that come again, or one number beside empty cells, may tell which lines are relevant.
+        lacks: Whether cells are empty.
     """
 
     name: str
     kind: str
     words: str
+    tells: bool = False
+    lacks: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name!r} ({self.words})"
+        return f"{self.name!r} ({self.words}{', or empty' * (self.lacks and self.may_be_gain)})"
 
     @property
     def may_be_gain(self) -> bool:
         """Whether the column may say which lines are relevant, or how relevant."""
-        return self.kind in ("flags", "grades", "fractions", "letters")
+        return self.tells or self.kind in ("flags", "grades", "fractions", "letters")
 
     @property
     def may_be_score(self) -> bool:
@@ -226,19 +232,26 @@ class Held(NamedTuple):
 def held(name: str, cells: Sequence[Any]) -> Held:
     """Return what a column holds, from its cells in the first rows: text, or values of Python."""
     known = [cell for cell in cells if cell is not None and cell == cell and not (isinstance(cell, str) and not cell)]
+    lacks = len(known) < len(cells)
     if any(isinstance(cell, (list, tuple, dict)) for cell in known):
         return Held(name, "lists", "lists")
     texts = {str(cell).strip() for cell in known}
     if not texts:
         return Held(name, "nothing", "nothing in the first rows")
     if all(map(is_number, texts)):
-        return Held(name, *_kind_of_numbers({float(text) for text in texts}, {type(cell) for cell in known} == {float}))
+        numbers = {float(text) for text in texts}
+        kind, said = _kind_of_numbers(numbers, {type(cell) for cell in known} == {float})
+        tells = lacks and kind == "constant"
+        return Held(name, kind, f"{numbers.pop():g}" if tells else said, tells, lacks)
     words = {text.lower() for text in texts}
     listed = " and ".join(sorted(texts)) if len(texts) < 3 else ", ".join(sorted(texts)[:FEW])
     if words <= set(FLAGS) or any(isinstance(cell, bool) for cell in known):
-        return Held(name, "flags", listed)
+        return Held(name, "flags", listed, lacks=lacks)
     if 1 < len(texts) <= FEW and all(len(text) == 1 for text in texts):
-        return Held(name, "letters", f"letters {listed}")
+        return Held(name, "letters", f"letters {listed}", lacks=lacks)
+    several = 1 < len(texts) + lacks <= len(cells) - 1
+    if several and len(texts) <= FEW and all(map(GRADE_IN_WORDS.fullmatch, texts)):
+        return Held(name, "text", listed, tells=True, lacks=lacks)
     return Held(name, "text", "text")
 
 
@@ -663,9 +676,11 @@ def _of_unread(asked: Opening, reading: Reading) -> list[Decision]:
 def may_be_gain(found: Sequence[Held]) -> Decision:
     """Return the decision about columns that may say which lines of the targets are relevant."""
     problem = f"column {' or '.join(map(str, found[:3]))} may be the gain of each line, or nothing that counts"
-    answers = [("gain", repr(one.name)) for one in found[:3] if one.kind != "letters"]
-    numbers = " or ".join(f"columns=Columns(gain={name})" for _, name in answers)
-    reads = f"{numbers} reads it" if numbers else "numbers for its letters make it the gain"
+    numbered = [one for one in found[:3] if one.kind not in ("letters", "text")]
+    answers = [("gain", repr(one.name)) for one in numbered if not one.lacks]
+    numbers = " or ".join(f"columns=Columns(gain={one.name!r})" for one in numbered)
+    reads = f"{numbers} reads it" if numbers else "numbers for its letters or words make it the gain"
+    reads = "with 0 in empty cells, " * any(one.lacks for one in numbered) + reads
     hint = f"{reads}; columns=Columns(gain='none') takes each line as relevant."
     return Decision(problem, hint, [*answers, ("gain", repr(NO_GAIN))])
 

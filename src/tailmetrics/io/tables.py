@@ -533,7 +533,7 @@ def read_long(asked: Opening, table: Table | None = None) -> SqlLines:
 
 
 def _check_constants(table: Table, names: Sequence[str]) -> None:
-    """Raise if a column that is not read holds one number in the first rows, and others later.
+    """Raise if a column that is not read holds one number in the first rows, and others or none later.
 
     Raises:
         DataFileError: Naming the column.
@@ -542,7 +542,7 @@ def _check_constants(table: Table, names: Sequence[str]) -> None:
         found: set[Any] = set()
         for _, batch in table.batches([name], 0, table.num_rows, LONG_ROWS):
             found |= set(pc.unique(batch.column(name)).to_pylist()[:FEW])
-        if len(found - {None}) > 1:
+        if len(found) > 1:
             raise varied(table.path, name, list(found))
 
 
