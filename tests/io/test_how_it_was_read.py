@@ -122,6 +122,36 @@ def test_empty_cells_behind_the_first_rows(tmp_path, form):
     assert read_target(written(tmp_path, form, "y", table), columns=Columns(gain="none")).num_rows == 9000
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("one", "other"), [("prediction", "score"), ("score", "bm25"), ("bm25", "rerank_score")])
+def test_two_columns_of_scores(tmp_path, form, one, other):
+    """Whether or not one of them is called score; each answer of the hint gives its own number."""
+    best, worst = [0.9, 0.5, 0.4, 0.3], [0.5, 0.9, 0.3, 0.4]
+    ids = {"user_id": PREDS["user_id"], "item_id": PREDS["item_id"]}
+    preds = written(tmp_path, form, "p", {**ids, one: best, other: worst})
+    target = written(tmp_path, form, "y", {"user_id": ["u1", "u2"], "item_id": ["a", "a"]})
+    hint = refused(preds, target, words="could both be the score")
+    assert all(f"columns=Columns(score={name!r})" in hint for name in (one, other))
+    assert recall(preds, target, columns=Columns(score=one)) == 1
+    assert recall(preds, target, columns=Columns(score=other)) == 0
+    text = written(tmp_path, form, "p", {**ids, "score": best, "prediction": [*"abab"], "score_rank": [1, 2, 1, 2]})
+    assert recall(text, target) == 1
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "frame"])
+def test_two_scores_of_an_object(tmp_path, form):
+    """The same within the objects of a list."""
+    lists = [[{"id": "a", "score": 0.9, "bm25": 2.0}, {"id": "b", "score": 0.5, "bm25": 3.0}]]
+    preds = written(tmp_path, form, "p", {"user_id": ["u1"], "recommendations": lists})
+    target = written(tmp_path, form, "y", {"user_id": ["u1"], "item_id": ["a"]})
+    hint = refused(preds, target, words="'recommendations' is a list of")
+    assert hint.startswith("columns=Columns(ids='recommendations', item=NAME, score=NAME) says")
+    for score, value in (("score", 1), ("bm25", 0)):
+        assert (
+            recall(preds, target, columns=(Columns(ids="recommendations", item="id", score=score), Columns())) == value
+        )
+
+
 def test_frames_in_evaluate_are_renamed():
     """A call without names of columns says what to rename, or what to leave out; both give the number."""
     preds, target = pd.DataFrame(PREDS), pd.DataFrame({**CLICKS, "tapped": [0, 1, 0, 1]})

@@ -55,7 +55,7 @@ def test_fields_that_are_not_clear(tmp_path, target, rows_of):
     pq.write_table(pa.table({"ids": structs(item="a", score="b")}), tmp_path / "p.parquet")
     with pytest.raises(DataFileError, match="column 'ids' is a list of struct<") as caught:
         read(tmp_path / "p.parquet", target, num_labels=4)
-    assert "columns=Columns(item=NAME, score=NAME)" in caught.value.hint
+    assert "columns=Columns(ids='ids', item=NAME, score=NAME)" in caught.value.hint
     with pytest.raises(DataFileError, match="has no column 'lists'; its columns are ids"):
         read(tmp_path / "p.parquet", target, num_labels=4, columns=Columns(ids="lists"))
     columns = Columns(item="a", score="b")

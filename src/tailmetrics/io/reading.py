@@ -224,6 +224,11 @@ class Held(NamedTuple):
         return self.tells or self.kind in ("flags", "grades", "fractions", "letters")
 
     @property
+    def holds_numbers(self) -> bool:
+        """Whether the column holds different numbers, and no times."""
+        return self.kind in ("flags", "grades", "fractions", "numbers", "whole")
+
+    @property
     def may_be_score(self) -> bool:
         """Whether the column may order predictions."""
         return self.kind in ("fractions", "numbers")
@@ -623,6 +628,13 @@ def _find(look: Look, field: str, asked: Opening, others: Sequence[str]) -> str 
     elif field in ("query", "item"):
         both = [one for one in dict.fromkeys([*candidates, *usual]) if plain(one) in asked.beside]
         candidates = both if len(both) == 1 else candidates
+    elif field == "score" and len(candidates) == 1:
+        rivals = [look.held(one) for one in dict.fromkeys(header) if one not in (*candidates, *others)]
+        candidates += [
+            one.name
+            for one in rivals
+            if (one.name in usual and one.holds_numbers) or ("score" in plain(one.name) and one.may_be_score)
+        ]
     if len(candidates) > 1 and not columns.is_given(field):
         listed = " and ".join(map(shown, candidates))
         answers = [(field, repr(one)) for one in candidates[:3]]
@@ -1003,11 +1015,13 @@ def _fields_of_structs(look: Look, name: str, value_is: str, item: str, named: s
     kinds = ("score", "rank") if value_is == "score" else ("gain",)
     usual = [[one for one in fields if one not in ids and (one == kind or is_usual(one, kind))] for kind in kinds]
     values = [one for one in fields if one == named] if named else next(filter(None, usual), [])
-    values = [value_is] if value_is in values else values
+    several = value_is == "score" and sum(fields[one] in NUMBERS for one in values) > 1  # such as bm25 beside score
+    values = [value_is] if value_is in values and not several else values
     wrong = len(ids) != 1 or len(values) > 1 or (named is not None and not values)
     if wrong or fields[ids[0]] not in ("text", "whole"):
         kind = look.types[name].partition("<")[2]
-        hint = f"columns=Columns(item=NAME, {value_is}=NAME) says which field is the label, and which its {value_is}."
+        said = f"{'ids' if value_is == 'score' else 'labels'}={name!r}, item=NAME, {value_is}=NAME"
+        hint = f"columns=Columns({said}) says which field is the label, and which its {value_is}."
         raise DataFileError(look.path, f"column {name!r} is a list of {kind.partition(': ')[2][:-1]}", hint=hint)
     return ids[0], next(iter(values), None)
 
