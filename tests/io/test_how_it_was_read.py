@@ -152,6 +152,21 @@ def test_two_scores_of_an_object(tmp_path, form):
         )
 
 
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "inter"])
+def test_times_without_names_are_no_gains(tmp_path, suffix):
+    """As below a name: each line of targets is relevant; as predictions, lines need a score or the order of lines."""
+    tab = "," if suffix == "csv" else "\t"
+    lines = [("u1", "a", 978300760), ("u1", "b", 978300761), ("u2", "b", 978300762)]
+    path = tmp_path / f"y.{suffix}"
+    path.write_text("".join(tab.join(map(str, line)) + "\n" for line in lines))
+    preds = written(tmp_path, "csv", "p", PREDS)
+    assert recall(preds, path) == 0.25  # u1: one of two relevant items; u2: none of one
+    for batch in read(preds, path):
+        assert not batch.target.is_floating_point()
+    refused(path, path, words="there is no column 'score'")
+    assert recall(path, path, columns=Columns(query="0", item="1", rank="order")) == 0.75
+
+
 def test_frames_in_evaluate_are_renamed():
     """A call without names of columns says what to rename, or what to leave out; both give the number."""
     preds, target = pd.DataFrame(PREDS), pd.DataFrame({**CLICKS, "tapped": [0, 1, 0, 1]})

@@ -247,7 +247,8 @@ class Table:
         elif not all_fields:
             head.check_unnamed(delimiter)
             kind = "gain" if role == "target" else "score"
-            value = {kind: "2"} if len(fields) > 2 else {}
+            is_value = len(fields) > 2 and Look(path, header, rows).held("2").kind != "times"
+            value = {kind: "2"} if is_value else {}
             value = {"gain": NO_GAIN} if role == "target" and columns.without_gain else value
             listed = {"lists": "labels" if role == "target" else "ids"}.get(form, "item")
             columns = Columns(query="0", **{listed: "1"}, **value)
