@@ -81,6 +81,9 @@ CONFIGS = {
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {kk: 3}\n": "PrecisionAtK takes no argument kk",
     "metrics:\n  - class_path: tailmetrics.Precision\n": "there is no class tailmetrics.Precision",
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 3, denominator: n}\n": "Got value: n",
+    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: x}\n": (
+        "PrecisionAtK: k=x is no whole number or list of whole numbers"
+    ),
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 0}\n": "PrecisionAtK: k=0 is too small",
     "metrics: []\n": "there are no metrics",
     "metrik: []\n": "metrik: there is no such option",

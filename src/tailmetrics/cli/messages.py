@@ -118,6 +118,13 @@ def usage_error(error: ArgumentError, options: Iterable[str]) -> CommandError:
         name, known = path.rpartition(".")[2], arguments(locate(path))
         problem = f"{name} takes no argument {argument}"
         hint = f"{did_you_mean([argument], known)}--metrics.help {name} lists its arguments."
+    elif wrong := _WRONG_ARGUMENT.search(error.message):
+        name, argument, kinds, value = wrong.groups()
+        needed = (
+            re.sub(r"<class '(\w+)'>|(?:\w+\.)+(\w+)", r"\1\2", kinds).replace(", ", " or ").replace(" or NoneType", "")
+        )
+        needed = re.sub(r"\bint\b", "whole number", needed.replace("Sequence[int]", "list of whole numbers"))
+        problem, hint = f"{name}: {argument}={value} is no {needed}", f"--metrics.help {name} lists its arguments."
     elif unknown := _UNKNOWN_CLASS.search(problem):
         name = ".".join(part for part in unknown.groups() if part)
         problem, hint = f"there is no class {name}", did_you_mean([unknown[2]], REGISTRY) + HELP
@@ -138,6 +145,7 @@ def _shortened(message: str) -> str:
         given = lines[-1].strip()
         message = f"{lines[0]} {expected}" + ("" if "Got value" in expected else f". {given}")
     message = re.sub(r'^Parser key "(\w+)"', lambda key: f"--{key[1].replace('_', '-')}", message)
+    message = _OF_ARGUMENT.sub(r"\1: \2: ", message)
     return re.sub(r"Expected a (?:<class '(\w+)'>|typing\.Literal\[(.*?)\])", r"expected \1\2", message)
 
 
@@ -162,6 +170,11 @@ _MASKED = re.compile(
 )
 _LACKING = re.compile(r"class_path '(?:\w+\.)*(\w+)':\s+the following arguments are required: (\w+)")
 _UNKNOWN_ARGUMENT = re.compile(r"class_path '([\w.]+)':\s+Option '([\w.]+)' is not accepted")
+_WRONG_ARGUMENT = re.compile(
+    r"class_path '(?:\w+\.)*(\w+)':\s+Parser key \"(\w+)\":\s+Does not .*\s+"
+    r"Subtypes: \[(.*)\]\n[^$]*\n\s*Given value: (.*)"
+)
+_OF_ARGUMENT = re.compile(r"^--metrics:\s+Problem with given class_path '(?:\w+\.)*(\w+)':\s+Parser key \"(\w+)\":\s+")
 _UNKNOWN_CLASS = re.compile(r"(?:Expected a dot import path string: |module '([\w.]+)' has no attribute ')(\w+)")
 _UNKNOWN_OPTION = re.compile(r"(?<=unrecognized arguments: ).*|(?<=does not accept option ')([\w.]+)")
 _CHOICES = re.compile(r"\bchoose (?:one of|from) (.*?)[.;](?: |$)")
