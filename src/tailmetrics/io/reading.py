@@ -193,8 +193,11 @@ LARGEST_GRADE = 100
 """Whole numbers above it are taken for counts, years or ids, not for grades."""
 FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Words for 1 and 0, as pandas, JSON and people write them."""
-GRADE_IN_WORDS = re.compile(r"[^\W\d]+([ _-][^\W\d]+)?")
-"""What may be a grade in words, such as ``exact`` or ``not relevant``."""
+GRADES_IN_WORDS = re.compile(
+    "(ir|not[ _-]?|non[ _-]?|partially[ _-]?|highly[ _-]?)?relevant|exact|substitute|complement|partial|perfect"
+    "|excellent|good|fair|bad|poor|positive|negative|correct|incorrect|wrong|hit|miss"
+)
+"""Grades in words; a column of few other words, such as a language, is no gain."""
 
 
 class Held(NamedTuple):
@@ -255,7 +258,7 @@ def held(name: str, cells: Sequence[Any]) -> Held:
     if 1 < len(texts) <= FEW and all(len(text) == 1 for text in texts):
         return Held(name, "letters", f"letters {listed}", lacks=lacks)
     several = 1 < len(texts) + lacks <= len(cells) - 1
-    if several and len(texts) <= FEW and all(map(GRADE_IN_WORDS.fullmatch, texts)):
+    if several and len(texts) <= FEW and any(map(GRADES_IN_WORDS.fullmatch, words)):
         return Held(name, "text", listed, tells=True, lacks=lacks)
     return Held(name, "text", "text")
 
