@@ -523,3 +523,18 @@ def test_lists_of_names_are_one_for_each_row() -> None:
         tm.evaluate([["a"], ["b"]], [["a"], ["b"], ["z"], ["y"]], metrics=[tm.RecallAtK(k=1)])
     with pytest.raises(TypeError, match=r"preds holds \('u1', 'a', 0.5\), numbers beside names.*as a DataFrame"):
         tm.evaluate([("u1", "a", 0.5), ("u2", "c", 0.3)], [("u1", "a"), ("u2", "c")], metrics=[tm.RecallAtK(k=1)])
+
+
+def test_a_hint_on_distances_in_objects_leads_to_the_right_number() -> None:
+    """The list says .5, and the least distance 1: the negative of it under the name 'score' is read so."""
+    distances = [{"a": 0.9, "b": 0.1}, {"a": 0.2, "b": 0.7}]
+    target = pd.DataFrame({"qid": ["u1", "u2"], "item_id": ["b", "a"]})
+
+    def recall(field: str, sign: float) -> float:
+        lists = [[{"id": item, field: sign * one} for item, one in row.items()] for row in distances]
+        preds = pd.DataFrame({"qid": ["u1", "u2"], "recs": lists})
+        return tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).overall["recall@1"]
+
+    with pytest.raises(tm.io.DataFileError, match="the name 'score' for the negative of 'distance'"):
+        recall("distance", 1.0)
+    assert recall("score", -1.0) == 1.0

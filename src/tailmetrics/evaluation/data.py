@@ -425,6 +425,8 @@ def _as_name(match: re.Match[str]) -> str:
         return "a table without it"
     if given == "order":
         return "a column 'rank' of 1, 2, 3 by query"
+    if field == "rank" and given != "NAME":  # a distance under this name would be no rank
+        return f"the name 'score' for the negative of {given!r}"
     return f"the name {field!r}" if given == "NAME" else f"the name {field!r} for {given!r}"
 
 
