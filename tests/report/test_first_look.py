@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from printed import in_full
-from tailmetrics import MRR, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import MRR, F1AtK, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, Report, page
 from tailmetrics.report.formatting import number
@@ -177,3 +177,14 @@ def test_an_answer_says_that_nothing_was_evaluated():
     """All rows are masked."""
     report = evaluate(torch.eye(3), torch.arange(3), metrics=[RecallAtK(1)], row_mask=torch.zeros(3, dtype=torch.bool))
     assert report.answer == "No row was evaluated: there is none, or all are left out."
+
+
+def test_labels_missed_at_another_cut_off_say_at_which():
+    """A macro F1 at 2 keeps the counts: beside a recall at 1 the sentence names k = 2, and beside one at 2 it does not."""
+    scores, target = torch.eye(6)[torch.arange(12) % 6].roll(1, 1), torch.arange(12) % 6
+    said = []
+    for k in (1, 2):
+        metrics = [RecallAtK(k=k), F1AtK(k=2, average="macro", num_labels=6)]
+        said.append(evaluate(scores, target, metrics=metrics, labels=True, headline=f"recall@{k}").answer)
+    assert "Most often missed at k = 2: " in said[0]
+    assert "Most often missed: " in said[1]

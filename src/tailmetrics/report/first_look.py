@@ -51,7 +51,9 @@ def answer(report: Report) -> str:
     else:
         less = ", where lower is better," if report.less_is_better(metric) else ""
         first = f"{metric}{less} is {_value(whole)}{of_rows}"
-    return " ".join([f"{first}{_ends(report, metric, bool(holds))}.", *_unseen(report, metric), *_most_missed(report)])
+    return " ".join(
+        [f"{first}{_ends(report, metric, bool(holds))}.", *_unseen(report, metric), *_most_missed(report, metric)]
+    )
 
 
 def key_over_all(report: Report, metric: str) -> str:
@@ -135,8 +137,8 @@ def _unseen(report: Report, metric: str) -> Iterator[str]:
         yield f"{said}{'' if math.isnan(value) else f'; {held}'}."
 
 
-def _most_missed(report: Report) -> Iterator[str]:
-    """Yield the sentence that names the labels most often missed, if values of labels are known."""
+def _most_missed(report: Report, metric: str) -> Iterator[str]:
+    """Yield the sentence on the labels most often missed; it names k where that is not the one of ``metric``."""
     if report.labels is not None and report.labels.cuts:
         table = report.labels
         cells = table.cells(table.most("missed", NAMED))
@@ -146,7 +148,8 @@ def _most_missed(report: Report) -> Iterator[str]:
             for name, often, support in zip(names, missed, cells["support"], strict=True)
         )
         if said := "; ".join(some):
-            yield f"Most often missed: {said}."
+            places = "" if table.k == metric.removesuffix(report.postfix).partition("@")[2] else f" at k = {table.k}"
+            yield f"Most often missed{places if table.k else ''}: {said}."
 
 
 # -- the tables of a terminal ---------------------------------------------------------------------------------------

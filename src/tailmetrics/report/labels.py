@@ -89,6 +89,12 @@ class LabelTable:
         return [cut for cut in cuts if f"predicted{cut}" in self.columns]
 
     @cached_property
+    def k(self) -> str:
+        """The cut-off of the last of :attr:`cuts`, as in names of values; empty where they have none, or several."""
+        found = {name.partition("@")[2] for name in self.columns if _stem(name) not in COUNTS and " (" not in name}
+        return self.cuts[-1].removeprefix("@") or (found.pop() if len(found) == 1 else "")
+
+    @cached_property
     def whole(self) -> dict[str, Tensor]:
         """The columns in the order of the table, with ``missed``, support - hits, and ``wrong``, predicted - hits."""
         found = {name: self.columns[name] for name in ("count", "support") if name in self.columns}
