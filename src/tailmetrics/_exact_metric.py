@@ -147,14 +147,9 @@ class Mergeable:
 
         Raises:
             TypeError: If ``incoming_state`` is neither.
-            ValueError: If it has other arguments, buckets or counts; the message names the difference; or if it is this
-                object itself. Nothing is changed.
+            ValueError: If it has other arguments, buckets or counts; the message names the difference. Nothing is
+                changed.
         """
-        if incoming_state is self:
-            raise ValueError(
-                f"{type(self).__name__}.merge_state: incoming_state is this object itself, whose rows would count "
-                "twice; pass another one."
-            )
         theirs = incoming_state if isinstance(incoming_state, Mergeable) else self
         self._state_lock.wait()
         theirs._state_lock.wait()

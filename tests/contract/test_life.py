@@ -293,13 +293,3 @@ def test_a_ranking_is_frozen(name: str) -> None:
     metric = RecallAtK(k=1)
     metric.update(ranking)
     assert float(metric.compute()) == 0
-
-
-def test_an_object_is_not_merged_with_itself() -> None:
-    """Its rows would count twice."""
-    metric = RecallAtK(k=1)
-    metric.update(torch.eye(3), torch.tensor([0, 0, 1]))
-    for one in (metric, TopKCollection([metric])):
-        with pytest.raises(ValueError, match="merge_state: incoming_state is this object itself"):
-            one.merge_state(one)
-    assert metric.compute() == pytest.approx(1 / 3)
