@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from counted import trainer
@@ -14,6 +15,7 @@ from pytorch_lightning.loggers import CSVLogger
 from torch.utils.data import DataLoader, DistributedSampler
 
 from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics.evaluation.data import group_numbers
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.lightning.callback import Evaluations
 
@@ -201,4 +203,5 @@ def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
         running.add(output, 0, "validation_step")
     (report,) = running.reports("", "", ())
     assert report.rows == 4
+    assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [[0, -1]]  # of texts, unchanged
     assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]

@@ -699,7 +699,8 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     Raises:
         ValueError: If a row has a group that is not among the names.
     """
-    if not isinstance(values, Tensor) and len(values) and all(map(_is_missing, values)):
+    is_column = not isinstance(values, Tensor) and getattr(values, "ndim", 1) == 1 and len(values)
+    if is_column and all(map(_is_missing, values)):
         return torch.full((len(values),), -1)
     if not _any_names(values):
         return values
