@@ -63,8 +63,8 @@ class LoggedScalar(Metric):
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: batches go to the collection."""
         raise TypeError(
-            "TopKCollection: one scalar of it takes no batches; update the collection. Inside of a MetricCollection, "
-            "members with several keys would add each batch several times: put it beside the MetricCollection."
+            "TopKCollection: a single value of it takes no batches; update the collection. A MetricCollection would "
+            "add each batch several times to a member with several keys: put the TopKCollection beside it."
         )
 
     def compute(self) -> Tensor:

@@ -70,9 +70,7 @@ class LabelTree:
 
     def __init__(self, parents: Any, names: Sequence[str] | None = None, *, num_labels: int | None = None) -> None:
         self.parents = _checked_parents(parents)
-        self.names = None if names is None else check_names("LabelTree", "names", names)
-        if len({*(self.names or ())}) < len(self.names or ()):
-            raise ValueError("LabelTree: names holds a name twice; pass one name for each label.")
+        self.names = None if names is None else _distinct("LabelTree", names)
         if self.names is not None and len(self.names) != len(self.parents):
             raise ValueError(
                 f"LabelTree: names holds {len(self.names)} names for {len(self.parents)} parents; pass one for each."
@@ -104,11 +102,9 @@ class LabelTree:
         >>> tree.parents.tolist(), tree.names
         ([3, 3, -1, -1], ('cat', 'dog', 'car', 'animal'))
         """
-        labels = check_names("LabelTree.from_edges", "names", names)
+        labels = _distinct("LabelTree.from_edges", names)
         parents = _parents_by_name(edges)
         nodes = {name: number for number, name in enumerate(labels)}
-        if len(nodes) < len(labels):
-            raise ValueError("LabelTree.from_edges: names holds a name twice; pass one name for each label.")
         found = dict.fromkeys([*parents, *filter(None, parents.values())])
         if labels and found and nodes.keys().isdisjoint(found):
             raise ValueError(
@@ -356,6 +352,14 @@ class Level(NamedTuple):
 
 CIRCLE_SHOWN = 8
 """The most labels of a circle that an error names."""
+
+
+def _distinct(caller: str, names: Any) -> tuple[str, ...]:
+    """Return names as a tuple; raise if one stands twice."""
+    found = check_names(caller, "names", names)
+    if len({*found}) < len(found):
+        raise ValueError(f"{caller}: names holds a name twice; pass one name for each label.")
+    return found
 
 
 def _checked_parents(parents: Any) -> Tensor:

@@ -92,5 +92,8 @@ def test_a_collection_inside_another_adds_no_batch_twice(compute_groups):
     assert {key: float(value) for key, value in one.compute().items()} == {"n_recall@1": 1.0}
     two = MetricCollection({"n": TopKCollection([RecallAtK(k=[1, 3])])}, compute_groups=compute_groups)
     for add in (two.update, two):
-        with pytest.raises(TypeError, match="would add each batch several times: put it beside the MetricCollection"):
+        with pytest.raises(
+            TypeError,
+            match="would add each batch several times to a member with several keys: put the TopKCollection beside it",
+        ):
             add(scores, target)

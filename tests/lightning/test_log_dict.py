@@ -290,5 +290,5 @@ def test_values_follow_updates_and_resets() -> None:
 def test_a_scalar_takes_no_batch() -> None:
     """It says who does."""
     ((_, scalar),) = TopKCollection([tailmetrics.RecallAtK(k=1)]).items(copy_state=False)
-    with pytest.raises(TypeError, match="TopKCollection: one scalar of it takes no batches; update the collection"):
+    with pytest.raises(TypeError, match="TopKCollection: a single value of it takes no batches; update the collection"):
         scalar.update(1, 2)

@@ -63,7 +63,7 @@ class Outputs(ExitStack):
         folder, names = Path(folder).absolute(), list(names)
         for name in names:
             self._check(folder / name)
-        for name in () if _holds_report(folder, names) else names:
+        for name in () if _holds_report(folder, names) else names:  # report.csv is ours by its name, labels.csv is not
             if name.endswith(".csv") and Path(name).stem != Path(names[0]).stem and (folder / name).exists():
                 problem = "is there without a report beside it, so that it may be of another program"
                 raise CommandError(f"{folder / name}: {problem}", "move it, or name another place to write to.")

@@ -140,7 +140,7 @@ class Evaluation:
 
     def start(self, device: torch.device | str = "cpu") -> None:
         """Reset all states and move them to ``device``. Call it on every rank, even on a rank without rows."""
-        _check_names(self.bucketings)
+        _check_bucket_names(self.bucketings)
         members = self.collection.to(device).members()
         self.collection.reset()
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
@@ -287,10 +287,10 @@ class Evaluation:
         orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
         bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
         (num_rows, positives, of_top, lost, left_out), group_rows, of_buckets, (width, shortest) = self.counts.read()
-        with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         by_name = dict[str, BucketRow]()
-        for row in (row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)):
-            by_name.setdefault(row.name, row)
+        for kind, (of, found) in enumerate(zip_longest(self.bucketings, of_buckets)):
+            for row in bucket_rows(of, found, kind):
+                by_name.setdefault(row.name, row)
         rows = list(by_name.values())
         buckets = next(iter(self.bucketings), None)
         warnings = dict.fromkeys(text for of_process in from_all(self.warnings) for text in of_process)
@@ -403,7 +403,7 @@ def check_update(collection: TopKCollection, caller: str) -> None:
         )
 
 
-def _check_names(bucketings: Iterable[LabelBuckets]) -> None:
+def _check_bucket_names(bucketings: Iterable[LabelBuckets]) -> None:
     """Raise if buckets of one name hold different labels: a report has one row, and one count, for each name."""
     known: dict[str, Tensor] = {}
     for name, labels in (pair for one in bucketings for pair in zip(one.names, one.labels, strict=True)):

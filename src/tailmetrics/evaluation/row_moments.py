@@ -29,10 +29,11 @@ from tailmetrics.report.report import Report
 from tailmetrics.significance.estimating import (
     Interval,
     Sums,
+    first_and_last,
     quick_gap,
     quick_interval,
     quick_median,
-    with_ends_that_agree,
+    with_gaps_of_ends,
 )
 from tailmetrics.significance.labels import OverLabels, at_half_the_rows
 
@@ -83,7 +84,7 @@ def with_intervals(
         keys = [name.replace("/adjusted_gap", f"/{row.name}") for row in report.buckets if row.name != UNSEEN]
         spans = {key: abs(most[key] - chance[key]) for key in keys if key in chance and key in merged}
         measured = [key for key, span in spans.items() if span > 0 and not isnan(merged[key].value)]
-        ends = [*measured[:1], *measured[1:][-1:]]
+        ends = first_and_last(measured)
         gap = merged.get(name.replace("/adjusted_gap", "/gap"))
         if gap is not None and len(ends) == 2 and not all(isnan(merged[key].share_of_others) for key in ends):
             value, span = merged[name].value, min(spans[key] for key in ends)
@@ -246,7 +247,7 @@ class RowMoments(ExactMetric):
                 gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
                 of_keys[named(name)] = gap
         of_gaps = {named(name): [keys[place] for place in places] for name, places in self._gaps.items()}
-        return as_valued(with_ends_that_agree(of_keys, of_gaps), scalars)
+        return as_valued(with_gaps_of_ends(of_keys, of_gaps), scalars)
 
     def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int, ends: tuple[float, float]) -> Sums:
         totals = self._fixed_point.totals(states["sums"][:, place])

@@ -76,7 +76,7 @@ class JoinedSource(Source):
             yield Ragged(offsets - offsets[0], found["label"], found.get("value"))
 
     @property
-    def here(self) -> range:
+    def own_rows(self) -> range:
         """The rows of this process."""
         return self._rows
 

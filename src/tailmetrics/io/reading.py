@@ -208,23 +208,23 @@ class Held(NamedTuple):
         kind: ``flags``, ``grades``, ``fractions``, ``letters``, ``numbers``, ``whole``, ``times``, ``text``, ``lists``,
             ``constant`` or ``nothing``.
         words: The same in words.
-        tells: Whether few words that come again, or one number beside empty cells, may tell which lines are relevant.
-        lacks: Whether cells are empty.
+        may_grade: Whether the words, or one number beside empty cells, may say which lines are relevant.
+        has_empty: Whether cells are empty.
     """
 
     name: str
     kind: str
     words: str
-    tells: bool = False
-    lacks: bool = False
+    may_grade: bool = False
+    has_empty: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name!r} ({self.words}{', or empty' * (self.lacks and self.may_be_gain)})"
+        return f"{self.name!r} ({self.words}{', or empty' * (self.has_empty and self.may_be_gain)})"
 
     @property
     def may_be_gain(self) -> bool:
         """Whether the column may say which lines are relevant, or how relevant."""
-        return self.tells or self.kind in ("flags", "grades", "fractions", "letters")
+        return self.may_grade or self.kind in ("flags", "grades", "fractions", "letters")
 
     @property
     def holds_numbers(self) -> bool:
@@ -240,7 +240,7 @@ class Held(NamedTuple):
 def held(name: str, cells: Sequence[Any]) -> Held:
     """Return what a column holds, from its cells in the first rows: text, or values of Python."""
     known = [cell for cell in cells if cell is not None and cell == cell and not (isinstance(cell, str) and not cell)]
-    lacks = len(known) < len(cells)
+    has_empty = len(known) < len(cells)
     if any(isinstance(cell, (list, tuple, dict)) for cell in known):
         return Held(name, "lists", "lists")
     texts = {str(cell).strip() for cell in known}
@@ -249,17 +249,17 @@ def held(name: str, cells: Sequence[Any]) -> Held:
     if all(map(is_number, texts)):
         numbers = {float(text) for text in texts}
         kind, said = _kind_of_numbers(numbers, {type(cell) for cell in known} == {float})
-        tells = lacks and kind == "constant"
-        return Held(name, kind, f"{numbers.pop():g}" if tells else said, tells, lacks)
+        may_grade = has_empty and kind == "constant"
+        return Held(name, kind, f"{numbers.pop():g}" if may_grade else said, may_grade, has_empty)
     words = {text.lower() for text in texts}
     listed = " and ".join(sorted(texts)) if len(texts) < 3 else ", ".join(sorted(texts)[:FEW])
     if words <= set(FLAGS) or any(isinstance(cell, bool) for cell in known):
-        return Held(name, "flags", listed, lacks=lacks)
+        return Held(name, "flags", listed, has_empty=has_empty)
     if 1 < len(texts) <= FEW and all(len(text) == 1 for text in texts):
-        return Held(name, "letters", f"letters {listed}", lacks=lacks)
-    several = 1 < len(texts) + lacks <= len(cells) - 1
+        return Held(name, "letters", f"letters {listed}", has_empty=has_empty)
+    several = 1 < len(texts) + has_empty <= len(cells) - 1
     if several and len(texts) <= FEW and any(map(GRADES_IN_WORDS.fullmatch, words)):
-        return Held(name, "text", listed, tells=True, lacks=lacks)
+        return Held(name, "text", listed, may_grade=True, has_empty=has_empty)
     return Held(name, "text", "text")
 
 
@@ -692,10 +692,10 @@ def may_be_gain(found: Sequence[Held]) -> Decision:
     """Return the decision about columns that may say which lines of the targets are relevant."""
     problem = f"column {' or '.join(map(str, found[:3]))} may be the gain of each line, or nothing that counts"
     numbered = [one for one in found[:3] if one.kind not in ("letters", "text")]
-    answers = [("gain", repr(one.name)) for one in numbered if not one.lacks]
+    answers = [("gain", repr(one.name)) for one in numbered if not one.has_empty]
     numbers = " or ".join(f"columns=Columns(gain={one.name!r})" for one in numbered)
     reads = f"{numbers} reads it" if numbers else "numbers for its letters or words make it the gain"
-    reads = "with 0 in empty cells, " * any(one.lacks for one in numbered) + reads
+    reads = "with 0 in empty cells, " * any(one.has_empty for one in numbered) + reads
     hint = f"{reads}; columns=Columns(gain='none') takes each line as relevant."
     return Decision(problem, hint, [*answers, ("gain", repr(NO_GAIN))])
 
@@ -883,8 +883,7 @@ def choose_lists(look: Look, asked: Opening) -> Reading:
         number = None
     kind = None if number is None else (look.lists[within] if within else look.lists).get(number)
     if within and number is not None and kind not in NUMBERS:
-        hint = f"numbers make it the {value_is}; columns=Columns("
-        hint += f"{'gain' if role == 'target' else 'rank'}={(NO_GAIN if role == 'target' else ORDER)!r}) reads none."
+        hint = f"numbers make it the {value_is}; columns=Columns({WITHOUT[role]}) reads none."
         raise DataFileError(look.path, f"the field {number!r} of column {within!r} is {kind}", hint=hint)
     if number is not None and not within:
         _check_list(look, number, NUMBERS, "numbers")
@@ -941,6 +940,8 @@ def _columns_of_lists(look: Look, asked: Opening, role: Role, label: str, named:
 
 VALUES = {"preds": ("score", "rank"), "target": ("gain",)}
 """Role -> the kinds of numbers that its labels may have."""
+WITHOUT = {"preds": f"rank={ORDER!r}", "target": f"gain={NO_GAIN!r}"}
+"""Role -> what says that labels have no numbers."""
 NUMBERS = ("whole", "number", "bool")
 """What the entries of lists of scores, ranks or gains are."""
 
@@ -1521,11 +1522,11 @@ def _check_text_beside(look: Look, asked: Opening, column: str, others: Sequence
             and all(is_number(one) for some in numbers for one in some)
         ):
             problem = f"column {name!r} may hold the {fields[0]} of the labels in {column!r}; lists in text have none"
-            listed, none = ("labels", f"gain={NO_GAIN!r}") if role == "target" else ("ids", f"rank={ORDER!r}")
+            listed = "labels" if role == "target" else "ids"
             hint = (
                 f'write JSON Lines, {{"query": "q", "{listed}": ["a", "b"], "{fields[0]}": [0.5, 0.25]}} in each line; '
+                f"columns=Columns({listed}={column!r}, {WITHOUT[role or 'preds']}) reads no {fields[0]}."
             )
-            hint += f"columns=Columns({listed}={column!r}, {none}) reads no {fields[0]}."
             raise DataFileError(look.path, problem, look.where, hint)
 
 

@@ -226,14 +226,14 @@ class Source(ABC):
             raise DataFileError(self.path, f"ends after {first} rows, but declares {self.num_rows}", hint=hint)
 
     @property
-    def here(self) -> range:
+    def own_rows(self) -> range:
         """The rows that this process can read."""
         return range(self.num_rows)
 
     def first_values(self) -> Array:
         """Return the scores or gains of the first rows, shape (n,), to tell their scale; empty without values."""
-        number = min(len(self.here), FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
-        first = self.all_batches(self.here.start, self.here.start + number, FIRST_ROWS)
+        number = min(len(self.own_rows), FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
+        first = self.all_batches(self.own_rows.start, self.own_rows.start + number, FIRST_ROWS)
         found = [rows.values if isinstance(rows, Ragged) else rows for rows in first]
         return np.concatenate([np.empty(0), *(one.reshape(-1) for one in found if one is not None)])
 

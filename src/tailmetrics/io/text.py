@@ -91,7 +91,7 @@ WHOLE = "[+-]?[0-9]{1,18}"
 """A whole number of at most 18 digits: each fits into 64 bits, whose largest number has 19 digits."""
 QUOTE_HINT = (
     "a field in quotes begins and ends with one and stays on its line, with quotes inside it doubled; write the file "
-    "without this column, or as TSV, which has no quotes."
+    "without this column, or as TSV, where such a quote is a character."
 )
 TAB_HINT = (
     "in CSV a field in quotes ends with one, and those inside it are doubled; if quotes are characters here, name the "

@@ -148,8 +148,8 @@ def _most_missed(report: Report, metric: str) -> Iterator[str]:
             for name, often, support in zip(names, missed, cells["support"], strict=True)
         )
         if said := "; ".join(some):
-            places = "" if table.k == metric.removesuffix(report.postfix).partition("@")[2] else f" at k = {table.k}"
-            yield f"Most often missed{places if table.k else ''}: {said}."
+            is_same = table.k in ("", metric.removesuffix(report.postfix).partition("@")[2])
+            yield f"Most often missed{'' if is_same else f' at k = {table.k}'}: {said}."
 
 
 # -- the tables of a terminal ---------------------------------------------------------------------------------------

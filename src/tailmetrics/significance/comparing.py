@@ -183,9 +183,10 @@ class Contrast(Estimate):
         relative = self.value / baseline_value if baseline_value else nan
         of_runs = self.key, run, baseline, self.kind, value, baseline_value
         swaps = 0 if self.exact else null.size
-        wins, error = self._wins(), self.bin_error
-        found = Comparison(*of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps)
-        return replace(found, lower_is_better=self.lower_is_better)
+        wins, error, less = self._wins(), self.bin_error, self.lower_is_better
+        return Comparison(
+            *of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps, lower_is_better=less
+        )
 
     def least_difference(self, level: float) -> float:
         """Return the smallest true difference that a test at this level finds with the probability ``POWER``."""

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, hypot, inf, isfinite, isnan, nan, sqrt
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -294,11 +294,19 @@ def quick_gap(
     return choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
 
 
-def with_ends_that_agree(found: Mapping[str, Interval], gaps: Mapping[str, Sequence[str]]) -> dict[str, Interval]:
-    """Return the intervals, of which a gap has that of its two ends where all rows of one of them agree.
+End = TypeVar("End")
 
-    The rows of that end have no spread, so that the gap would take its value as known exactly. If all rows of both ends
-    agree, the gap has no spread at all, and is treated as any other value without one.
+
+def first_and_last(measured: Sequence[End]) -> list[End]:
+    """Return the two ends of a gap; fewer if so few buckets were measured."""
+    return [*measured[:1], *measured[1:][-1:]]
+
+
+def with_gaps_of_ends(found: Mapping[str, Interval], gaps: Mapping[str, Sequence[str]]) -> dict[str, Interval]:
+    """Return the intervals; a gap gets the interval of its two ends if all rows of one end agree.
+
+    Rows that agree have no spread, so that the gap would take the value of that end as known exactly. If the rows of
+    both ends agree, the gap has no spread at all, and keeps the interval of such a value.
 
     Args:
         found: The interval of each key and gap.
@@ -307,7 +315,7 @@ def with_ends_that_agree(found: Mapping[str, Interval], gaps: Mapping[str, Seque
     whole = dict(found)
     for name, keys in gaps.items():
         measured = [found[key] for key in keys if key in found and not isnan(found[key].value)]
-        ends = [*measured[:1], *measured[1:][-1:]]
+        ends = first_and_last(measured)
         if len(ends) < 2 or name not in found or not found[name].ends:
             continue
         if isnan(ends[0].share_of_others) != isnan(ends[1].share_of_others):
@@ -379,7 +387,6 @@ class Estimate:
         apart = len(sides) * (2 if self.kind == "gap" else 1)
         reach = (0.0, 1.0) if apart == 1 else (-apart / 2, apart / 2)
         self.bounds = reach if shares else (-inf, inf)
-        self.farthest = (2.0 if self.kind == "gap" else 1.0) if shares else inf
         # a mean of independent rows in [0, 1], or the difference of two such means
         self._is_mean_of_shares = self.kind == "mean" and self.plain and clusters is None and shares
         held = None if clusters is None else _drawn(self.rows, clusters)
@@ -439,8 +446,8 @@ class Estimate:
             if quick and self.smooth is None:
                 return nan, nan, f"{NONE}a median is resampled"
             if self.smooth is not None and self.facts.clusters is not None and self.smooth.effective_units < FEW:
-                alike = f"{self.smooth.effective_units:.1f} equal ones"
-                return nan, nan, f"{NONE}a few large clusters hold most rows: all tell as much as {alike}"
+                effective = f"the effective number of clusters is {self.smooth.effective_units:.1f}"
+                return nan, nan, f"{NONE}a few large clusters hold most rows; {effective}"
             if quick or self.extra:
                 low, high, method = student(self.value, *self.error(), self.bounds, confidence)
                 return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
@@ -567,9 +574,9 @@ def intervals(
         estimates = (Estimate([side], together, resample) for side in keys.values())
         if not resamples:
             quick = (one.interval(None, confidence, quick=True) for one in estimates)
-            return with_ends_that_agree(dict(zip(keys, quick, strict=True)), gaps or {})
+            return with_gaps_of_ends(dict(zip(keys, quick, strict=True)), gaps or {})
         resamples = enough(caller, resamples, confidence)
         for group in groups(estimates, lambda one: one.columns, max(num_rows, resamples)):
             draws = bootstrap([estimate.drawn for estimate in group], resamples, seed)
             found += [estimate.interval(draw, confidence) for estimate, draw in zip(group, draws, strict=True)]
-    return with_ends_that_agree(dict(zip(keys, found, strict=True)), gaps or {})
+    return with_gaps_of_ends(dict(zip(keys, found, strict=True)), gaps or {})

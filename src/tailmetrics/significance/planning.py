@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import ceil, inf, isnan, log2, sqrt
+from math import ceil, inf, isfinite, isnan, log2, sqrt
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def plan(
     if agreement is not None and len(runs) == 2:
         raise ValueError(f"{CALLER}: agreement={agreement} is for one run; the rows of two runs tell it. Leave it out.")
     check_number(CALLER, "agreement", AGREEMENT if agreement is None else agreement, -1.0, 0.9999)
-    reached = list[float]()
+    limits = list[float]()
     models, together, num_rows = read_models(CALLER, runs, clusters, medians, (), {}, ())
     # the variance of the difference of two models, in variances of one
     factor = 1.0 if len(runs) == 2 else 2 * (1 - (AGREEMENT if agreement is None else agreement))
@@ -136,8 +136,8 @@ def plan(
             one = Estimate([of[key] for of in models.values()], together, "rows")
             error = one.error()[0] * sqrt(factor)
         units, off = one.facts.units, one.bin_error * (3 - len(runs))
-        reached.append(one.farthest)
-        if units < FEW or isnan(error) or error == 0 or difference <= off or difference > one.farthest:
+        limits.append((2.0 if one.kind == "gap" else 1.0) if isfinite(one.bounds[1]) else inf)
+        if units < FEW or isnan(error) or error == 0 or not off < difference <= limits[-1]:
             found.append(Plan(key, one.n, float("nan"), None, None))
             continue
         fewest = max(FEW, ceil(-log2(level)))  # with fewer, no swap of rows reaches a p of `level`
@@ -149,7 +149,7 @@ def plan(
         rows = ceil(needed * one.n / units)
         shown = least(units) if units >= fewest else float("nan")
         found.append(Plan(key, one.n, shown, rows, max(0, ceil(rows * num_rows / one.n) - num_rows)))
-    if difference > max(reached, default=inf):
+    if difference > max(limits, default=inf):
         raise ValueError(
             f"{CALLER}: difference={difference:g} is more than values from 0 to 1 can differ; two points of a "
             "percentage are 0.02."
