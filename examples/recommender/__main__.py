@@ -15,6 +15,7 @@ nothing is said of new files. About 40 seconds on one core, nearly all of it to 
 from tailmetrics import (
     CatalogCoverageAtK,
     GiniAtK,
+    LabelBuckets,
     LabelFrequency,
     NDCGAtK,
     NearMissAtK,
@@ -31,8 +32,8 @@ from .data import PACKAGES, Interactions, read_interactions
 from .models import ease, popularity
 
 
-def metrics() -> TopKCollection:
-    """Return what says how good the ten recommended modules are, overall and by decile, and how varied."""
+def metrics(groups: LabelBuckets) -> TopKCollection:
+    """Return metrics of the ten recommended modules: overall, by decile, and by group of files."""
     return TopKCollection(
         [
             RecallAtK(k=10),
@@ -44,8 +45,14 @@ def metrics() -> TopKCollection:
             NearMissAtK(k=10, buckets="deciles"),
             RecallAtK(k=10, buckets="deciles", scope="global"),
             PredictionProportionAtK(k=10, buckets="deciles"),
-        ]
+        ],
+        row_groups=group_names(groups),
     )
+
+
+def group_names(groups: LabelBuckets) -> list[str]:
+    """Return the names of the groups of files, from those that show many imports to those that show few."""
+    return [f"files_{name}" for name in groups.names]
 
 
 def reports(data: Interactions) -> dict[str, Report]:
@@ -53,13 +60,14 @@ def reports(data: Interactions) -> dict[str, Report]:
     frequency = LabelFrequency(len(data.modules))
     frequency.update(data.shown)
     scores = {"popularity": popularity(data.shown), "EASE": ease(data.shown)}
+    groups = LabelBuckets.quantiles(data.shown.sum(1).int(), 3, ties="together")
     return {
         name: evaluate(
             preds,
             data.hidden,
-            metrics=metrics(),
+            metrics=metrics(groups),
             label_counts=frequency,
-            activity=data.shown.sum(1).int(),
+            row_groups=groups.assignment,
             label_tree=data.tree(),
             title=name,
         )
@@ -87,14 +95,11 @@ def print_side_by_side(found: dict[str, Report]) -> None:
 
 def print_by_activity(name: str, report: Report) -> None:
     """Print the recall of a model by decile, for files that show many imports and for files that show few."""
-    (metric,) = [metric for metric in report.two_way if "recall" in metric]
-    of_rows = report.two_way[metric]
-    print(f"\n{f'{name}, {metric}':28}" + "".join(f"{rows:>12}" for rows in of_rows))
+    metric = "global_recall@10"
+    groups = [group.name for group in report.row_groups if group.rows]
+    print(f"\n{f'{name}, {metric}':28}" + "".join(f"{group:>18}" for group in groups))
     for bucket in report.by_bucket[metric]:
-        print(f"{bucket:28}" + "".join(f"{values[bucket]:12.4f}" for values in of_rows.values()))
-    gap = report.gap_differences.get(metric)
-    if gap is not None:
-        print(f"gap of the most active files minus that of the least: {gap.value:.2f} [{gap.low:.2f}, {gap.high:.2f}]")
+        print(f"{bucket:28}" + "".join(f"{report.value(metric, bucket, group):18.4f}" for group in groups))
 
 
 def main(packages: tuple[str, ...] = PACKAGES) -> dict[str, Report]:

@@ -143,9 +143,6 @@ def test_training_rows_may_have_another_name(given, tailmetrics):
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 0, err
     assert tailmetrics("evaluate", *words, "--show-reading")[1].splitlines()[-2:] == [f"{words[5]}, 'x': 'x', 'x'", f"{words[5]}, 'y': 'y'"]  # fmt: skip
-    status, _, err = tailmetrics("evaluate", *words[:-2], "--row-buckets", "quantiles:2")
-    assert status == 2
-    assert "there is no column 'stay'" in err
 
 
 def test_one_refusal_names_all_that_is_open(given, tailmetrics):

@@ -75,7 +75,7 @@ def test_values_of_groups(made, grouped, config, evaluated, tmp_path, groups):
         assert f"global_recall@3/{name}/decile_1" in found
     assert found["precision_k@3"] == pytest.approx(precision(made, range(NUM_ROWS)), abs=1e-12)
     assert report["row_groups"] == [{"name": "de", "rows": 20}, {"name": "en", "rows": 20}]
-    assert "## global_recall@3 by group of rows and bucket" in (tmp_path / "out" / "report.md").read_text()
+    assert "## By group of rows" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_a_query_of_two_groups_is_refused(given, tailmetrics):
@@ -270,16 +270,6 @@ def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, 
     assert hint == "hint: its columns are query, country."
 
 
-def test_row_buckets_count_the_training_labels_of_each_query(given, evaluated):
-    """q0 has no training label, q1 one, … q8 eight: three buckets of equal activity."""
-    report = evaluated(*active(given))
-    rows = {"rows_quantile_3": [8, 7], "rows_quantile_2": [6, 5], "rows_quantile_1": [4, 3, 2, 1], "rows_unseen": [0]}
-    assert report["row_groups"] == [{"name": name, "rows": len(some)} for name, some in rows.items()]
-    for name, some in rows.items():
-        assert report["metrics"][f"precision@1/{name}"] == sum(row < 4 for row in some) / len(some)
-    assert list(report["two_way"]["global_precision@1"]) == ["quantile_3", "quantile_2", "quantile_1", "unseen"]
-
-
 def active(given, times=1):
     """Return the options of nine queries, of which the numbers of training labels are 0 to 8; each several times."""
     queries = [(f"q{r}{'x' * again}", r) for again in range(times) for r in range(9)]
@@ -288,11 +278,11 @@ def active(given, times=1):
         target="query,item\n" + "".join(f"{query},{r}\n" for query, r in queries),
         train_target="query,item\n" + "".join(f"{query},{item}\n" for query, r in queries for item in range(r)),
     )
-    return [*files, "--num-labels", 30, *PRECISION, "--row-buckets", "quantiles:3", "--buckets", "quantiles:3"]
+    return [*files, "--num-labels", 30, *PRECISION, "--buckets", "quantiles:3"]
 
 
 @pytest.mark.slow
-def test_row_buckets_blind_spots_and_half_of_the_rows_are_the_same_on_two_ranks(given, evaluated, workers, tmp_path):
+def test_blind_spots_and_half_of_the_rows_are_the_same_on_two_ranks(given, evaluated, workers, tmp_path):
     """report.json of two processes has the bytes of that of one."""
     average = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro"]
     words = [*active(given, times=40), *average, "--labels"]
@@ -302,14 +292,3 @@ def test_row_buckets_blind_spots_and_half_of_the_rows_are_the_same_on_two_ranks(
     one, two = ((tmp_path / name / "report.json").read_bytes() for name in ("out", "two"))
     assert one == two
     assert json.loads(one)["at_half_the_rows"]
-
-
-def test_row_buckets_need_queries_and_stand_alone(given, tailmetrics):
-    """Rows without names, training without a file, groups beside buckets: what is needed, and what to do."""
-    files = given(preds=[[0.9, 0.5, 0.1]], target=[[1.0, 2.0, 0.0]], train_target=[[1.0, 1.0, 0.0]])
-    status, _, err = tailmetrics("evaluate", *files, *PRECISION, "--row-buckets", "quantiles:3")
-    assert (status, "--row-buckets counts the training labels of each query, and no query is named" in err) == (2, True)
-    status, _, err = tailmetrics("evaluate", *files[:4], *PRECISION, "--row-buckets", "quantiles:3")
-    assert (status, "hint: add --train-target FILE whose lines name their query" in err) == (2, True)
-    status, _, err = tailmetrics("evaluate", *files, *PRECISION, "--row-buckets", "quantiles:3", "--row-groups", "lang")
-    assert (status, "--row-groups and --row-buckets are both given" in err) == (2, True)

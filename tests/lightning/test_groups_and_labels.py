@@ -14,7 +14,7 @@ from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
 from pytorch_lightning.loggers import CSVLogger
 from torch.utils.data import DataLoader, DistributedSampler
 
-from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.evaluation.data import group_numbers
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.lightning.callback import Evaluations
@@ -105,27 +105,6 @@ def test_groups_of_rows(tmp_path: Path, by_name: bool) -> None:
     assert float(logged["test/precision_k@3/de"]) == pytest.approx(report.scalars["precision_k@3/de"], abs=1e-6)
     assert "test/global_recall@3/en/decile_10" in logged
     assert "By group of rows" in (folder / "report_test.html").read_text()
-
-
-def test_buckets_of_rows_by_activity(tmp_path: Path) -> None:
-    """Groups that are named as buckets of rows: the values and the difference of gaps of ``evaluate(activity=…)``."""
-    activity = torch.arange(ROWS) % 7
-    buckets = LabelBuckets.quantiles(activity, 2)
-
-    class ByActivity(ByHeart):
-        def test_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
-            return {**super().validation_step(batch, batch_idx), "row_groups": buckets.assignment[batch[0]]}
-
-    names = [f"rows_{name}" for name in buckets.names]
-    report = after_test(tmp_path, ByActivity(), Data(), group_names=names, intervals=True)[0].report
-    assert report is not None
-    scores, target = scores_and_targets()
-    counts, known = report.label_counts, metrics(averages=True)
-    direct = evaluate(scores, target, metrics=known, label_counts=counts, activity=activity, row_buckets="quantiles:2")
-    key = "global_recall@3"
-    assert report.two_way[key]["quantile_2"] == pytest.approx(direct.two_way[key]["quantile_2"], nan_ok=True)
-    assert report.row_buckets == direct.row_buckets == ["quantile_2", "quantile_1"]
-    assert report.gap_differences[key].value == pytest.approx(direct.gap_differences[key].value, nan_ok=True)
 
 
 def test_a_step_without_groups_is_told(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor
 from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.processes import Ranks, progress
-from tailmetrics.evaluation.data import activity_of, row_buckets_of
 from tailmetrics.io import (
     FORMATS,
     Columns,
@@ -80,14 +79,14 @@ class Files:
         more["others"] = self.others
         return read(preds, str(options.target), **more, **self._alike(ranks))
 
-    def train(self, ranks: Ranks, counts_alone: bool = True) -> TargetDataset | None:
-        """Open training targets, if there are any; if they are counted alone, their rows need no names."""
+    def train(self, ranks: Ranks) -> TargetDataset | None:
+        """Open training targets, if there are any. They are only counted, so that their rows need no names."""
         options = self.options
         if options.train_target is None:
             return None
         more: dict[str, Any] = {"format": options.format, "columns": options.columns}
         more |= {"min_gain": options.train_min_gain, "one_label": options.ignore_index is not None}
-        more["counts_alone"] = counts_alone
+        more["counts_alone"] = True
         return read_target(options.train_target, **more, **self._alike(ranks))
 
     def _alike(self, ranks: Ranks) -> dict[str, Any]:
@@ -418,15 +417,13 @@ def names_a_file(said: str) -> bool:
 
 
 def read_row_groups(files: Files, dataset: Dataset) -> RowGroups | None:
-    """Return the groups that ``--row-groups`` or ``--row-buckets`` asks for; None without these options.
+    """Return the groups that ``--row-groups`` asks for; None without it.
 
     Raises:
         CommandError: If the option names neither a file nor a column of the targets, or if a row has two groups.
     """
     options = files.options
     said = options.row_groups
-    if options.row_buckets is not None:
-        return _row_buckets(options.row_buckets, files, dataset)
     if said is None:
         return None
     groups = groups_of_rows("--row-groups", said, options, dataset.row_names, dataset.num_rows, dataset.tokens)
@@ -436,19 +433,6 @@ def read_row_groups(files: Files, dataset: Dataset) -> RowGroups | None:
         raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
     places = {name: place for place, name in enumerate(known)}
     return RowGroups(tuple(known), torch.tensor([places.get(name or "", -1) for name in groups], dtype=torch.int16))
-
-
-def _row_buckets(kind: str, files: Files, dataset: Dataset) -> RowGroups:
-    if files.options.row_groups is not None:
-        raise CommandError("--row-groups and --row-buckets are both given", "leave one of them out.")
-    # all of the file in every process, without a word to the others: its rows are others than those of the targets
-    train = files.train(Ranks(0, 1, torch.device("cpu")), counts_alone=False)
-    activity = None if train is None else activity_of(train)
-    if activity is None or dataset.row_names is None:
-        hint = "add --train-target FILE whose lines name their query, or give the group of each row as --row-groups."
-        raise CommandError("--row-buckets counts the training labels of each query, and no query is named", hint)
-    names, numbers = row_buckets_of(kind, [activity.get(name, 0) for name in dataset.row_names])
-    return RowGroups(tuple(names), numbers.to(torch.int16))
 
 
 def groups_of_rows(

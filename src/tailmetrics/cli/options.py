@@ -44,8 +44,6 @@ class DataOptions:
         probabilities: Scores are probabilities: CrossEntropy and CalibrationErrorAtK read their logarithm.
         row_groups: The group of each row, such as its language: a column of the targets, or a file of lines
             'query,group', or of one group per row.
-        row_buckets: Buckets of rows, such as quantiles:3, from the most to the least active: by the number of labels
-            that --train-target has for their query.
         format: Format of all files; by default each file tells it. The formats are listed below.
         preds_format: Format of the predictions, where it is not that of the other files.
         columns: Names of columns.
@@ -77,7 +75,6 @@ class DataOptions:
     buckets: str | None = None
     probabilities: bool = False
     row_groups: str | None = None
-    row_buckets: str | None = None
     format: str | None = None
     preds_format: str | None = None
     columns: Columns = field(default_factory=Columns)

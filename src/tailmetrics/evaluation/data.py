@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_choice, check_counts, cut, shape_of
-from tailmetrics.buckets import buckets_of
+from tailmetrics._arguments import cut, shape_of
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking._inputs import (
@@ -33,7 +32,7 @@ from tailmetrics.ranking._inputs import (
     per_row,
 )
 from tailmetrics.ranking._warnings import warn_outside
-from tailmetrics.report.report import ROWS, Report
+from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
 Part = tuple[slice, Any, Any]
@@ -58,7 +57,6 @@ class Data(NamedTuple):
         clusters: The cluster of each row; None if rows are drawn singly.
         tokens: Number of rows per sequence, T, if scores are (B, T, L); 1 otherwise.
         train: Label counts of the training targets; None without training targets.
-        activity: The number of training labels of each query; None if the training targets name no queries.
         notes: Notes on the rows, for the report.
         readings: For each table, the sentence that says how it was read.
         seen: Counts the places that show labels of the same row in training; None if rows or training have no names.
@@ -77,31 +75,9 @@ class Data(NamedTuple):
     clusters: Any = None
     tokens: int = 1
     train: LabelFrequency | None = None
-    activity: Mapping[str, int] | None = None
     notes: tuple[str, ...] = ()
     readings: tuple[str, ...] = ()
     seen: SeenLabels | None = None
-
-    def row_buckets(self, kind: str, activity: Any, row_groups: Any, beside: Any) -> tuple[list[str], Tensor]:
-        """Return the names of the buckets of rows, and the bucket of each row, as :func:`row_buckets_of`.
-
-        ``activity`` has the forms of row groups, or is ``"train"``; for ``beside`` see :func:`of_rows`.
-        """
-        if row_groups is not None:
-            raise ValueError(
-                f"{CALLER}: both row_groups= and activity= are given; pass one of them: a row has one group or bucket."
-            )
-        if isinstance(activity, str):
-            check_choice(CALLER, "activity", activity, ("train",))
-            if self.activity is None or self.row_names is None:
-                raise ValueError(
-                    f"{CALLER}: activity='train' counts the labels of each query in train_target=, but no query is "
-                    "named there; pass the counts of the rows, shape (N,)."
-                )
-            activity = self.activity
-        found = of_rows(activity, "activity", self, beside)
-        counts = [one or 0 for one in found] if isinstance(activity, Mapping) else found
-        return row_buckets_of(kind, counts, self.row_mask)
 
 
 def read_data(
@@ -354,7 +330,7 @@ def _of_tables(
                 yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
     readings = dataset.readings
-    train = activity = seen = None
+    train = seen = None
     if train_target is not None:
         train = LabelFrequency(len(names))
         with catch_warnings(), _columns_are_renamed(of="train_"):
@@ -362,7 +338,6 @@ def _of_tables(
             trained = read_target(tables["train_target"], label_names=names, string_ids=True)
             for part in trained:
                 train.update(part.target)
-            activity = activity_of(trained)
             readings += trained.readings
         if is_table(train_target) and (is_table(preds) or is_table(target)):  # rows of lists have numbers, not names
             seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
@@ -389,7 +364,6 @@ def _of_tables(
         dataset.tie_winner,
         dataset.row_names,
         train=train,
-        activity=activity,
         notes=notes,
         readings=tuple(one.sentence for one in readings),
         seen=seen,
@@ -635,57 +609,6 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
         )
     return [known.get(name) for name in names]
-
-
-def activity_of(train: Any) -> dict[str, int] | None:
-    """Return the number of labels of each query of training targets, an open data set; None without queries."""
-    if train.row_names is None:
-        return None
-    found: dict[str, int] = {}
-    for part in train:
-        target = part.target
-        if target.is_sparse_csr:
-            rows = torch.repeat_interleave(torch.arange(len(target)), target.crow_indices().diff())
-            counts = torch.bincount(rows[target.values() > 0], minlength=len(target))
-        else:
-            counts = (target >= 0).sum(dim=1)
-        found.update(zip((train.row_names[row] for row in part.rows.tolist()), counts.tolist(), strict=True))
-    return found
-
-
-def row_buckets_of(kind: str, activity: Any, row_mask: Tensor | None = None) -> tuple[list[str], Tensor]:
-    """Return the names of the buckets that hold rows, the most active rows first, and the bucket of each row, (N,).
-
-    Rows of equal activity are in one bucket, since nothing but the order of rows could part them.
-
-    Args:
-        kind: The kind of buckets, such as ``"quantiles:3"``.
-        activity: Shape (N,), whole numbers: the activity of each row, such as its number of training labels.
-        row_mask: Shape (N,), bool: the rows that count; others are in no bucket, -1.
-    """
-    counts = _activities(activity)
-    counted = torch.ones(len(counts), dtype=torch.bool) if row_mask is None else row_mask.cpu()
-    if len(counted) != len(counts):
-        raise ValueError(f"{CALLER}: activity has {len(counts)} numbers for {len(counted)} rows; pass one for each.")
-    method, *parts = ("quantiles:10" if kind == "deciles" else kind).split(":")
-    if method == "quantiles" and parts:
-        kind = ":".join([method, *[*parts, "mass"][:2], "together"])
-    buckets = buckets_of(kind, counts[counted])
-    held, places = torch.unique(buckets.assignment, return_inverse=True)
-    numbers = torch.full_like(counts, -1)
-    numbers[counted] = places
-    return [f"{ROWS}{buckets.names[bucket]}" for bucket in held.tolist()], numbers
-
-
-def _activities(given: Any) -> Tensor:
-    """Return the activity of each row as whole numbers; counts of pandas are often floats."""
-    values = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
-    if values.ndim != 1 or values.dtype.kind not in "iuf" or not (values == np.floor(values)).all():
-        raise TypeError(
-            f"{CALLER}: activity is {shape_of(given)}; pass a whole number for each row, such as the number of its "
-            "training labels."
-        )
-    return check_counts(CALLER, "activity", values.astype(np.int64))
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:

@@ -48,8 +48,6 @@ def evaluate(
     train_target: Any = None,
     row_mask: Any = None,
     row_groups: Any = None,
-    activity: Any = None,
-    row_buckets: str = "quantiles:3",
     labels: bool = False,
     label_names: Sequence[str] | None = None,
     examples: bool = False,
@@ -96,10 +94,6 @@ def evaluate(
         row_groups: The group of each row, such as its language, None for no group: shape (N,), or by query like
             ``row_mask``; for scores (B, T, L) also (B,) or (B, T). Every value is then also reported for the rows of
             each group. If the metrics name the groups, group numbers can be given too.
-        activity: How active each row is, such as the number of training labels of its user, in the forms of
-            ``row_groups``, where a query without a number has 0; or ``"train"``, the number of labels of each query in
-            ``train_target``. Every value is then also reported for buckets of rows, from the most to the least active.
-        row_buckets: The kind of these buckets, which are made as label buckets are: ``"quantiles:3"``.
         labels: Whether the report has values of single labels, and names the worst labels. The values come from metrics
             that keep them (``average="none"``, ``"macro"``); without these they are precision, recall and F1 at the k
             of the headline.
@@ -165,8 +159,6 @@ class Options:
     train_target: Any = None
     row_mask: Any = None
     row_groups: Any = None
-    activity: Any = None
-    row_buckets: str = "quantiles:3"
     labels: bool = False
     label_names: Sequence[str] | None = None
     examples: bool = False
@@ -225,13 +217,6 @@ def evaluated(
     beside = {"preds": preds, "target": target}
     row_groups = of_rows(options.row_groups, "row_groups", data, beside)
     groups = None if row_groups is None else group_names(row_groups)
-    if options.activity is None and options.row_buckets != Options.row_buckets:
-        raise ValueError(
-            f"{CALLER}: row_buckets={options.row_buckets!r} needs activity=, by which rows are in buckets; pass a "
-            "number for each row, or 'train'."
-        )
-    if options.activity is not None:
-        groups, row_groups = data.row_buckets(options.row_buckets, options.activity, row_groups, beside)
     data = data._replace(clusters=of_rows(options.clusters, "clusters", data, beside))
     row_names = data.row_names if options.row_names is None else options.row_names
     if row_names is not None and len(row_names) != data.num_rows:

@@ -69,9 +69,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         name: Name of this callback in keys and files: ``val/name/…``, ``report_name_val.*``.
         row_groups: Key of the group of each row, a name or number, in the output of a step; read only if metrics have
             row groups.
-        group_names: Names of the row groups, for every metric that has no row groups of its own. Buckets of rows by
-            activity, as of ``LabelBuckets.quantiles(activity, 3)``, are called ``rows_quantile_3`` and so on: the
-            report then says whether the gap of labels differs between active and other rows.
+        group_names: Names of the row groups, for every metric that has no row groups of its own.
         labels: Whether the report names the worst labels and blind spots, and ``labels_val.csv`` holds the values of
             every label. They come from metrics that keep them (``average="none"``, ``"macro"``), or else are precision,
             recall and F1 at the k of the headline.

@@ -227,34 +227,6 @@ def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
     return [Tick((place + 0.5) / len(texts), one) for place, one in enumerate(texts)]
 
 
-TINTS = (("#eaf2f5", "#217491"), ("#18262c", "#5fb6d2"))
-"""The tints of the lowest and the highest value of a heat map, on a light and on a dark page."""
-
-
-def heat_map(
-    title: str,
-    names: Sequence[str],
-    columns: Sequence[str],
-    tints: Sequence[Sequence[float | None]],
-    texts: Sequence[Sequence[tuple[str, str]]],
-) -> Chart:
-    """Return a drawing of a table: for each cell, its tint from 0 to 1, None for no tint; its texts."""
-    width, height = 1 / len(columns), 1 / len(names)
-    marks = []
-    for down, (name, of_line, said) in enumerate(zip(names, tints, texts, strict=True)):
-        for place, (tint, (text, more)) in enumerate(zip(of_line, said, strict=True)):
-            left, top = place * width, 1 - down * height
-            if tint is not None:
-                corners = [(left, top - height), (left + width, top)]
-                colour = Shade(*(mixed(*ends, 0.8 * tint) for ends in TINTS))
-                marks.append(Mark("bar", corners, colour, text=f"{name}, {columns[place]}: {more}"))
-            marks.append(Mark("text", [(left + width / 2, top - height / 2)], style="middle", text=text))
-    across = bar_ticks([(name,) for name in columns])
-    up = [Tick(1 - (place + 0.5) * height, (name,)) for place, name in enumerate(names)]
-    high, wide = 30 * len(names) + 18, 80 + 56 * len(columns)
-    return Chart(title, marks, title, across=across, up=up, grid=False, height=high, gutter=80, min_width=wide)
-
-
 def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:
     """Yield the band and the line of points (across, value, low, high). The band has gaps where ``low`` is unknown."""
     for known, band in groupby(points, key=lambda point: math.isfinite(point[2])):

@@ -21,7 +21,6 @@ from tailmetrics.report.charts import (
     Scale,
     bar_ticks,
     free_above,
-    heat_map,
     needed_width,
     scale_from_zero,
     shade,
@@ -87,12 +86,6 @@ NAME_LETTERS, BRIEF_LETTERS = 44, 24
 BRIEF_PLACES = 5
 """How many labels of a list a terminal shows."""
 HIT = "✓"
-ROWS = "rows_"
-"""Prefix of the names of row buckets, which tells them from label buckets."""
-WHAT_ROW_BUCKETS_ARE = (
-    "buckets of rows go from the most active to the least, as those of labels from frequent to rare; rows of equal "
-    "activity are in one"
-)
 CURVE_POINTS = 200
 """The most points in the drawing of training counts, for any number of labels."""
 FLOOR = 0.7
@@ -324,7 +317,7 @@ class Report(Shown):
     stem = "report"
     in_json = (
         "title date answer headline rows positives metrics by_bucket over_all denominators captions summaries "
-        "intervals at_half_the_rows trade_off tau_choice two_way gap_differences references tie_bounds "
+        "intervals at_half_the_rows trade_off tau_choice references tie_bounds "
         "buckets row_groups worst_labels blind_spots examples label_counts ties warnings readings "
         "settings versions"
     )
@@ -371,40 +364,6 @@ class Report(Shown):
     def curves(self) -> dict[str, list[CurvePoint]]:
         """Values of single labels as functions of the training count; empty without labels or counts."""
         return {} if self.labels is None else self.labels.curves(self.label_counts)
-
-    @cached_property
-    def two_way(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Values of metrics by bucket: metric -> group or bucket of rows -> bucket of labels -> value."""
-        found: dict[str, dict[str, dict[str, float]]] = {}
-        for key, value in self.parts.items():
-            if key.group and key.bucket:
-                of_rows = found.setdefault(key.metric, {}).setdefault(key.group.removeprefix(ROWS), {})
-                of_rows[key.bucket] = value
-        return found
-
-    @cached_property
-    def row_buckets(self) -> list[str]:
-        """Names of the buckets of rows, the most active first, without rows that training never showed."""
-        names = [one.name.removeprefix(ROWS) for one in self.row_groups if one.name.startswith(ROWS)]
-        return [name for name in names if name != "unseen"]
-
-    @cached_property
-    def gap_differences(self) -> dict[str, Interval]:
-        """The gap of labels in the most active rows minus the gap in the least active rows, by metric.
-
-        A metric is left out if the gaps are between different buckets of labels, because a bucket has no row.
-        """
-        found: dict[str, Interval] = {}
-        for metric, values in self.two_way.items() if len(self.row_buckets) > 1 else ():
-            ends, gaps = [], []
-            for name in (self.row_buckets[0], self.row_buckets[-1]):
-                known = [bucket for bucket, value in values[name].items() if bucket != "unseen" and value == value]
-                ends.append((known[:1], known[-1:]))
-                gaps.append(self.intervals.get(self.key(metric, "gap", f"{ROWS}{name}")))
-            first, last = gaps
-            if first is not None and last is not None and ends[0] == ends[1]:
-                found[metric] = first.minus(last)
-        return found
 
     @property
     def blind_spots(self) -> Sequence[BlindSpot]:
@@ -499,7 +458,7 @@ class Report(Shown):
         overall = _overall(self)
         sections = [_headline(self), overall, _buckets(self), *_beside(self, references)]
         sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *trade_off_section(self), *_of_groups(self, brief)]
+        sections += [_tail(self), *trade_off_section(self), *_groups(self)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
         return Document(
             title=self.title,
@@ -849,73 +808,18 @@ def _summary(report: Report, metric: str, what: str) -> str:
     return with_interval(report.summaries.get(key, math.nan), report.intervals.get(key), is_place)
 
 
-def _of_groups(report: Report, brief: bool) -> Iterator[Section]:
-    """Yield a table of values by group of rows, and for each metric by bucket a grid of groups and buckets.
-
-    A terminal has no room for the intervals of a grid.
-    """
+def _groups(report: Report) -> Iterator[Section]:
+    """Yield a table of the values over all labels, with a line for all rows and for each group of rows."""
     metrics = dict.fromkeys(key.metric for key in report.parts if key.group and not key.bucket)
-    if metrics:
-        over_all = {metric: (metric, "") for metric in metrics}
-        yield _by_group(report, Section("groups", "By group of rows", "Over all labels."), over_all, True)
-    for metric, of_bucket in report.by_bucket.items():
-        whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (key_over_all(report, metric), "")}
-        columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
-        if metric in report.two_way:
-            caption = sentences(
-                _of_gap_differences(report, metric),
-                "lower is better" if report.less_is_better(metric) else "",
-                _scopes(report, [metric]),
-                what_buckets_are(report.buckets),
-                WHAT_ROW_BUCKETS_ARE if report.row_buckets else "",
-                "" if brief else _of_intervals(report),
-            )
-            section = Section("grid", f"{metric} by group of rows and bucket", caption)
-            yield _by_group(report, section, columns, not brief)
-
-
-def _of_gap_differences(report: Report, metric: str) -> str:
-    """Return in words whether the gap of labels differs between the most and the least active rows."""
-    found = report.gap_differences.get(metric)
-    if found is None or math.isnan(found.low):
-        return ""
-    gap = "the gap of labels"
-    if report.less_is_better(metric):  # the gap is then what the tail has more
-        gap = "the gap of labels, tail minus head since lower is better,"
-        found = replace(found, value=-found.value, low=-found.high, high=-found.low)
-    most, least = f"the most active rows ({report.row_buckets[0]})", f"the least active ({report.row_buckets[-1]})"
-    said = f"no difference of {gap} is shown between {most} and {least}"
-    if found.low > 0 or found.high < 0:
-        said = f"{gap} is {'larger' if found.value > 0 else 'smaller'} in {most} than in {least}"
-    return f"{said} (difference {with_interval(found.value, found)})"
-
-
-def _by_group(report: Report, section: Section, columns: Mapping[str, tuple[str, str]], intervals: bool) -> Section:
-    """Return a section with a line for all rows and each group; a grid has a heat map beside its table."""
+    if not metrics:
+        return
     groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
-    names = [name.removeprefix(ROWS) for name, _, _ in groups]
-    keys = [[report.key(*of, group) for of in columns.values()] for _, group, _ in groups]
     lines = [
-        [name, count(rows), *(report.text(key, intervals) for key in line)]
-        for name, (_, _, rows), line in zip(names, groups, keys, strict=True)
+        [name, count(rows), *(report.text(report.key(metric, "", group)) for metric in metrics)]
+        for name, group, rows in groups
     ]
-    header = ["activity" if report.row_buckets else "group", "rows", *columns]
-    section = replace(section, header=header, lines=lines, fixed=2)
-    if section.name != "grid":
-        return section
-    values = [[report.scalars.get(key, math.nan) for key in line] for line in keys]
-    known = [value for line in values for value in line if math.isfinite(value)]
-    low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
-    tints = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-    texts = [[(report.text(key, False), _with_denominator(report, key)) for key in line] for line in keys]
-    return replace(section, charts=[heat_map(section.title, names, [*columns], tints, texts)])
-
-
-def _with_denominator(report: Report, key: str) -> str:
-    """Return a value with its interval and what it is divided by, such as ``0.5000 ±.0200, of 812 rows``."""
-    value = report.values.get(key)
-    of = "" if value is None or value.counted is None else f", of {value.counted:,.10g} {value.of}"
-    return report.text(key) + of
+    header = ["group", "rows", *metrics]
+    yield Section("groups", "By group of rows", "Over all labels.", header=header, lines=lines, fixed=2)
 
 
 def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
