@@ -299,7 +299,7 @@ AT_RANDOM = """
 import os, random, shutil, signal, sys, tempfile
 from pathlib import Path
 from matplotlib.figure import Figure
-from tailmetrics.cli import compare, evaluate, main, parser, plan
+from tailmetrics.cli import compare, evaluate, main, parser
 from tailmetrics.report import pictures
 
 def titled(shown):
@@ -352,7 +352,7 @@ for words in lines:
     run(words, None, 0)
     old = contents(out)
     out.rename(kept)
-    changed = {"evaluate": ["--metrics+=MRR"], "compare": ["--confidence", "0.9"], "plan": ["--power", "0.9"]}
+    changed = {"evaluate": ["--metrics+=MRR"], "compare": ["--confidence", "0.9"]}
     more = [*words, "--overwrite", "--title", "another", *changed[words[0]]]
     shutil.copytree(kept, out)
     status, calls = run(more, 0, 0)
@@ -391,7 +391,6 @@ def test_runs_that_are_ended_at_random_moments(made, by_decile, tmp_path_factory
         assert tailmetrics(*by_decile[:-4], "--per-row", table, "--quiet")[0] == 0
     lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
-    lines.append(["plan", tables[0], "--difference", "0.02", "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
     given = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
     assert processes.found_by(given + AT_RANDOM) == []

@@ -173,7 +173,7 @@ def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["compare", "new.parquet", "--foo"], "hint: evaluate, compare or plan --help lists the options"),
+        (["compare", "new.parquet", "--foo"], "hint: evaluate or compare --help lists the options"),
         (["compare", "none.parquet", "none.parquet", "--names", "a", "b"], "none.parquet: is no table of values per"),
         (
             ["evaluate", "--metrics+=TieRateAtK"],

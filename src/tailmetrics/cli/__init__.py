@@ -1,4 +1,4 @@
-"""Layer 5: the command line, ``tailmetrics evaluate``, ``compare`` and ``plan``."""
+"""Layer 5: the command line, ``tailmetrics evaluate`` and ``compare``."""
 
 # an interrupt before the signal handlers are set ends in a traceback: other modules are imported after they are set
 from __future__ import annotations
@@ -23,9 +23,8 @@ PROGRAM = """Evaluate models that rank labels, from their most frequent labels t
 
   tailmetrics evaluate   evaluates the predictions of one run
   tailmetrics compare    says which differences between runs are more than chance
-  tailmetrics plan       says how many rows would show a difference
 
-tailmetrics evaluate --help lists its options, and so do the others."""
+tailmetrics evaluate --help lists its options, and so does compare."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,7 +81,7 @@ def _answer(words: Sequence[str]) -> int:
 
     parser = ArgumentParser(
         prog="tailmetrics",
-        usage="tailmetrics {evaluate,compare,plan} ...",
+        usage="tailmetrics {evaluate,compare} ...",
         description=PROGRAM,
         formatter_class=RawDescriptionHelpFormatter,
     )
@@ -100,7 +99,6 @@ def _outcome(argv: Sequence[str] | None) -> int:
         from tailmetrics.cli.evaluate import evaluate
         from tailmetrics.cli.messages import CommandError, plain_warnings
         from tailmetrics.cli.parser import parse
-        from tailmetrics.cli.plan import plan_rows
         from tailmetrics.cli.processes import launched
 
         if argv is None:
@@ -115,7 +113,7 @@ def _outcome(argv: Sequence[str] | None) -> int:
                     problem = f"{word}: holds bytes that are no text in the encoding {sys.getfilesystemencoding()}"
                     raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
             request = parse(argv)
-            {"evaluate": evaluate, "compare": compare_runs, "plan": plan_rows}[request.command](request, said)
+            {"evaluate": evaluate, "compare": compare_runs}[request.command](request, said)
     except ModuleNotFoundError as error:
         problem = f"error: the command line needs the package {error.name}"
         sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")

@@ -50,7 +50,7 @@ def tell(said: str) -> None:
 
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
-HELP = "evaluate, compare or plan --help lists the options, --metrics.help CLASS the arguments of a metric."
+HELP = "evaluate or compare --help lists the options, --metrics.help CLASS the arguments of a metric."
 
 # -- errors -------------------------------------------------------------------------------------------------------
 

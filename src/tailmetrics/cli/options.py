@@ -12,7 +12,6 @@ from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
-from tailmetrics.significance.planning import POWER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,26 +191,5 @@ class CompareOptions:
     correction: Correction = "holm"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """What ``tailmetrics plan`` reads and writes.
-
-    Attributes:
-        difference: The true difference that is to be shown, such as 0.02.
-        power: The probability that a comparison finds it.
-        level: The level of the comparison. Divide it by the number of comparisons that are corrected together.
-        agreement: For one table, the correlation between the values of a row in the two models; 0.5 if not given.
-        clusters: Column with the cluster of each row; by default what evaluate --clusters wrote into the table.
-        only: What to plan for, such as recall@10 with its values by bucket, or recall@10/decile_1.
-    """
-
-    difference: float | None = None
-    power: float = POWER
-    level: float = 0.05
-    agreement: float | None = None
-    clusters: str | None = None
-    only: list[str] | None = None
-
-
-KINDS = DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions, PlanOptions
+KINDS = DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions
 """All options of all commands."""

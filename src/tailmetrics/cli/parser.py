@@ -33,7 +33,6 @@ from tailmetrics.cli.options import (
     DataOptions,
     EvaluateOptions,
     OutputOptions,
-    PlanOptions,
     ResamplingOptions,
 )
 from tailmetrics.evaluation.description import by_bucket
@@ -60,12 +59,6 @@ COMPARE = """Compare runs row by row.
 
 It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row wrote; or files of predictions
 (--preds), with one --target, and one --preset or --config."""
-PLAN = """Say how many rows would show a difference, for each metric and bucket.
-
-  tailmetrics plan report --difference 0.02
-
-It takes a folder that tailmetrics evaluate --out wrote, or a table that --per-row wrote; or those of the two runs that
-are compared."""
 METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
@@ -88,7 +81,7 @@ class Request:
     """A parsed command line.
 
     Attributes:
-        command: ``"evaluate"``, ``"compare"`` or ``"plan"``.
+        command: ``"evaluate"`` or ``"compare"``.
         options: The values of all options; metrics and columns are objects.
     """
 
@@ -132,13 +125,11 @@ def parse(argv: Sequence[str] | None) -> Request:
     parser, options_of = _parser()
     if words and words[0] not in (*options_of, "-h", "--help", "--version"):
         known = did_you_mean(words[:1], [*options_of, "--help", "--version"])
-        raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate, compare or plan. {HELP}")
+        raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate or compare. {HELP}")
     _check_repeated(words)
     _check_yaml(words)
     try:
         parsed = parser.parse_args(argv)
-        if parsed.command == "plan":
-            return Request("plan", parsed.plan)
         _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
         # `instantiate` is the name since jsonargparse 4.49, where the older name warns
         objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
@@ -171,10 +162,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
     compare = _command(COMPARE, "tailmetrics compare FOLDER FOLDER ... [options]", {"comparison": CompareOptions})
     text = "Folders of reports, or tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
-    usage = "tailmetrics plan TABLE [TABLE] --difference D [options]"
-    plan = _command(PLAN, usage, {"plan": PlanOptions}, of_data=False)
-    plan.add_argument("tables", type=str, nargs="*", help="Tables of values per row, of one run or two.")
-    named = {"evaluate": evaluate, "compare": compare, "plan": plan}
+    named = {"evaluate": evaluate, "compare": compare}
     commands = parser.add_subcommands(required=True, dest="command")
     for name, command in named.items():
         commands.add_subcommand(name, command, help=str(command.description).splitlines()[0])
@@ -183,7 +171,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
 
 def _check_repeated(words: Sequence[str]) -> None:
     """Raise if an option of one value is given twice: argparse takes the last value, and says nothing."""
-    own = {"compare": CompareOptions, "plan": PlanOptions}.get(words[0] if words else "", EvaluateOptions)
+    own = CompareOptions if words and words[0] == "compare" else EvaluateOptions
     kinds = DataOptions, ResamplingOptions, OutputOptions, own
     single = {name for kind in kinds for name, of in get_type_hints(kind).items() if of not in (bool, list[str] | None)}
     named = [word.partition("=")[0] for word in words if word.startswith("--")]
@@ -216,20 +204,18 @@ def _check_yaml(words: Sequence[str]) -> None:
                     raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
 
 
-def _command(description: str, usage: str, options: dict[str, type], of_data: bool = True) -> ArgumentParser:
+def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
     width = max(map(len, FORMATS))
     formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
-    epilog = f"formats (--format), found from the name or the first lines of a file:\n{formats}" if of_data else None
+    epilog = f"formats (--format), found from the name or the first lines of a file:\n{formats}"
     parser = _empty_parser(description=description, usage=usage, epilog=epilog)
-    options = {**options, "output": OutputOptions}
-    if of_data:
-        parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
-        text = f"A config that comes with the library: {', '.join(preset_paths())}."
-        parser.add_argument("--preset", action=_Preset, help=text)
-        parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
-        text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
-        parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
-        options |= {"data": DataOptions, "resampling": ResamplingOptions}
+    parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
+    text = f"A config that comes with the library: {', '.join(preset_paths())}."
+    parser.add_argument("--preset", action=_Preset, help=text)
+    parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
+    text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
+    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
+    options = {**options, "output": OutputOptions, "data": DataOptions, "resampling": ResamplingOptions}
     for title, kind in options.items():
         group = parser.add_argument_group(title)
         types = get_type_hints(kind)

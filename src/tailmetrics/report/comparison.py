@@ -468,7 +468,8 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
     caption = (
         f"p: {test}; corrected: {report.correction}, of {tested} comparison{'' if tested == 1 else 's'}; interval: "
         f"{report.confidence:.3g} of this comparison alone, so that it may leave out 0 where the corrected p is large; "
-        "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
+        "least: the smallest true difference that so many rows show in 8 of 10 samples, "
+        "if rows vary as they do here; effect: Cohen's d of the row "
         f"differences; *: significant at {1 - report.confidence:.3g}."
     )
     swaps = max((one.swaps for one in report.comparisons if one.p_is_upper_bound), default=0)

@@ -7,7 +7,7 @@ from tailmetrics.significance.blind_spots import BlindSpots, blind_spots
 from tailmetrics.significance.comparing import Comparison, PValues, alike, compare, correct, verdict
 from tailmetrics.significance.estimating import Interval, intervals
 from tailmetrics.significance.labels import AreaRows, LabelRows, ShownRows
-from tailmetrics.significance.planning import Plan, plan, rows_needed
+from tailmetrics.significance.planning import rows_needed
 from tailmetrics.significance.rows import RowValues
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Interval",
     "LabelRows",
     "PValues",
-    "Plan",
     "RowValues",
     "ShownRows",
     "alike",
@@ -25,7 +24,6 @@ __all__ = [
     "compare",
     "correct",
     "intervals",
-    "plan",
     "rows_needed",
     "verdict",
 ]

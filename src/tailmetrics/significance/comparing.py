@@ -195,7 +195,7 @@ class Contrast(Estimate):
         # a mid-p of rows that all differ in one direction is 2^-units: no difference makes it smaller
         if isnan(error) or error == 0 or units < FEW or (not self.extra and 0.5**units > level):
             return nan
-        return least_difference(error, degrees, level) + self.bin_error
+        return least_difference(error, degrees, units, self.size_of_change, level) + self.bin_error
 
     def _wins(self) -> tuple[int, int, int]:
         if self.kind == "gap":

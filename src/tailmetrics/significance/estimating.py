@@ -412,6 +412,22 @@ class Estimate:
         first, *second = (side.values[self.rows] for side in self.models)
         return first - second[0] if second else first
 
+    @property
+    def size_of_change(self) -> float:
+        """The size of one change of a row between two models, in units of the mean; 0 if nothing is known about it.
+
+        A hit changes by 1. Other changes x have the size (sum of x^2) / (sum of absolute x), if the values of both
+        models are known.
+        """
+        if self.kind not in ("mean", "ratio") or not self.plain or not self.facts.units:
+            return 0.0
+        size = 0.0
+        if self.kind == "mean" and all(np.isin(side.values[self.rows], (0, 1)).all() for side in self.models):
+            size = self.facts.units / self.n
+        if len(self.models) == 2 and self.smooth is not None:
+            size = max(size, self.smooth.size_of_change)
+        return size
+
     @cached_property
     def extra(self) -> list[tuple[float, float]]:
         """The variances between runs of a model and between labels, each with its degrees of freedom.

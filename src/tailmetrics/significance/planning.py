@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from math import ceil, inf, isfinite, isnan, log2, sqrt
+from collections.abc import Mapping
+from math import ceil, isfinite, isnan, log2, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_number
 from tailmetrics.significance.estimating import FEW, Estimate
-from tailmetrics.significance.rows import RowValues, read_models
+from tailmetrics.significance.rows import read_models
 
 CALLER = "rows_needed"
 POWER = 0.8
@@ -21,41 +20,34 @@ POWER = 0.8
 AGREEMENT = 0.5
 """The assumed correlation of two models in a row: their difference then varies as much as one of the models."""
 MOST_ROWS = 2**53
-"""The largest number of rows that is looked at: every larger one is no float."""
+"""The largest number of rows that is tried: not every larger number is a float."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How many rows of one key would show a difference.
-
-    Attributes:
-        key: The key.
-        rows: The number of rows that count.
-        least_difference: The smallest true difference that these rows show; NaN where they are too few.
-        rows_needed: The number of rows that count with which the difference is shown; None where fewer than 10 rows, or
-            clusters, count, all agree, or bins of scores leave more open than the difference.
-        more_rows: How many rows the whole test set lacks for that, if the share of rows that count stays; or None.
-    """
-
-    key: str
-    rows: int
-    least_difference: float
-    rows_needed: int | None
-    more_rows: int | None
-
-
-def least_difference(error: float, degrees: float, level: float, power: float = POWER) -> float:
+def least_difference(
+    error: float, degrees: float, rows: float, change: float, level: float, power: float = POWER
+) -> float:
     """Return the smallest true difference that a two-sided test at this level finds with this power.
 
+    A difference d arises from rows that change. If each of them changes by at least c, the share of rows that change
+    is at most d / c, and the difference varies by at least c * d - d^2 from row to row. The smallest difference is
+    then at least c * q / (1 + q), where q = (t_level + t_power)^2 / rows.
+
     Args:
-        error: The standard error of the difference.
+        error: The standard error of the difference in the rows at hand.
         degrees: Its degrees of freedom.
+        rows: The number of independent rows, or of clusters.
+        change: The size of one change, c; 0 if nothing is known about it.
         level: The level of the test.
         power: The probability of finding the difference.
+
+    Source: Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43
+    (1987).
     """
     from scipy.special import stdtrit  # importing tailmetrics.significance needs no scipy
 
-    return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, power)) * error
+    quantiles = float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, power))
+    q = quantiles**2 / rows
+    return max(quantiles * error, change * q / (1 + q))
 
 
 def rows_needed(
@@ -69,8 +61,9 @@ def rows_needed(
 ) -> int:
     """Return how many rows show a true difference between two models, with the given power.
 
-    The values of one model tell how much rows vary, but not how much the difference to another model does. This is then
-    an assumption, ``agreement``.
+    The rows of two models tell how much their difference varies from row to row. The rows of one model do not: the
+    correlation of the two models in a row, ``agreement``, is then an assumption. A larger difference than that of the
+    two models needs more rows to change, so that it varies more (:func:`least_difference`).
 
     Args:
         runs: Name of a model -> its values of rows, of one model or two: an array of shape (N,), or any other form of
@@ -91,67 +84,55 @@ def rows_needed(
     >>> rows_needed({"model": hits}, difference=0.1), rows_needed({"model": hits}, difference=0.05, agreement=0.8)
     (201, 320)
     """
-    if not isinstance(runs, Mapping):
-        raise TypeError(f"{CALLER}: runs is a {type(runs).__name__}; pass a dict, such as {{'model': values}}.")
+    _check_arguments(runs, difference, power, level, agreement)
     keyed = {name: {"values": values} for name, values in runs.items()}
-    (found,) = plan(keyed, difference, power=power, level=level, agreement=agreement, clusters=clusters)
-    if found.rows_needed is None:
+    models, row_clusters, _ = read_models(CALLER, keyed, clusters, (), (), {}, ())
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        estimate = Estimate([model["values"] for model in models.values()], row_clusters, "rows")
+        error, _ = estimate.error()
+
+    if isfinite(estimate.bounds[1]) and difference > 1:
         raise ValueError(
-            f"{CALLER}: {found.rows} rows count, from which no number follows: fewer than {FEW} rows or clusters, or "
+            f"{CALLER}: difference={difference:g} is more than values from 0 to 1 can differ; two points of a "
+            "percentage are 0.02."
+        )
+    bin_error = estimate.bin_error
+    if len(runs) == 1:
+        error *= sqrt(2 * (1 - (AGREEMENT if agreement is None else agreement)))
+        bin_error *= 2  # of both models
+    units = estimate.facts.units
+    if units < FEW or isnan(error) or error == 0 or difference <= bin_error:
+        raise ValueError(
+            f"{CALLER}: {estimate.n} rows count, from which no number follows: fewer than {FEW} rows or clusters, or "
             f"rows that agree, do not tell how much rows vary; or bins of scores leave more than {difference:g} open. "
             "Pass more rows."
         )
-    return found.rows_needed
+
+    spread, change = error * sqrt(units), estimate.size_of_change
+
+    def is_shown(number: int) -> bool:
+        least = least_difference(spread / sqrt(number), number - 1, number, change, level, power)
+        return least + bin_error <= difference
+
+    fewest = max(FEW, ceil(-log2(level)))  # with fewer, no swap of rows reaches a p of `level`
+    needed = bisect_left(range(MOST_ROWS), True, lo=fewest, key=is_shown)
+    return ceil(needed * estimate.n / units)
 
 
-def plan(
-    runs: Mapping[str, RowValues],
-    difference: float,
-    *,
-    power: float = POWER,
-    level: float = 0.05,
-    agreement: float | None = None,
-    clusters: ArrayLike | None = None,
-    medians: Collection[str] = (),
-) -> list[Plan]:
-    """Return how many rows of each key show a true difference; ``medians`` have no plan.
-
-    For the arguments see :func:`rows_needed`; each run is a dict from key to values of rows.
-    """
+def _check_arguments(
+    runs: Mapping[str, Any], difference: float, power: float, level: float, agreement: float | None
+) -> None:
+    """Refuse arguments of :func:`rows_needed` that do not fit."""
+    if not isinstance(runs, Mapping):
+        raise TypeError(f"{CALLER}: runs is a {type(runs).__name__}; pass a dict, such as {{'model': values}}.")
     check_number(CALLER, "difference", difference, 1e-12, float("inf"))
     check_number(CALLER, "power", power, 0.5, 0.9999)
     check_number(CALLER, "level", level, 1e-12, 0.5)
     if len(runs) not in (1, 2):
         raise ValueError(f"{CALLER}: {len(runs)} runs given; pass one model, or the two that are compared.")
-    if agreement is not None and len(runs) == 2:
-        raise ValueError(f"{CALLER}: agreement={agreement} is for one run; the rows of two runs tell it. Leave it out.")
-    check_number(CALLER, "agreement", AGREEMENT if agreement is None else agreement, -1.0, 0.9999)
-    limits = list[float]()
-    models, together, num_rows = read_models(CALLER, runs, clusters, medians, (), {}, ())
-    # the variance of the difference of two models, in variances of one
-    factor = 1.0 if len(runs) == 2 else 2 * (1 - (AGREEMENT if agreement is None else agreement))
-    found = []
-    for key in next(iter(models.values())):
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            one = Estimate([of[key] for of in models.values()], together, "rows")
-            error = one.error()[0] * sqrt(factor)
-        units, off = one.facts.units, one.bin_error * (3 - len(runs))
-        limits.append((2.0 if one.kind == "gap" else 1.0) if isfinite(one.bounds[1]) else inf)
-        if units < FEW or isnan(error) or error == 0 or not off < difference <= limits[-1]:
-            found.append(Plan(key, one.n, float("nan"), None, None))
-            continue
-        fewest = max(FEW, ceil(-log2(level)))  # with fewer, no swap of rows reaches a p of `level`
-
-        def least(number: int, spread: float = error * sqrt(units), off: float = off) -> float:
-            return least_difference(spread / sqrt(number), number - 1, level, power) + off
-
-        needed = bisect_left(range(MOST_ROWS), True, lo=fewest, key=lambda number: least(number) <= difference)
-        rows = ceil(needed * one.n / units)
-        shown = least(units) if units >= fewest else float("nan")
-        found.append(Plan(key, one.n, shown, rows, max(0, ceil(rows * num_rows / one.n) - num_rows)))
-    if difference > max(limits, default=inf):
-        raise ValueError(
-            f"{CALLER}: difference={difference:g} is more than values from 0 to 1 can differ; two points of a "
-            "percentage are 0.02."
-        )
-    return found
+    if agreement is not None:
+        if len(runs) == 2:
+            raise ValueError(
+                f"{CALLER}: agreement={agreement} is for one run; the rows of two runs tell it. Leave it out."
+            )
+        check_number(CALLER, "agreement", agreement, -1.0, 0.9999)

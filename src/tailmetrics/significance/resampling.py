@@ -200,6 +200,15 @@ class Studentised:
         return bool(self.error <= ROUNDING * max(sizes))
 
     @property
+    def size_of_change(self) -> float:
+        """(Sum of x^2) / (sum of absolute x) over units, for a value that is the mean of x; 0 for several ratios."""
+        if len(self._terms) > 1:
+            return 0.0
+        ((_, top, bottom),) = self._terms
+        sizes = np.abs(top) * self.units / bottom.sum()
+        return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
+
+    @property
     def effective_units(self) -> float:
         """The effective number of units: (sum of weights)^2 / (sum of squared weights)."""
         return min(float(bottom.sum() ** 2 / (bottom**2).sum()) for _, _, bottom in self._terms)
