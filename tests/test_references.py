@@ -256,11 +256,10 @@ def test_what_is_not_known_is_said() -> None:
     assert list(collection.references()) == ["chance"]
 
 
-@pytest.mark.parametrize("background", [False, True])
-def test_references_are_of_the_rows_of_every_update_and_forward(background: bool) -> None:
+def test_references_are_of_the_rows_of_every_update_and_forward() -> None:
     """Two rows by update, one by forward: attainable recall@1 is (1/2 + 1 + 1) / 3, chance 1/4; a batch that fails adds none."""
     scores = torch.tensor([[0.9, 0.5, 0.1, 0.0]])
-    collection = tm.TopKCollection([tm.RecallAtK(k=1)], references=["chance", "attainable"], background=background)
+    collection = tm.TopKCollection([tm.RecallAtK(k=1)], references=["chance", "attainable"])
     collection.update(scores, torch.tensor([[0, 2]]))
     collection.update(scores, torch.tensor([[0, -1]]))
     collection(scores, torch.tensor([[0, -1]]))

@@ -31,7 +31,7 @@ from tailmetrics._arguments import (
     shape_of,
     unknown_arguments,
 )
-from tailmetrics._background import StateLock, eagerly, is_compiling
+from tailmetrics._compiling import eagerly, is_compiling
 from tailmetrics._logged import LAST_VALUE, asked_by_lightning
 from tailmetrics._transfer import (
     LARGEST,
@@ -55,37 +55,6 @@ SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cac
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-TOUCHES_STATES = {name: name for name in ("forward", "state_bytes", "load_state_bytes")}
-TOUCHES_STATES |= {"bind": "bind", "_load_from_state_dict": "load_state_dict"}
-TOUCHES_STATES |= dict.fromkeys(("compute", "result", "tied_shares", "not_measured", "per_label", "metric_state"), "")
-TOUCHES_STATES |= dict.fromkeys(("references", "orders", "results", "summaries"), "")
-TOUCHES_STATES |= dict.fromkeys(("reset", "sync", "unsync", "_apply", "_compute_groups_create_state_ref"), "")
-TOUCHES_STATES |= dict.fromkeys(("state_dict", "load_state_dict", "__getstate__", "__deepcopy__"), "")
-"""Methods that hold the lock of the states. A method that needs the states of this process alone has a name for errors.
-
-``update`` holds the lock with fewer calls, and ``merge_state`` holds the locks of two objects.
-"""
-
-
-def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that waits until states may be touched, and holds their lock meanwhile."""
-    name, caller = method.__name__, TOUCHES_STATES[method.__name__]
-
-    @wraps(method)
-    def alone(self: Mergeable, *args: Any, **kwargs: Any) -> Any:
-        lock = self._state_lock
-        if name == "reset" and lock.of_many != isinstance(self, Metric):
-            lock.reset()
-        elif lock.waits:
-            lock.wait()
-        with lock.held:
-            if caller and self._is_synced:
-                raise self._not_own(caller)
-            return method(self, *args, **kwargs)
-
-    vars(alone)["touches_states"] = True
-    return alone
-
 
 def with_keywords(method: Method) -> Method:
     """Return a method of a collection that names an unknown argument; compiled code calls it outside of its graph."""
@@ -107,22 +76,13 @@ def with_keywords(method: Method) -> Method:
 class Mergeable:
     """States that can be added to those of another object, and sent as bytes: of one metric, or of a collection."""
 
-    _state_lock: StateLock
     _is_synced: Any
     """Whether the states are those of all processes, between ``sync`` and ``unsync``; of a collection, any of them."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let each method of :data:`TOUCHES_STATES` wait for its turn, wherever it is defined.
-
-        Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none.
-        """
+        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
         members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items()}
-        for name in TOUCHES_STATES.keys() & members.keys():
-            method = members[name].fget if isinstance(members[name], property) else members[name]
-            if not hasattr(method, "touches_states"):
-                method = one_at_a_time(method)
-                setattr(cls, name, property(method) if isinstance(members[name], property) else method)
         cls.__jit_unused_properties__ = sorted(name for name, one in members.items() if isinstance(one, property))
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
@@ -150,16 +110,9 @@ class Mergeable:
             ValueError: If it has other arguments, buckets or counts; the message names the difference. Nothing is
                 changed.
         """
-        theirs = incoming_state if isinstance(incoming_state, Mergeable) else self
-        self._state_lock.wait()
-        theirs._state_lock.wait()
-        first, second = sorted((self._state_lock.held, theirs._state_lock.held), key=id)  # in one order everywhere
-        with first, second:
-            if self._is_synced or theirs._is_synced:
-                raise (self if self._is_synced else theirs)._not_own("merge_state")
-            self._merge(incoming_state)
-
-    def _merge(self, incoming_state: Any) -> None:
+        self.check_own_states("merge_state")
+        if isinstance(incoming_state, Mergeable):
+            incoming_state.check_own_states("merge_state")
         caller, parts = f"{type(self).__name__}.merge_state", self._parts()
         if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
             others: list[tuple[Mapping[str, Any], int]] = [(incoming_state, 1)]
@@ -194,6 +147,7 @@ class Mergeable:
         Raises:
             ValueError: Before :meth:`bind` has completed the metrics.
         """
+        self.check_own_states("state_bytes")
         self._check_states("state_bytes")
         return to_bytes(self._held(), [part._update_count for part in self._parts().values()])
 
@@ -208,6 +162,7 @@ class Mergeable:
             ValueError: If the bytes are damaged, or belong to other arguments; the message names the difference.
                 Nothing is changed.
         """
+        self.check_own_states("load_state_bytes")
         self._check_states("load_state_bytes")
         parts = self._parts()
         names = list(parts) if len(parts) > 1 else ()
@@ -219,11 +174,12 @@ class Mergeable:
     def _share_again(self) -> None:
         """Restore the sharing of state tensors between parts, after their states were replaced."""
 
-    def _not_own(self, method: str) -> ValueError:
-        """Return the error of a call that needs the states of this process, and would find those of all."""
-        return ValueError(
-            f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
-        )
+    def check_own_states(self, method: str) -> None:
+        """Raise if the states are those of all processes, where a method needs those of this process."""
+        if self._is_synced:
+            raise ValueError(
+                f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
+            )
 
     def _check_states(self, method: str) -> None:
         for part in self._parts().values():
@@ -261,7 +217,6 @@ class ExactMetric(Mergeable, Metric):
         """Name an unknown argument before Python names the one that is missing in its place."""
         metric = super().__new__(cls)
         object.__setattr__(metric, "_given", given(cls, args, kwargs))
-        object.__setattr__(metric, "_state_lock", StateLock())
         return metric
 
     def __init__(self, **kwargs: Unpack[TorchMetricsArguments]) -> None:
@@ -308,25 +263,21 @@ class ExactMetric(Mergeable, Metric):
             if is_compiling():
                 return eagerly(guarded, *args, **kwargs)
             attributes = vars(self)
-            lock = attributes["_state_lock"]
-            if lock.waits:
-                lock.wait()
-            with lock.held:
-                if attributes["_is_synced"]:
-                    raise self._not_own("update")
-                before = {"_update_count": attributes["_update_count"]}
-                if self._was_logged:
-                    before = dict(attributes)
-                    self.reset()
-                attributes.update(_computed=None, _update_count=attributes["_update_count"] + 1)
-                try:
-                    with torch.set_grad_enabled(self._enable_grad):
-                        update(*args, **kwargs)
-                except BaseException as error:
-                    attributes.update(before)
-                    if isinstance(error, TypeError):
-                        check_keywords(f"{type(self).__name__}.update", self._update_signature, kwargs)
-                    raise
+            if attributes["_is_synced"]:
+                self.check_own_states("update")
+            before = {"_update_count": attributes["_update_count"]}
+            if self._was_logged:
+                before = dict(attributes)
+                self.reset()
+            attributes.update(_computed=None, _update_count=attributes["_update_count"] + 1)
+            try:
+                with torch.set_grad_enabled(self._enable_grad):
+                    update(*args, **kwargs)
+            except BaseException as error:
+                attributes.update(before)
+                if isinstance(error, TypeError):
+                    check_keywords(f"{type(self).__name__}.update", self._update_signature, kwargs)
+                raise
             return None
 
         return guarded
@@ -340,12 +291,9 @@ class ExactMetric(Mergeable, Metric):
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            if self._state_lock.waits:
-                self._state_lock.wait()
-            with self._state_lock.held:
-                if self._to_sync and not self._is_synced and self.distributed_available_fn():
-                    self._computed = None
-                value = wrapped(*args, **kwargs)
+            if self._to_sync and not self._is_synced and self.distributed_available_fn():
+                self._computed = None
+            value = wrapped(*args, **kwargs)
             if asked_by_lightning():
                 vars(self)["_was_logged"] = True
             return value.clone() if isinstance(value, Tensor) else value
@@ -378,6 +326,7 @@ class ExactMetric(Mergeable, Metric):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its own value; after an error the metric is as before."""
+        self.check_own_states("forward")
         before = dict(self.__dict__)
         try:
             if self._was_logged:
@@ -440,12 +389,10 @@ class ExactMetric(Mergeable, Metric):
     @contextmanager
     def over_all_processes(self) -> Iterator[None]:
         """Hold the states of all processes for a while, if ``compute`` would."""
-        self._state_lock.wait()
-        with self._state_lock.held:
-            if self._to_sync and not self._is_synced and self.distributed_available_fn():
-                self._computed = None  # another process may have been given a batch since
-            with self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
-                yield
+        if self._to_sync and not self._is_synced and self.distributed_available_fn():
+            self._computed = None  # another process may have been given a batch since
+        with self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
+            yield
 
     def _problem_with(self, states: Mapping[str, Any]) -> str | None:
         """Say what keeps ``states`` from being those of this metric; None if nothing does."""
@@ -496,6 +443,7 @@ class ExactMetric(Mergeable, Metric):
     # what is loaded and moved
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        self.check_own_states("load_state_dict")
         _, strict, missing_keys, _, error_msgs = others
         present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         if strict:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from functools import partial
 from itertools import repeat
 from operator import attrgetter, itemgetter
 from re import sub
@@ -17,7 +16,6 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, with_arguments
-from tailmetrics._background import Background, StateLock
 from tailmetrics._exact_metric import (
     ExactMetric,
     Mergeable,
@@ -66,9 +64,6 @@ class TopKCollection(Mergeable, LoggedCollection):
         prefix: Text in front of every key.
         postfix: Text behind every key.
         row_groups: Names of groups of rows.
-        background: Whether ``update`` returns at once and a thread adds the batches; values have the same bits. Calls
-            that read or change states wait for the thread. If a batch cannot be added, the next call raises an error
-            with its number. A batch must not be changed in place before values are read: that is an error.
         references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
             ``"attainable"``.
         kwargs: See :class:`BatchArguments`.
@@ -107,14 +102,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         prefix: str | None = None,
         postfix: str | None = None,
         row_groups: Sequence[str] | None = None,
-        background: bool = False,
         references: Sequence[Reference] = (),
         **kwargs: Unpack[BatchArguments],
     ) -> None:
         members = by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
-        self._state_lock = Background() if background else StateLock(of_many=True)
         given = {name: one for name, one in kwargs.items() if one not in (None, BATCH_DEFAULTS[name])}
         given |= {} if row_groups is None else {"row_groups": row_groups}
         seen: dict[str, str] = {}
@@ -133,7 +126,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                     "else of this name, or it is empty or holds a dot; pass another one."
                 )
             self.add_module(name, metric)
-            vars(metric).update(_state_lock=self._state_lock, _warns_of_ties=False, _warns_of_cutoffs=False)
+            vars(metric).update(_warns_of_ties=False, _warns_of_cutoffs=False)
         for argument in BATCH_DEFAULTS:
             values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
             if len(values) > 1:
@@ -235,6 +228,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         Returns:
             The collection itself.
         """
+        self.check_own_states("bind")
         training = frequency if isinstance(frequency, Training) else Training.of("TopKCollection", frequency)
         self._training_counts = training.counts
         for metric in self.members().values():
@@ -244,8 +238,6 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
-        if self._state_lock.waits:
-            self._state_lock.wait()
         return cast("dict[str, TopKMetric]", dict(self._modules))
 
     @property
@@ -321,19 +313,14 @@ class TopKCollection(Mergeable, LoggedCollection):
             row_weights: Shape (N,), weights of at least 0; read by the metrics with ``weighted=True``.
             indexes: Shape (n,), integers: the query of each document of flat queries.
         """
-        if isinstance(self._state_lock, Background) and not isinstance(preds, Ranking):
-            more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
-            if self._state_lock.submit(partial(TopKCollection.update, self), preds, target, row_mask, **more):
-                return
         with one_thread():
             ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
-            with self._state_lock.held:
-                self._add(ranking, cast("dict[str, TopKMetric]", self._modules))
+            self._add(ranking, cast("dict[str, TopKMetric]", self._modules))
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""
         if True in map(IS_SYNCED, members.values()):
-            raise self._not_own("update")
+            self.check_own_states("update")
         prepared = self._prepared(ranking, members)
         seen = self._with_queries(ranking)
         self._before_adding()
@@ -388,6 +375,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Add a batch as :meth:`update` does, and return the values of this batch alone as a flat dict."""
+        self.check_own_states("forward")
         ranking, members = self.rank(*args, **kwargs), self.members()
         with one_thread():
             prepared = self._prepared(ranking, members)

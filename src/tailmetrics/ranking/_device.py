@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
-from tailmetrics._background import is_compiling as is_compiling
+from tailmetrics._compiling import is_compiling as is_compiling
 
 Value = TypeVar("Value")
 

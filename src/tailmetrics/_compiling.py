@@ -1,0 +1,21 @@
+"""Layer 0: where ``torch.compile`` traces, and what it must not trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    from torch.compiler import is_compiling as is_compiling
+except ImportError:  # before torch 2.3
+    from torch._dynamo import is_compiling as is_compiling
+
+
+def eagerly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function outside of the graph of ``torch.compile``.
+
+    ``torch.compile`` cannot trace an update, and warns about it at length.
+    """
+    from torch._dynamo import disable  # loaded where something is compiled: elsewhere it takes a second
+
+    return disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]
