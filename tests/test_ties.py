@@ -382,7 +382,7 @@ def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*most lists end before that")
-@pytest.mark.parametrize("form", ["dense", "ids", "lists", "chunks"])
+@pytest.mark.parametrize("form", ["dense", "ids", "lists"])
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", ["MRR", "MAP", "NDCGAtK", "RPrecision", "KForRecall"])
 def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
@@ -394,7 +394,7 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
     scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
     relevant, mask = gains > 0, torch.arange(60) % 5 > 0
     ids = torch.where(relevant, torch.arange(7), -1).sort(dim=1, descending=True).values[:, :4]
-    target = ids if form in ("ids", "chunks") else relevant
+    target = ids if form == "ids" else relevant
     rule: dict[str, Any] = {"min_recall": 0.5} if name == "KForRecall" else {}
     listed = form == "lists" or name == "KForRecall"
     first = name == "MRR"
@@ -404,18 +404,12 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
             preds: Any = scores[half]
             if form == "lists":
                 preds = scores[half], torch.arange(7).expand(preds.shape)
-            if form == "chunks":
-                parts, depth = [preds[:, :3], preds[:, 3:]], 7 if name == "KForRecall" else 1
-                metric.update(
-                    tailmetrics.rank_chunks(lambda parts=parts: parts, target[half], depth, mask[half], num_labels=7)
-                )
-            else:
-                metric.update(preds, target[half], mask[half])
+            metric.update(preds, target[half], mask[half])
         metrics[0].merge_state(metrics[1])
         told = told_of_ties(metrics[0].compute)
     looked = [row for row in range(60) if mask[row]]
     counts_at_once = native.available() and not plain
-    if not (counts_at_once or listed or form == "chunks"):
+    if not (counts_at_once or listed):
         looked = [row for row in looked if row % 8 == 0]
     if listed:
         looked = [row for row in looked if scores[row].max() > -torch.inf]

@@ -22,11 +22,9 @@ if _typing.TYPE_CHECKING:
     from tailmetrics.metrics import TopKMetric as TopKMetric
     from tailmetrics.ranking import Ranking as Ranking
     from tailmetrics.ranking import rank as rank
-    from tailmetrics.ranking import rank_chunks as rank_chunks
-    from tailmetrics.ranking import rank_shards as rank_shards
     from tailmetrics.tree import LabelTree as LabelTree
 else:
-    _HOMES = dict.fromkeys(("Ranking", "rank", "rank_chunks", "rank_shards"), "ranking")
+    _HOMES = dict.fromkeys(("Ranking", "rank"), "ranking")
     _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
     _HOMES |= {"LabelTree": "tree", "HeadTailTradeOff": "collection", "evaluate": "evaluation"}
     """Where a name is found; those that are not here, among the metrics."""

@@ -183,7 +183,7 @@ class LabelTree:
             more: Further arguments of :func:`tailmetrics.rank`.
 
         Raises:
-            ValueError: If the batch has another number of labels, or its scores came in pieces.
+            ValueError: If the batch has another number of labels, or of documents without labels.
 
         >>> tree = LabelTree([-1, -1, 0, 0, 1])
         >>> tree.roll_up(torch.tensor([[2, 3, 4]]), torch.tensor([3])).ids.tolist()
@@ -192,7 +192,7 @@ class LabelTree:
         if isinstance(preds, Ranking):
             ranking, depth = preds, preds.depth
         else:
-            ranking = rank(preds, target, depth=1, num_labels=self.num_labels, **more)
+            ranking = rank(preds, target, num_labels=self.num_labels, **more)
         if ranking.num_labels not in (None, self.num_labels):
             raise ValueError(
                 f"LabelTree.roll_up: the ranking is of {ranking.num_labels} labels, the tree of {self.num_labels}; "
@@ -295,10 +295,9 @@ class Level(NamedTuple):
 
     def of(self, ranking: Ranking, depth: int | None) -> Ranking:
         """Return a ranking of these labels; dense scores are ranked to ``depth``, None for all."""
-        if ranking.in_pieces is not None or ranking.documents is not None:
+        if ranking.documents is not None:
             raise ValueError(
-                "LabelTree.roll_up: the scores came in pieces, or documents have no labels; pass scores of all labels, "
-                "ids or candidates."
+                "LabelTree.roll_up: documents have no labels; pass scores of all labels, ids or candidates."
             )
         places = self.places.to(ranking.ids.device)
         targets, num_labels = self._targets(ranking.targets, places), self.tree.num_labels

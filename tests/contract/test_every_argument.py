@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 
 from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, TREE, registered, training_counts
 from exactness.bits import bits_of
-from tailmetrics import LabelBuckets, LabelTree, PopularityAtK, Ranking, rank, rank_chunks
+from tailmetrics import LabelBuckets, LabelTree, PopularityAtK, Ranking, rank
 from tailmetrics._arguments import PRESENTATION, arguments
 from tailmetrics._transfer import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
@@ -233,9 +233,6 @@ def updated(form: str, metric: TopKMetric, given: Given, reading: dict[str, Any]
         "gradients": lambda: dense(given).clone().requires_grad_(),
         "ranking of scores": lambda: rank(dense(given), given.target, 6, **reading, **rows),
         "ranking of ids": lambda: rank(lists(given), given.target, **reading, **rows),
-        "chunks": lambda: rank_chunks(
-            dense(given).split(13, dim=1), given.target, 6, num_labels=NUM_LABELS, **reading, **rows
-        ),
         "ranking beside arguments": lambda: rank(SCORES, CLASSES, NUM_LABELS),
     }
     if form == "flat":
@@ -247,7 +244,7 @@ def updated(form: str, metric: TopKMetric, given: Given, reading: dict[str, Any]
         metric.update(Ranking.from_flat(scores, target, queries, labels, num_labels=NUM_LABELS, **reading, **rows))
     elif form == "ranking beside arguments":
         metric.update(preds[form](), **rows)
-    elif form in ("ranking of scores", "ranking of ids", "chunks"):
+    elif form in ("ranking of scores", "ranking of ids"):
         metric.update(preds[form]())
     else:
         metric.update(preds[form](), given.target, **rows)
@@ -259,7 +256,7 @@ def csr(ids: Tensor) -> Tensor:
     return torch.sparse_csr_tensor(crow, ids.flatten(), LISTED.flatten(), SCORES.shape, check_invariants=False)
 
 
-FORMS = ("scores", "ids", "candidates", "CSR", "gradients", "ranking of scores", "ranking of ids", "chunks", "flat",
+FORMS = ("scores", "ids", "candidates", "CSR", "gradients", "ranking of scores", "ranking of ids", "flat",
          "documents with labels", "ranking beside arguments")  # fmt: skip
 OPTIONS: dict[str, dict[str, Any]] = {
     "KForRecall": {"min_recall": 1.0, "statistic": "mean"},
@@ -285,7 +282,7 @@ def changes_nothing(argument: str, form: str, name: str) -> bool:
     if argument == "min_gain":
         return name in ("CGAtK", "DCGAtK", "NDCGAtK")  # their page: gains are graded
     if argument == "duplicates":  # no column of a matrix stands in it twice, and without ids no document has a label
-        return form in ("scores", "gradients", "ranking of scores", "chunks", "flat")
+        return form in ("scores", "gradients", "ranking of scores", "flat")
     return name == "TieRateAtK" and "ids" in form
 
 
@@ -313,13 +310,6 @@ def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -
                 plain = outcome(form, name, given, True)
             assert isinstance(plain, Tensor), (name, plain)
             assert torch.equal(plain.nan_to_num(-1), found.nan_to_num(-1)), (name, found, plain)
-            if form == "chunks":
-                whole = outcome("ranking of scores", name, given, True)
-                assert isinstance(whole, Tensor) and torch.equal(whole.nan_to_num(-1), found.nan_to_num(-1)), (
-                    name,
-                    found,
-                    whole,
-                )
         if changes_nothing(argument, form, name):
             continue
         if isinstance(found, str):
@@ -329,5 +319,5 @@ def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -
             changed = found.shape != without.shape or not torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
             assert changed, (name, found)
     refused = form == "ranking beside arguments" or (argument == "indexes" and form != "flat")
-    refused |= argument == "duplicates" and form in ("CSR", "chunks")
+    refused |= argument == "duplicates" and form == "CSR"
     assert accepted == 0 if refused else accepted > 3

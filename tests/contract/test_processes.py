@@ -1,7 +1,5 @@
 """Three gloo processes with uneven batches, the last with none: the bits of one process; what differs raises everywhere."""
 
-import pickle
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +13,6 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 import processes
 import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, data, training_counts
-from contract.test_chunks_and_shards import BATCHES, DEPTH, TIED, every_metric, read
 from exactness.bits import ONE_OF_EACH, bits_of
 
 WORLD = 3
@@ -162,7 +159,7 @@ def counted() -> Iterator[list[tuple[str, str, int]]]:
 def of_one_process(rank: int, world: int) -> Found:
     """Run every check; what one process alone would find is computed by the tests."""
     found: Found = {}
-    for check in (of_each_metric, of_collections, of_what_differs, of_options, of_groups, of_a_share):
+    for check in (of_each_metric, of_collections, of_what_differs, of_options, of_groups):
         found |= check(rank)
     return found
 
@@ -288,85 +285,6 @@ def of_groups(rank: int) -> Found:
     return {"all": bits(values["all"]), "mine": bits(values["mine"]), "ranks": ranks, "group calls": len(calls)}
 
 
-SHARES = {
-    "even": ((0, 14), (14, 27), (27, 40)),
-    "last labels first": ((39, 40), (1, 39), (0, 1)),
-    "one without labels": ((7, 40), (7, 7), (0, 7)),
-}
-"""Which labels each process holds."""
-
-WRONG_SHARES = {
-    "nan": "NaN in row 2",
-    "rows": "number of rows",
-    "overlap": "each label once",
-    "gap": "each label once",
-    "target": "the digest of target and row_mask is",
-    "depth": "depth",
-    "type": "type of",
-}
-
-
-def of_a_share(process: int) -> Found:
-    """What a process finds: rankings, values of every metric or their errors, errors of wrong calls, collectives."""
-    found: Found = {}
-    for share, ends in SHARES.items():
-        first, stop = ends[process]
-        for kind, batch in BATCHES.items():
-            own = batch.scores[:, first:stop].contiguous()
-            ranking = tm.rank_shards(own, first, batch.target, num_labels=NUM_LABELS, depth=DEPTH)
-            found[f"{share} {kind}"] = read(ranking)
-    first, stop = SHARES["even"][process]
-    own = TIED.scores[:, first:stop].contiguous()
-    for name, metric, depth in every_metric():
-        ranking = tm.rank_shards(own, first, TIED.target, num_labels=NUM_LABELS, depth=depth)
-        try:
-            found[f"{name} in shards"] = bits_of(fed(metric, [(ranking,)]).compute())
-        except ValueError as error:
-            found[f"{name} in shards"] = str(error)
-    found |= {f"wrong {what}": wrong(process, what) for what in WRONG_SHARES}
-    return found | {"collectives": collectives(process, num_rows=20)}
-
-
-def wrong(process: int, what: str) -> str:
-    """The error of a call whose arguments are wrong on the second process alone."""
-    (first, stop), gains, depth = SHARES["even"][process], TIED.target, DEPTH
-    if process == 1:
-        first += {"overlap": -1, "gap": 1}.get(what, 0)
-        gains = gains * 2 if what == "target" else gains
-        depth = depth + (what == "depth")
-    own = TIED.scores[:, first:stop].clone()
-    if process == 1:
-        own[2, 1] = torch.nan if what == "nan" else own[2, 1]
-        own = own.double() if what == "type" else own
-        own, gains = (own[1:], gains[1:]) if what == "rows" else (own, gains)
-    try:
-        tm.rank_shards(own, first, gains, num_labels=NUM_LABELS, depth=depth)
-    except ValueError as error:
-        return str(error)
-    return "nothing was raised"
-
-
-def collectives(process: int, num_rows: int) -> list[int]:
-    """How many numbers each collective of one call sends, or how many bytes of an object."""
-    sent: list[int] = []
-
-    def counting(original: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            tensors = [one.numel() for one in args if isinstance(one, Tensor)]
-            sent.append(max(tensors) if tensors else len(pickle.dumps(args[1])))
-            return original(*args, **kwargs)
-
-        return call
-
-    scores = torch.randn(num_rows, 3000, generator=torch.Generator().manual_seed(process))
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("all_gather_object", "all_gather", "all_reduce", "broadcast", "barrier"):
-            patched.setattr(distributed, name, counting(getattr(distributed, name)))
-        target = torch.arange(num_rows)
-        tm.rank_shards(scores, process * 3000, target, num_labels=3000 * WORLD, depth=DEPTH)
-    return sent
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
     """What each process found; one start of processes for all."""
@@ -466,41 +384,3 @@ def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Found]) -> 
         assert found["all"] == alone(tm.RecallAtK(k=3), STEPS)
         assert found["mine"] == alone(tm.RecallAtK(k=3), [step(one) for one in found["ranks"]])
         assert found["group calls"] == 4
-
-
-@pytest.mark.slow
-def test_shards_have_the_bits_of_the_whole(results: list[Found]) -> None:
-    """On every process, whatever its share of the labels; what needs all scores again says why not."""
-    for found in results:
-        for kind, batch in BATCHES.items():
-            wanted = read(tm.rank(batch.scores, batch.target, depth=DEPTH))
-            assert [share for share in SHARES if found[f"{share} {kind}"] != wanted] == [], kind
-        for name, metric, depth in every_metric():
-            pairs_within = name.startswith(("RowAUC", "CoverageError", "RankingLoss")) and name.endswith("bucket")
-            if pairs_within or "AtThreshold" in name or name.startswith("Label"):
-                assert re.search("which no process holds|came in pieces", found[f"{name} in shards"]), found[
-                    f"{name} in shards"
-                ]
-            else:
-                ranking = tm.rank(TIED.scores, TIED.target, depth=depth)
-                assert found[f"{name} in shards"] == bits_of(fed(metric, [(ranking,)]).compute()), name
-
-
-@pytest.mark.slow
-def test_shards_that_do_not_belong_together_raise_on_every_process(results: list[Found]) -> None:
-    """None waits for the others; the process whose arguments are refused says why."""
-    for what, words in WRONG_SHARES.items():
-        errors = [found[f"wrong {what}"] for found in results]
-        assert all(error.startswith("rank_shards: ") for error in errors), errors
-        assert words in errors[1]
-        for other in (errors[0], errors[2]):
-            assert (words if what != "nan" else "process 1 of the group refused its arguments") in other
-
-
-@pytest.mark.slow
-def test_shards_send_three_times_and_nothing_of_the_size_of_the_scores(results: list[Found]) -> None:
-    """A few facts; two numbers for each place of a list and one for each target; a few for each target and row."""
-    rows, depth = 20, DEPTH + 1
-    facts, *numbers = results[0]["collectives"]
-    assert facts < 500
-    assert numbers == [2 * rows * depth + rows, 3 * rows + 2 * rows]

@@ -2,12 +2,11 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
-from torch import distributed
 
 import tailmetrics
 from cases import BUCKETS, FEW, NUM_LABELS, TREE, data, fed
@@ -24,30 +23,16 @@ TARGET = torch.tensor([[1, 3]])
 """Hits at the ranks 2 and 4 of four."""
 
 
-@pytest.fixture
-def one_process(tmp_path: Any) -> Iterator[None]:
-    """A process group of this process alone."""
-    if not distributed.is_available():  # some builds have none
-        pytest.skip("no torch.distributed")
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
-    yield
-    distributed.destroy_process_group()
-
-
 RANKINGS: dict[str, Callable[[], Ranking]] = {
     "rank": lambda: rank(SCORES, TARGET),
-    "rank_chunks": lambda: tailmetrics.rank_chunks(SCORES.split(2, dim=1), TARGET, num_labels=4),
-    "rank_shards": lambda: tailmetrics.rank_shards(SCORES, 0, TARGET, num_labels=4),
     "from_scores": lambda: Ranking.from_scores(SCORES, target_ids=TARGET),
     "from_ids": lambda: Ranking.from_ids(torch.tensor([[0, 1, 2, 3]]), target_ids=TARGET),
     "from_flat": lambda: Ranking.from_flat(
         SCORES[0], torch.tensor([0, 1, 0, 1]), torch.zeros(4).long(), torch.arange(4)
     ),
-    "from_shards": lambda: Ranking.from_shards([(SCORES, torch.arange(4)[None])], target_ids=TARGET, complete=True),
 }
 
 
-@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("name", RANKINGS)
 def test_every_way_to_a_ranking(name: str) -> None:
     """All labels in their order, with hits at the ranks 2 and 4; it prints its ids and what is known of them, no scores."""
@@ -58,7 +43,6 @@ def test_every_way_to_a_ranking(name: str) -> None:
     assert re.findall(r"(\w+)=", repr(ranking)) == ["ids", "complete", "distinct", "num_labels", "ignore_index"]
 
 
-@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("name", sorted(RANKINGS.keys() - {"from_ids"}))
 def test_no_way_to_a_ranking_takes_nan(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores are checked unless a call says otherwise."""

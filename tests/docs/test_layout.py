@@ -148,7 +148,7 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
         "before = {*globals(), 'before'}; from tailmetrics import *; found = {*globals()} - before;"
         "assert [*map(abs, [-1])] == [1]"
     )
-    ranked = ("Ranking", "rank", "rank_chunks", "rank_shards")
+    ranked = ("Ranking", "rank")
     more = (*ranked, "HeadTailTradeOff", "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate")
     assert processes.found_by(code) == {*REGISTRY, *more, "functional", "RatioMetric", "RowMeanMetric", "TopKMetric"}
 

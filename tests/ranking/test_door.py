@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tailmetrics import PrecisionAtK, Ranking, rank
-from tailmetrics.ranking import _inputs, _splits
+from tailmetrics.ranking import _inputs
 from tailmetrics.ranking._device import whole_numbers
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
@@ -26,8 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts[argument] += 1
         return plain(caller, argument, value)
 
-    for module in (_inputs, _splits):
-        monkeypatch.setattr(module, "as_tensor", counted)
+    monkeypatch.setattr(_inputs, "as_tensor", counted)
     return counts
 
 

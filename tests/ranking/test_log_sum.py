@@ -1,4 +1,4 @@
-"""The log-normaliser has the same bits in any batch, on any number of threads, in pieces and on a device."""
+"""The log-normaliser has the same bits in any batch, on any number of threads and on a device."""
 
 import math
 
@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking import _device
+from tailmetrics.ranking._all_scores import log_sum
 from tailmetrics.ranking._device import force_plain, one_thread, over_threads
 from tailmetrics.ranking._kernels import Kernels
-from tailmetrics.ranking._pieces import log_of, log_sum, terms_added_up
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
@@ -51,16 +51,6 @@ def test_any_batch_and_any_number_of_threads(threads: int, monkeypatch: pytest.M
     wide[:, 7:1008] = scores
     assert torch.equal(together, log_normaliser(wide[:, 7:1008]))
     torch.testing.assert_close(together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14)
-
-
-@pytest.mark.parametrize("widths", [(1001,), (1, 1000), (400, 600, 1), (7,) * 143])
-def test_pieces_of_the_labels_add_up_in_any_order(widths: tuple[int, ...]) -> None:
-    """Sums over columns are whole numbers."""
-    scores = _scores(33, 1001)
-    largest, wanted = log_sum(scores)
-    pieces = reversed(scores.split(list(widths), dim=1))
-    sums = torch.stack([terms_added_up(piece, largest, 1001)[1] for piece in pieces]).sum(dim=0)
-    assert torch.equal(log_of(sums, 1001), wanted)
 
 
 def test_a_sure_row_keeps_its_digits() -> None:

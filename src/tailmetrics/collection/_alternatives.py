@@ -71,7 +71,7 @@ class Alternatives:
             rows, is_order = ranking, name not in REFERENCES
             if not is_order:
                 rows = self._ranked_by(cast("Reference", name), ranking)
-            elif ranking.in_pieces is not None or not (ranking.complete or ranking.scores_all):
+            elif not (ranking.complete or ranking.scores_all):
                 continue  # labels below the end of the list may tie with its last label
             for key, metric in metrics.items():
                 reading: Any = metric.reading

@@ -100,11 +100,11 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
             f"{caller}: the batch is on {ranking.ids.device}, the metric on {metric._device}; "
             f"move the metric with .to({str(ranking.ids.device)!r})."
         )
-    unknown = (scores is None and ranking.values is None) or ranking.in_pieces is not None
+    unknown = scores is None and ranking.values is None
     if metric.ties != "id" and unknown and not isinstance(ranking, ReferenceRanking):
         raise ValueError(
-            f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids or come in "
-            "pieces; pass scores or scored candidates, or leave ties out."
+            f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids; pass "
+            "scores or scored candidates, or leave ties out."
         )
     if metric.empty_target_action == "error":
         metric.aggregation.check(ranking)

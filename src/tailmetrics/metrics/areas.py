@@ -24,9 +24,9 @@ from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import ValuesByCounts, counts_above_and_tied
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._pieces import counts_by_bucket
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
@@ -165,14 +165,6 @@ class AllScores(Reading):
     def reads(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(0, None)
-
-    def check(self, ranking: Ranking, validate: bool) -> None:
-        """Raise if the labels came in pieces."""
-        if ranking.in_pieces is not None:
-            raise ValueError(
-                f"{self.caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
-                "part of the targets."
-            )
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of lists that lack labels."""
@@ -497,9 +489,6 @@ def _scores_and_counts_above(
     Returns:
         Shape (T,) each.
     """
-    if ranking.in_pieces is not None:
-        own, counts = ranking.in_pieces.scores_of(entries), ranking.in_pieces.counts_of(entries, buckets)
-        return own, counts[0], counts[1] - 1
     parts = []
     for first, block in dense_blocks(ranking, num_labels):
         inside = (entries.rows >= first) & (entries.rows < first + len(block))
@@ -508,7 +497,7 @@ def _scores_and_counts_above(
         if buckets is None:
             above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
         else:
-            above, same = counts_by_bucket(block, 0, rows, own, ids, buckets)
+            above, same = counts_by_bucket(block, rows, own, ids, buckets)
         if ranking.documents is not None:  # a row with fewer documents than columns ends in columns without a label
             missing = num_labels - ranking.documents[rows + first]
             same = torch.where(own > -torch.inf, same, same - missing)

@@ -45,14 +45,11 @@ def _predictions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator
     if not ranking.scores_all:
         yield from _predictions_of_lists(ranking, thresholds)
         return
-    pieces = [(0, ranking.scores)] if ranking.in_pieces is None else ranking.in_pieces.pieces()
-    for first, scores in pieces:
-        assert scores is not None
-        labels = slice(first, first + scores.shape[1])
-        limits = [threshold[labels] if isinstance(threshold, Tensor) else threshold for threshold in thresholds]
-        for number, rows, ids in kernels.above(scores, limits):
-            ids = ids if row_mask is None else torch.where(row_mask[rows], ids, -1)
-            yield number, rows, ids if first == 0 else torch.where(ids >= 0, ids + first, -1)
+    assert ranking.scores is not None
+    for number, rows, ids in kernels.above(ranking.scores, thresholds):
+        if row_mask is not None:
+            ids = torch.where(row_mask[rows], ids, -1)
+        yield number, rows, ids
 
 
 def _predicted_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:

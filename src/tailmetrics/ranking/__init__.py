@@ -2,7 +2,6 @@
 
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, LabelWeights
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
-from tailmetrics.ranking._splits import rank_chunks, rank_shards
 from tailmetrics.ranking._target_ranks import Cutoff, TargetRanks, discounts
 
 __all__ = [
@@ -15,6 +14,4 @@ __all__ = [
     "TargetRanks",
     "discounts",
     "rank",
-    "rank_chunks",
-    "rank_shards",
 ]

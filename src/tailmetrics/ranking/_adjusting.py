@@ -73,10 +73,9 @@ def adjusted(
         raise ValueError(
             f"{caller}: preds are ranked ids, which have no scores; pass scores, or scored candidates (scores, ids)."
         )
-    if ranking.in_pieces is not None or ranking.documents is not None:
+    if ranking.documents is not None:
         raise ValueError(
-            f"{caller}: preds come in pieces, or as documents without labels; pass scores [N, L], or scored candidates "
-            "(scores, ids)."
+            f"{caller}: preds are documents without labels; pass scores [N, L], or scored candidates (scores, ids)."
         )
     if ranking.num_labels not in (None, num_labels) or bool((ranking.ids >= num_labels).any()):
         raise ValueError(

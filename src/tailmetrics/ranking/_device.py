@@ -79,19 +79,6 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
             _before.threads = None
 
 
-class program_threads:  # noqa: N801 - used as a function, like torch.no_grad
-    """Run the caller's code, such as a model that computes scores, on all threads that the program gave to torch."""
-
-    def __enter__(self) -> None:
-        self._within = num_threads() > torch.get_num_threads()
-        if self._within:
-            torch.set_num_threads(num_threads())
-
-    def __exit__(self, *error: object) -> None:
-        if self._within:
-            torch.set_num_threads(1)
-
-
 def num_threads() -> int:
     """Return the number of threads that the program gave to torch. :func:`one_thread` does not change it."""
     return getattr(_before, "threads", None) or torch.get_num_threads()

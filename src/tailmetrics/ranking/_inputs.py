@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -481,7 +481,7 @@ def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
     return rows
 
 
-# other layouts: flat queries, and the lists of the shards of an index
+# flat queries
 
 
 def rows_of_documents(context: Context, batch: Batch) -> tuple[Tensor, Tensor | None]:
@@ -586,42 +586,3 @@ def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
             f"{caller}: {argument} is the pair ({shape_of(scores)}, {shape_of(ids)}); pass dense floating scores "
             "[N, C] and integer ids [N, C] of one shape."
         )
-
-
-def side_by_side(
-    caller: str, shards: Any, first_labels: Sequence[int] | None, row_mask: Any
-) -> tuple[Tensor, Tensor, int]:
-    """Return the concatenated scores and ids of the shards of an index, and the length of the shortest list.
-
-    Padding does not count in the length.
-
-    Args:
-        caller: The name that errors begin with.
-        shards: Pairs of scores (N, C) and ids (N, C).
-        first_labels: The first label of each shard, which is added to its ids; None if the ids are labels already.
-        row_mask: Shape (N,), bool: the rows that count; None for all.
-    """
-    given = list(shards) if isinstance(shards, Iterable) and not isinstance(shards, Tensor) else []
-    firsts = [0] * len(given) if first_labels is None else list(first_labels)
-    if not given or any(not isinstance(one, (tuple, list)) or len(one) != 2 for one in given):
-        raise TypeError(f"{caller}: shards is {shape_of(shards)}; pass a list of pairs of scores and ids [N, C].")
-    if len(firsts) != len(given):
-        raise ValueError(f"{caller}: there are {len(given)} shards and {len(firsts)} first_labels; pass one for each.")
-    pairs: list[tuple[Tensor, Tensor]] = []
-    for number, (pair, first) in enumerate(zip(given, firsts, strict=True)):
-        scores, ids = (as_tensor(caller, f"shards[{number}][{side}]", one) for side, one in enumerate(pair))
-        check_pair(caller, f"shard {number}", scores, ids)
-        like = pairs[0][0] if pairs else scores
-        if (len(scores), scores.dtype, scores.device) != (len(like), like.dtype, like.device):
-            raise ValueError(
-                f"{caller}: shard {number} has {shape_of(scores)} on {scores.device}, but shard 0 {shape_of(like)} on "
-                f"{like.device}; pass all shards with the same rows, type and device."
-            )
-        first = check_count(caller, "first_labels", first, minimum=0)
-        pairs.append((scores, torch.where(ids >= 0, ids.to(torch.int64) + first, -1)))
-    lengths = torch.stack([((ids >= 0) & (scores > -torch.inf)).sum(dim=1) for scores, ids in pairs], dim=1)
-    mask = None if row_mask is None else as_tensor(caller, "row_mask", row_mask)
-    mask = per_row(caller, "row_mask", mask, len(lengths), lengths.device)
-    lengths = lengths if mask is None else lengths[mask]
-    scores, ids = (torch.cat(side, dim=1) for side in zip(*pairs, strict=True))
-    return scores, ids, int(lengths.min()) if lengths.numel() else 0

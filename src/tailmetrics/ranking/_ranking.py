@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_number, shape_of, with_arguments
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._all_scores import log_sum
 from tailmetrics.ranking._device import made_once, once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
@@ -25,11 +26,9 @@ from tailmetrics.ranking._inputs import (
     ExplicitTarget,
     as_tensors,
     rows_of_documents,
-    side_by_side,
 )
 from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
 from tailmetrics.ranking._matrices import FLAGGED
-from tailmetrics.ranking._pieces import ScoresInPieces, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
 from tailmetrics.ranking._warnings import warn_of_padding
@@ -57,7 +56,6 @@ class Ranking(TargetRanks):
         rows: Row groups and row weights.
         repeated: Shape (N, K), bool: True for an id that already stands at an earlier place of its row, which counts as
             a miss; None if no id repeats.
-        in_pieces: The scores of all labels, if they came in chunks or shards; None otherwise.
         documents: Shape (N,), int64: the number of documents of each row, for flat queries without ids, whose ``ids``
             are numbers of documents from 0; None if ``ids`` are labels.
         queries: Shape (N,): the index of the query of each row, for flat queries; None for other batches.
@@ -67,7 +65,7 @@ class Ranking(TargetRanks):
         num_rows: N, including rows that do not count.
         depth: K, the width of ``ids``.
         max_k: The largest cut-off that the list can answer.
-        scores_all: Whether the ranking was made from scores of all labels, in a matrix or in pieces.
+        scores_all: Whether the ranking was made from scores of all labels.
         row_mask: Shape (N,), bool: the rows that count; None if all rows count.
     """
 
@@ -87,7 +85,6 @@ class Ranking(TargetRanks):
     rows: BatchRows = field(repr=False, default=PLAIN_ROWS)
     documents: Tensor | None = field(repr=False, default=None)
     queries: Tensor | None = field(repr=False, default=None)
-    in_pieces: ScoresInPieces | None = field(repr=False, default=None)
     ignore_index: int | None = None
 
     @classmethod
@@ -95,7 +92,7 @@ class Ranking(TargetRanks):
         cls,
         scores: Any,
         *,
-        depth: int = DEFAULT_DEPTH,
+        depth: int | None = None,
         target_ids: Any = None,
         target_mask: Any = None,
         target_gains: Any = None,
@@ -108,7 +105,8 @@ class Ranking(TargetRanks):
 
         Args:
             scores: Shape (N, L), dense; or scored candidates, a pair of scores (N, C) and ids (N, C); or CSR (N, L).
-            depth: The number of labels of dense scores that are ranked; candidates and CSR are kept whole.
+            depth: The number of places of each list. None ranks dense scores down to 500, and keeps candidates and
+                CSR whole.
             target_ids: Shape (N,) or (N, M), label ids, -1 pads.
             target_mask: Shape (N, L), bool.
             target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
@@ -118,9 +116,8 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         caller, target = "Ranking.from_scores", ExplicitTarget(target_ids, target_mask, target_gains)
-        amount = Depth(check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF), complete=complete)
         context = Context(caller, None, validate_args, duplicates, scored=True)
-        return rank_batch(context, Batch(scores, target, row_mask), amount)
+        return rank_batch(context, Batch(scores, target, row_mask), depth_of_scores(caller, depth, complete))
 
     @classmethod
     def from_ids(
@@ -189,48 +186,6 @@ class Ranking(TargetRanks):
         context = Context("Ranking.from_flat", num_labels, validate_args, duplicates, ignore_index)
         return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth(None))
 
-    @classmethod
-    def from_shards(
-        cls,
-        shards: Any,
-        *,
-        first_labels: Sequence[int] | None = None,
-        num_labels: int | None = None,
-        target_ids: Any = None,
-        target_mask: Any = None,
-        target_gains: Any = None,
-        complete: bool = False,
-        duplicates: Duplicates = "error",
-        row_mask: Any = None,
-        validate_args: bool = True,
-    ) -> Ranking:
-        """Merge the lists of the shards of an index. The list of a shard holds the best of the labels of this shard.
-
-        Args:
-            shards: For each shard a pair of scores (N, C) and ids (N, C). A higher score is better; id -1 or score
-                ``-inf`` is no candidate. C may differ between shards.
-            first_labels: The first label of each shard, if each shard numbers its labels from 0. It is added to the
-                ids.
-            num_labels: L; None if unknown.
-            target_ids: Shape (N,) or (N, M), -1 pads.
-            target_mask: Shape (N, L), bool.
-            target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
-            complete: Whether the shards returned all their labels. If False, the lists of the shards were cut: the
-                merged list is as deep as the shortest list, without padding, and answers no metric without a cut-off.
-            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, for a label in several shards.
-            row_mask: Shape (N,), bool; False drops a row.
-            validate_args: False skips the checks that read values.
-        """
-        caller, target = "Ranking.from_shards", ExplicitTarget(target_ids, target_mask, target_gains)
-        scores, ids, shortest = side_by_side(caller, shards, first_labels, row_mask)
-        context = Context(caller, num_labels, validate_args, duplicates, scored=True)
-        amount = Depth(None, None if complete else shortest, complete=complete)
-        ranking = rank_batch(context, Batch((scores, ids), target, row_mask), amount)
-        if complete or ranking.values is None:
-            return ranking
-        # a shard may have left out labels that come before the next one here
-        return replace(ranking, values=ranking.values[:, : ranking.depth])
-
     def __post_init__(self) -> None:
         """Set the attributes that follow from the fields."""
         num_rows, depth = self.ids.shape
@@ -239,7 +194,7 @@ class Ranking(TargetRanks):
             depth=depth,
             deepest=depth,
             max_k=EVERYTHING if self.complete else depth,
-            scores_all=self.scores is not None or self.in_pieces is not None,
+            scores_all=self.scores is not None,
             row_mask=self.targets.row_mask,
             _memo={},
         )
@@ -299,12 +254,7 @@ class Ranking(TargetRanks):
         if min_gain is None:
             return self
         level = check_number("Ranking.at_least", "min_gain", min_gain, 0.0, float("inf"))
-
-        def made() -> Ranking:
-            targets = self.targets.at_least(level)  # scores in pieces need targets without void entries
-            return replace(self, targets=targets if self.in_pieces is None else targets.without_void())
-
-        return self.remembered(("at least", level), made)
+        return self.remembered(("at least", level), lambda: replace(self, targets=self.targets.at_least(level)))
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer cut-offs up to ``k``; on a device, much deeper places are left out."""
@@ -398,15 +348,11 @@ class Ranking(TargetRanks):
     def scores_of_targets(self) -> Tensor:
         """The score of each relevant label, in the order of ``targets.entries``; needs scores of all labels."""
         entries = self.targets.entries
-        if self.in_pieces is not None:
-            return self.in_pieces.scores_of(entries)
         assert self.scores is not None
         return self.scores[entries.rows, entries.ids.clamp(min=0)]
 
     @once
     def _log_sum(self) -> tuple[Tensor, Tensor]:
-        if self.in_pieces is not None:
-            return self.in_pieces.log_sum
         assert self.scores is not None
         return log_sum(self.scores)
 
@@ -443,7 +389,8 @@ class ExactRanks(TargetRanks):
 
     def __init__(self, ranking: Ranking) -> None:
         # no reference to the ranking, which refers to this object: a cycle would keep the batch in memory
-        self._targets, self._scores, self._in_pieces = ranking.targets, ranking.scores, ranking.in_pieces
+        assert ranking.scores is not None
+        self._targets, self._scores = ranking.targets, ranking.scores
         self._memo = {}
         self.relevant, self.length, self.num_labels = ranking.relevant, ranking.length, ranking.num_labels
         assert self.num_labels is not None
@@ -477,7 +424,7 @@ class ExactRanks(TargetRanks):
     def _best(self) -> tuple[Entries, tuple[Tensor, Tensor, Tensor | None]]:
         """The best relevant label of each row where it is faster to find, else all relevant labels."""
         targets, scores = self._targets, self._scores
-        if scores is None or targets.dense is None or targets.kernels.reads:
+        if targets.dense is None or targets.kernels.reads:
             return targets.entries, self._found
         best = targets.kernels.best_of_matrix(scores, targets)
         return best, self._find(best)
@@ -485,14 +432,10 @@ class ExactRanks(TargetRanks):
     def _find(self, entries: Entries) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return ranks and scores of relevant labels, and the number of labels with this score if counting is free."""
         kernels, scores = self._targets.kernels, self._scores
-        if scores is None:
-            assert self._in_pieces is not None
-            own, (above, equal, before) = self._in_pieces.scores_of(entries), self._in_pieces.counts_of(entries)
-        else:
-            own = scores[entries.rows, entries.ids.clamp(min=0)]
-            if not kernels.counts_at_once:
-                return kernels.exact_ranks(scores, entries, own), own, None
-            above, equal, before = kernels.counts_above(scores, entries.rows, own, entries.ids)
+        own = scores[entries.rows, entries.ids.clamp(min=0)]
+        if not kernels.counts_at_once:
+            return kernels.exact_ranks(scores, entries, own), own, None
+        above, equal, before = kernels.counts_above(scores, entries.rows, own, entries.ids)
         return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED), own, equal
 
     def tied(self, first: bool) -> Tensor | None:
@@ -511,7 +454,6 @@ class ExactRanks(TargetRanks):
             many = many & (ranks == self.first_rank[entries.rows]) if first else many
             tied = torch.zeros_like(targets.n_relevant).scatter_add_(0, entries.rows, many.to(torch.int64)) > 0
             return torch.stack([torch.ones_like(tied), tied], dim=1)
-        assert scores is not None
         found = _eighths(1 << len(scores).bit_length(), own.device)[: len(scores)].clone()
         if not len(ranks):
             return found
@@ -545,7 +487,7 @@ def _eighths(size: int) -> Tensor:
 def rank(
     preds: Any,
     target: Any,
-    depth: int = DEFAULT_DEPTH,
+    depth: int | None = None,
     row_mask: Any = None,
     *,
     num_labels: int | None = None,
@@ -566,10 +508,12 @@ def rank(
             (N, L): multi-hot. Floating (N, L): gains, relevant if > 0. Integer (N, L), the same shape as score
             ``preds``: multi-hot or gains, never ids. Sparse CSR (N, L): stored values are gains. A column of lists of
             integers: label ids. Both may have more axes in front: (B, T, L) with (B, T) are B·T rows.
-        depth: The depth to which scores are ranked. Ids and candidates are kept whole.
+        depth: The number of places of the lists that are made of scores. None ranks dense scores down to 500, and keeps
+            candidates whole. A list of ids is always kept whole.
         row_mask: Shape (N,), bool; False drops a row, such as the padding of a sampler.
         num_labels: L, if neither ``preds`` nor ``target`` tells it.
-        complete: False if ids or candidates are the first part of longer lists.
+        complete: False if ids or candidates are the first part of longer lists. Metrics then refuse to read below the
+            end of a list.
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
         row_weights: Shape (N,), numbers of at least 0: the weight of each row.
         validate_args: False skips the checks that read values; the checks make a GPU wait.
@@ -582,10 +526,17 @@ def rank(
         TypeError: If an argument has a type that is not listed above.
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
-    depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
     context = Context("rank", num_labels, validate_args, **kwargs, warns=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
-    return rank_batch(context, batch, Depth(depth, complete=complete))
+    return rank_batch(context, batch, depth_of_scores("rank", depth, complete))
+
+
+def depth_of_scores(caller: str, depth: int | None, complete: bool) -> Depth:
+    """Return the depth to which the scores of a batch are ranked; see :func:`rank`."""
+    if depth is None:
+        return Depth(DEFAULT_DEPTH, complete=complete)
+    depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
+    return Depth(depth, candidates=depth, complete=complete)
 
 
 def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:

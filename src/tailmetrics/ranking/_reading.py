@@ -55,6 +55,7 @@ class Depth:
     Attributes:
         ranked: The number of labels of dense scores that are ranked; None for all.
         kept: The number of places of ids, candidates and CSR that are kept; None for all.
+        candidates: The number of places of candidates and CSR that are kept, where ids are kept whole; None for all.
         complete: Whether ids and candidates hold all retrieved labels.
         decisions: Whether ``preds`` may be bool (N, L), which are not ranked.
     """
@@ -63,6 +64,7 @@ class Depth:
     kept: int | None = None
     complete: bool = True
     decisions: bool = False
+    candidates: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +112,19 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     targets = read_target(context, batch, main.shape[0], shape, main.device)
     if context.num_labels is None:
         context.num_labels = targets.num_labels
+    kept = depth.kept
+    if scores is not None and depth.candidates is not None:
+        kept = depth.candidates
     if scores is None:
         lists = _lists_from_ids(context, main, depth.complete)
     elif ids is not None:
         lists = _lists_from_candidates(context, scores, ids, depth.complete)
     elif scores.is_sparse_csr:
-        lists = _lists_from_csr(context, scores, depth.kept)
+        lists = _lists_from_csr(context, scores, kept)
     else:
         lists = lists_from_scores(context, scores, scores.shape[1] if depth.ranked is None else depth.ranked)
-    if depth.kept is not None and lists.ids.shape[1] > depth.kept:
-        values = None if lists.values is None else lists.values[:, : depth.kept + 1]
-        repeated = None if lists.repeated is None else lists.repeated[:, : depth.kept]
-        lists = Lists(lists.ids[:, : depth.kept], values, False, repeated, lists.scores, lists.distinct)
+    if kept is not None and lists.ids.shape[1] > kept:
+        lists = first_places(lists, kept, next_value=depth.complete)
     if context.warns and context.kernels.reads:
         warn_of_speed()
     if context.warns and context.validate and targets.padded is not None and batch.documents is None:
@@ -141,6 +144,23 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
                 warn_of_sampled_negatives(context, main, batch.target)
     plain = batch.row_groups is None and batch.row_weights is None
     return lists, targets, PLAIN_ROWS if plain else read_rows(context, batch)
+
+
+def first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
+    """Return the first places of ranked lists.
+
+    Args:
+        lists: The lists, longer than ``kept``.
+        kept: The number of places.
+        next_value: Whether to keep the score behind the last place. Of lists that were merged from parts it may be the
+            score of a label that is not the next one.
+    """
+    values, repeated = lists.values, lists.repeated
+    if values is not None:
+        values = values[:, : kept + next_value]
+    if repeated is not None:
+        repeated = repeated[:, :kept]
+    return Lists(lists.ids[:, :kept], values, False, repeated, lists.scores, lists.distinct)
 
 
 def read_rows(context: Context, batch: Batch) -> BatchRows:
