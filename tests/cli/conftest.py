@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from cli.made import Made
-from cli.workers import Workers
 from pictures import most_pictures_blank as most_pictures_blank
 from tailmetrics.cli import main
 
@@ -15,14 +14,6 @@ from tailmetrics.cli import main
 def made(tmp_path_factory):
     """Return the files; tests leave them as they are."""
     return Made(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture(scope="session")
-def workers():
-    """Return two processes beside this one."""
-    made = Workers()
-    yield made
-    made.pool.shutdown(cancel_futures=True)
 
 
 @pytest.fixture

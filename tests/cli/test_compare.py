@@ -393,14 +393,6 @@ def test_tables_in_any_order(config, evaluated, compared, given, tmp_path):
     assert alone["precision_k@1"]["low"] != found["precision_k@1"]["low"]
 
 
-def test_under_torchrun_it_declines(tailmetrics, monkeypatch):
-    """Comparing is for one process; several would do the same work and write the same files."""
-    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
-        monkeypatch.setenv(name, value)
-    status, _, err = tailmetrics("compare", "a.parquet", "b.parquet")
-    assert (status, err.splitlines()[0]) == (2, "error: compare runs in one process")
-
-
 def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
     """Files of predictions are not tables of values per row, and the hint says how they are compared."""
     np.save(tmp_path / "scores.npy", np.zeros((3, 4)))

@@ -18,10 +18,10 @@ def blocks(document=DOCUMENT):
 
 
 @pytest.mark.slow
-def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
-    """Python is executed, commands are run one by one, torchrun included; only text blocks are left alone.
+def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
+    """Python is executed, commands are run one by one; only text blocks are left alone.
 
-    Two processes write the report of one, and the sums of the table per row give the value of the report.
+    The sums of the table per row give the value of the report.
     """
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -31,28 +31,20 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
             exec(compile(text, DOCUMENT.name, "exec"), names)
         elif language == "bash":
             for line in text.replace("\\\n", " ").splitlines():
-                run(line, tailmetrics, workers)
+                run(line, tailmetrics)
         ran += language in ("python", "bash")
-    assert ran == 15
-    mine, two = (Path(f"reports/{name}/report.json").read_text() for name in ("mine", "two"))
-    assert mine.replace("the new model", "") == two.replace("new.parquet, on test.parquet", "")
+    assert ran == 14
+    mine = Path("reports/mine/report.json").read_text()
     assert names["psp"] == pytest.approx(json.loads(mine)["metrics"]["psp@5"], abs=1e-12)
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
-def run(line, tailmetrics, workers):
-    """Run one command, on two processes under torchrun; the status is that of success, and stderr holds notes at most."""
+def run(line, tailmetrics):
+    """Run one command; the status is that of success, and stderr holds notes at most."""
     program, *words = shlex.split(line)
-    if program == "tailmetrics":
-        status, _, err = tailmetrics(*words)
-        assert (status, [one for one in err.splitlines() if not one.startswith(("note: ", "read: "))]) == (0, []), line
-    else:
-        assert program == "torchrun"
-        launcher = ["--standalone", "--nproc-per-node", "2", "-m", "tailmetrics"]
-        assert words[: len(launcher)] == launcher
-        ended = workers.ranks(*words[len(launcher) :], folder=Path.cwd())
-        said = [[one for one in err.splitlines() if not one.startswith("read: ")] for _, _, err in ended]
-        assert ([status for status, _, _ in ended], said) == ([0, 0], [[], []]), line
+    assert program == "tailmetrics"
+    status, _, err = tailmetrics(*words)
+    assert (status, [text for text in err.splitlines() if not text.startswith(("note: ", "read: "))]) == (0, []), line
 
 
 def test_the_metric_of_ones_own_is_found_by_the_command_line(tailmetrics, tmp_path, monkeypatch, capsys):

@@ -116,21 +116,19 @@ def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_file_that_is_there_already(words, tailmetrics, workers, tmp_path, ranks):
+def test_a_file_that_is_there_already(words, tailmetrics, tmp_path):
     """A goal that exists stays and is named; with --overwrite it is replaced."""
-    run = tailmetrics if ranks == 1 else lambda *words: workers.ranks(*words)[0]
     for name in ("report.csv", "rows.parquet"):
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()
         (folder / name).write_bytes(b"theirs")
         outputs = ["--out", folder, "--per-row", folder / "rows.parquet"]
-        status, _, err = run(*words, *outputs)
+        status, _, err = tailmetrics(*words, *outputs)
         assert status == 2
         assert f"{name}: is there already" in err.splitlines()[0]
         assert "--overwrite" in err.splitlines()[1]
         assert contents(folder) == {name: b"theirs"}
-        assert run(*words, *outputs, "--overwrite")[0] == 0
+        assert tailmetrics(*words, *outputs, "--overwrite")[0] == 0
         assert contents(folder).get(name) != b"theirs"
 
 
@@ -285,7 +283,7 @@ def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
     ends = {
         "os.kill(os.getpid(), signal.SIGINT)": (130, "", SAID),
         "Removed()": (130, "", SAID),  # where Python drops errors
-        "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),  # as torchrun ends the other ranks
+        "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),
         "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }
     given = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"

@@ -268,27 +268,3 @@ def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, 
     problem, hint = tailmetrics("evaluate", *words, "--quiet")[2].splitlines()
     assert problem == f"error: --row-groups {tmp_path / 'groups.csv'}: there is no column 'group'"
     assert hint == "hint: its columns are query, country."
-
-
-def active(given, times=1):
-    """Return the options of nine queries, of which the numbers of training labels are 0 to 8; each several times."""
-    queries = [(f"q{r}{'x' * again}", r) for again in range(times) for r in range(9)]
-    files = given(
-        preds="query,item,score\n" + "".join(f"{query},{r if r < 4 else 20},1\n" for query, r in queries),
-        target="query,item\n" + "".join(f"{query},{r}\n" for query, r in queries),
-        train_target="query,item\n" + "".join(f"{query},{item}\n" for query, r in queries for item in range(r)),
-    )
-    return [*files, "--num-labels", 30, *PRECISION, "--buckets", "quantiles:3"]
-
-
-@pytest.mark.slow
-def test_blind_spots_and_half_of_the_rows_are_the_same_on_two_ranks(given, evaluated, workers, tmp_path):
-    """report.json of two processes has the bytes of that of one."""
-    average = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro"]
-    words = [*active(given, times=40), *average, "--labels"]
-    evaluated(*words)
-    for status, _, err in workers.ranks("evaluate", *words, "--quiet", "--out", tmp_path / "two"):
-        assert status == 0, err
-    one, two = ((tmp_path / name / "report.json").read_bytes() for name in ("out", "two"))
-    assert one == two
-    assert json.loads(one)["at_half_the_rows"]

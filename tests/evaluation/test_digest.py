@@ -7,7 +7,7 @@ import torch
 
 import tailmetrics as tm
 from cases import FEW
-from tailmetrics.evaluation.digest import RunDigest, merged
+from tailmetrics.evaluation.digest import RunDigest
 
 COUNTS = [9, 5, 4, 3, 2, 1, 1, 0]
 RELEVANT = [{1: 1.0, 4: 1.0}, {}, {7: 1.0}, {0: 1.0, 2: 1.0, 3: 1.0}, {6: 1.0}]
@@ -93,14 +93,14 @@ def test_targets_are_a_sum_over_rows_and_labels(label_names):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3])
-def test_batches_and_processes_make_no_difference(batch_rows):
-    """Any batch size, order of batches and split over processes gives the entries of one batch."""
+def test_batches_make_no_difference(batch_rows):
+    """Any size and order of batches gives the entries of one batch."""
     target = dense()
-    shares = [RunDigest(metrics()) for _ in range(3)]
-    for place, start in enumerate(reversed(range(0, 5, batch_rows))):
+    whole = RunDigest(metrics())
+    for start in reversed(range(0, 5, batch_rows)):
         rows = slice(start, start + batch_rows)
-        shares[place % 2].update(torch.arange(5)[rows], tm.rank(scores(5)[rows], target[rows]))
-    assert merged([share.entries() for share in shares]) == digest()
+        whole.update(torch.arange(5)[rows], tm.rank(scores(5)[rows], target[rows]))
+    assert whole.entries() == digest()
 
 
 def test_every_form_of_target_is_the_same():
@@ -213,9 +213,3 @@ def test_a_larger_catalogue_makes_no_difference():
     """Labels that no training row and no target holds, as predictions may."""
     one, other = (RunDigest([tm.RecallAtK(k=1, buckets=tm.LabelBuckets.deciles(c))]) for c in (COUNTS, [*COUNTS, 0, 0]))
     assert one.entries() == other.entries()
-
-
-def test_shares_of_different_runs_are_refused():
-    """The message names what differs."""
-    with pytest.raises(ValueError, match=r"merged: parts 0 and 1 differ in keys, options; evaluate all shares"):
-        merged([digest(), digest(options={"missing": "zero"}, depth=3)])

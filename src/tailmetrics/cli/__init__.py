@@ -63,7 +63,7 @@ def _leave(number: int, _: Any) -> None:
     """Remove incomplete files, and end the process.
 
     An exception might not end it: libraries turn it into errors of their own, some abort if an import is interrupted,
-    and Python ignores it while an object is deleted. torchrun sends SIGTERM to the other ranks when one fails.
+    and Python ignores it while an object is deleted.
     """
     signal.signal(number, signal.SIG_IGN)
     if number == signal.SIGINT:
@@ -91,7 +91,6 @@ def _answer(words: Sequence[str]) -> int:
 
 
 def _outcome(argv: Sequence[str] | None) -> int:
-    rank = 0
     try:
         if argv is None:
             gc.disable()  # imports make 300,000 objects that stay; looking for garbage among them is a sixth of a start
@@ -99,15 +98,13 @@ def _outcome(argv: Sequence[str] | None) -> int:
         from tailmetrics.cli.evaluate import evaluate
         from tailmetrics.cli.messages import CommandError, plain_warnings
         from tailmetrics.cli.parser import parse
-        from tailmetrics.cli.processes import launched
 
         if argv is None:
             gc.freeze()
             gc.enable()
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # a config may name classes of this folder; installed packages come first
-        rank, _ = launched()
-        with plain_warnings(rank == 0) as said:
+        with plain_warnings() as said:
             for word in sys.argv[1:] if argv is None else argv:
                 if any("\ud800" <= letter <= "\udfff" for letter in word):
                     problem = f"{word}: holds bytes that are no text in the encoding {sys.getfilesystemencoding()}"
@@ -123,7 +120,6 @@ def _outcome(argv: Sequence[str] | None) -> int:
 
         if not isinstance(error, REPORTED):
             raise
-        if rank == 0:  # all ranks agree on an error
-            print_error(error)
+        print_error(error)
         return FAILED
     return 0

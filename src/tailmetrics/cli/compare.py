@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
-import torch
 
 from tailmetrics.cli.evaluate import (
     answerable,
@@ -36,7 +35,6 @@ from tailmetrics.cli.messages import CommandError, in_options, tell
 from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
-from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
@@ -58,9 +56,6 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
     models = [[table_in(one, tell) for one in some] for some in models]
-    if launched() != (0, 1):
-        hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
-        raise CommandError("compare runs in one process", hint)
     if tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
     if tables:
@@ -123,8 +118,8 @@ def _where_paths_differ(files: Sequence[Path]) -> list[str]:
 
 def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:
     """Evaluate each run, and return the paths of the tables of values per row; messages name runs by ``names``."""
-    alone, data = Ranks(0, 1, torch.device("cpu")), request.get(DataOptions)
-    inputs = open_inputs(preds, data, alone)
+    data = request.get(DataOptions)
+    inputs = open_inputs(preds, data)
     first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)
     for name, other in zip(names[1:], others, strict=True):  # before they are evaluated, which takes longer
         check_same_names(names[0], first, name, other)
@@ -135,14 +130,14 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
     row_groups = None if groups[0] is None else groups[0].names
     labels = read_labels(inputs)
     evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics), level=labels.level)
-    bind(evaluation.collection, inputs, labels, alone)
+    bind(evaluation.collection, inputs, labels)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
         one = deepcopy(evaluation)
         one.start()
         one.seen = seen_labels(dataset, inputs, labels)
         with RowTableWriter(path, one, dataset) as writer:
-            stream(dataset, one, alone, of_rows, data, writer.write)
+            stream(dataset, one, of_rows, data, write=writer.write)
             report = report_of(one, given, dataset, data, of_rows)
             # a comparison shows no values of other orders of equal scores
             writer.notes = [*replace(report, tie_bounds=None).warnings, *notes_on_sequences(dataset)]

@@ -1,4 +1,4 @@
-"""`tailmetrics evaluate`: from files to a report, in bounded memory, on one process or many."""
+"""`tailmetrics evaluate`: from files to a report, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from torch import Tensor
 
 from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics._arguments import INTEGERS
+from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import (
     Files,
     Inputs,
     Labels,
     RowGroups,
+    Share,
     everywhere,
-    facts_of,
     groups_of_rows,
     local_files,
     open_inputs,
@@ -37,13 +38,12 @@ from tailmetrics.cli.messages import CommandError, describe, in_options, sentenc
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
-from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
+from tailmetrics.cli.progress import progress
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import note_on_equal, note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import with_intervals
-from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter, join_parts
-from tailmetrics.evaluation.row_values import from_all
+from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
@@ -58,6 +58,7 @@ from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
 
+CPU = torch.device("cpu")
 REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", "trade_off.csv", ROWS_FILE]
 
 
@@ -83,62 +84,47 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         raise CommandError("--no-rows and --per-row are both given", "leave one of them out.")
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
+    device = computing_device(options.device)
     metrics = chosen_metrics(request)
     paths = paths_of([options.preds], data)
     input_files: list[str | Path] = [*paths, *local_files(paths), *request.configs]
-    with (
-        joined_processes(options.device) as ranks,
-        Outputs(input_files, output.overwrite) as outputs,
-        ExitStack() as stack,
-    ):
-        engine = None if options.engine is None else Engine(options, data, ranks)
-        with ranks.agreement():
-            folder, tables = None, list[Path]()
-            if ranks.is_first:
-                folder = None if output.out is None else outputs.claim(output.out, REPORT_FILES)
-                tables = _claim_row_tables(options, output, outputs, folder, ranks.world_size)
-            facts = facts_of(paths, data) if ranks.world_size > 1 else {}
-        ranks.check_same(facts)
-        tables = ranks.all(tables)[0]
-        with ranks.agreement():
-            inputs = open_inputs([options.preds], data, ranks, options.clusters)
-        ranks.check_same(inputs.facts)
+    with Outputs(input_files, output.overwrite) as outputs, ExitStack() as stack:
+        engine = None if options.engine is None else Engine(options, data)
+        folder = None if output.out is None else outputs.claim(output.out, REPORT_FILES)
+        table = _claim_row_table(options, output, outputs, folder)
+        inputs = open_inputs([options.preds], data, options.clusters)
         (dataset,) = inputs.runs
-        with ranks.agreement():
-            groups, clusters = read_row_groups(inputs.files, dataset), None
-            if options.clusters is not None:
-                of_rows = dataset.row_names, dataset.num_rows, dataset.tokens
-                clusters = groups_of_rows("--clusters", options.clusters, data, *of_rows)
-            metrics = answerable(metrics, dataset, request)
-            of_labels = read_labels(inputs)
-            evaluation = Evaluation(
-                metrics,
-                row_groups=None if groups is None else groups.names,
-                labels=options.labels,
-                label_names=of_labels.names,
-                examples=options.examples,
-                row_names=dataset.row_names,
-                intervals=None if options.no_intervals or options.clusters else resampling.confidence,
-                headline=request.headline(metrics),
-                level=of_labels.level,
-                trade_off=strengths_of(options.trade_off),
-                scores="softmax" if data.probabilities else options.scores,  # what is read are logarithms already
-            )
-        bind(evaluation.collection, inputs, of_labels, ranks, engine)
-        evaluation.start(ranks.device)
+        groups, clusters = read_row_groups(inputs.files, dataset), None
+        if options.clusters is not None:
+            of_rows = dataset.row_names, dataset.num_rows, dataset.tokens
+            clusters = groups_of_rows("--clusters", options.clusters, data, *of_rows)
+        metrics = answerable(metrics, dataset, request)
+        of_labels = read_labels(inputs)
+        evaluation = Evaluation(
+            metrics,
+            row_groups=None if groups is None else groups.names,
+            labels=options.labels,
+            label_names=of_labels.names,
+            examples=options.examples,
+            row_names=dataset.row_names,
+            intervals=None if options.no_intervals or options.clusters else resampling.confidence,
+            headline=request.headline(metrics),
+            level=of_labels.level,
+            trade_off=strengths_of(options.trade_off),
+            scores="softmax" if data.probabilities else options.scores,  # what is read are logarithms already
+        )
+        bind(evaluation.collection, inputs, of_labels, engine)
+        evaluation.start(device)
+        writer = None
         if engine is None:
             evaluation.seen = seen_labels(dataset, inputs, of_labels)
-        writer = None
-        with ranks.agreement():
-            if engine is None:
+            if table is not None:
                 value_options = options_of_values(data) if _keeps_rows(options, output) else None
-                if tables:
-                    part = tables[ranks.rank]
-                    writer = stack.enter_context(RowTableWriter(part, evaluation, dataset, value_options, clusters))
-                stream(dataset, evaluation, ranks, groups, data, None if writer is None else writer.write)
-            else:
-                files = inputs.files.everywhere()
-                evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
+                writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options, clusters))
+            stream(dataset, evaluation, groups, data, device, None if writer is None else writer.write)
+        else:
+            files = inputs.files.everywhere()
+            evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
         alike = notes_on_sequences(dataset) if clusters is None else []
         notes = [*report.notes, *([] if options.no_intervals else alike)]
@@ -147,20 +133,25 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         readings = tuple(sentence(replace(one, path=Path(one.path).name)) for one in every)
         words = request.words(report.words)
         report = replace(report, title=output.title or report.title, notes=tuple(notes), readings=readings, words=words)
-        with ranks.agreement():
-            if writer is not None:
-                writer.scalars = report.scalars
-                writer.notes = list(dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]))
-            stack.close()
-        with ranks.agreement():
-            if ranks.is_first:
-                *parts, table = tables or [None]
-                if parts:
-                    join_parts(parts, table)
-                if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
-                    drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
-                    report = _with_intervals(report, table, {**drawn, "clusters": clusters})
-                finish(report, folder, outputs, output, said)
+        if writer is not None:
+            writer.scalars = report.scalars
+            writer.notes = list(dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]))
+        stack.close()
+        if table is not None and (options.intervals or (clusters is not None and not options.no_intervals)):
+            drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0})
+            report = _with_intervals(report, table, {**drawn, "clusters": clusters})
+        finish(report, folder, outputs, output, said)
+
+
+def computing_device(name: str) -> torch.device:
+    """Return the device on which metrics are computed.
+
+    Raises:
+        CommandError: If torch sees no GPU.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise CommandError("--device cuda: torch sees no GPU", "leave --device out to compute on the CPU.")
+    return torch.device(name)
 
 
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
@@ -180,26 +171,18 @@ def strengths_of(given: str | None) -> list[float]:
         raise CommandError(f"--trade-off {given}: holds no number", "write numbers, such as 0,0.25,0.5.") from None
 
 
-def _claim_row_tables(
-    options: EvaluateOptions, output: OutputOptions, outputs: Outputs, folder: Path | None, world_size: int
-) -> list[Path]:
-    """Return the paths of the parts, one for each process, and at the end the path of the whole table.
-
-    The parts are beside the table, or beside the report if no table is kept: all processes see these folders. A
-    single process writes the table itself. The list is empty if nothing needs values per row.
-    """
+def _claim_row_table(
+    options: EvaluateOptions, output: OutputOptions, outputs: Outputs, folder: Path | None
+) -> Path | None:
+    """Return the path of the table of values per row; None if nothing needs it."""
     if options.per_row is not None:
-        goal = Path(options.per_row)
-        table = outputs.claim(goal.parent, [goal.name]) / goal.name
-        scratch = outputs.scratch(table.parent.parent)
-    elif folder is not None and _keeps_rows(options, output):
-        table, scratch = folder / ROWS_FILE, outputs.scratch(folder.parent)
-    elif options.intervals or options.clusters:
-        scratch = outputs.scratch(None if folder is None else folder.parent)
-        table = scratch / "rows.parquet"
-    else:
-        return []
-    return [*(scratch / f"{rank}.parquet" for rank in range(world_size) if world_size > 1), table]
+        path = Path(options.per_row)
+        return outputs.claim(path.parent, [path.name]) / path.name
+    if folder is not None and _keeps_rows(options, output):
+        return folder / ROWS_FILE
+    if options.intervals or options.clusters:
+        return outputs.scratch(None if folder is None else folder.parent) / ROWS_FILE
+    return None
 
 
 def report_of(
@@ -208,7 +191,7 @@ def report_of(
     """Return the report of a run, with notes on its rows; warn of queries that are left out."""
     preds, target = (Path(str(path)).name for path in (preds, data.target))
     with warnings.catch_warnings():
-        # a process without rows never calls update, but its synchronised states hold the rows of all
+        # with an engine this process never calls update, but its states hold the rows of all tasks
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds}, on {target}")
     notes = [in_options(note) for note in report.notes]
@@ -216,7 +199,7 @@ def report_of(
     for said in (*notes_on_files, *notes_on_queries(dataset, data.missing, preds, target)):
         tell(in_options(said))  # the report repeats warnings, and --quiet hides none
     if dataset.ignored is not None:
-        positives, removed, bare = map(sum, zip(*from_all(dataset.filtered()), strict=True))
+        positives, removed, bare = dataset.filtered()
         said = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
         if removed:  # they may be the positives that were held out
             lost = f"{removed:,} of the {positives:,} positives of {target}: {bare:,} rows keep no positive"
@@ -232,7 +215,7 @@ def report_of(
 
 
 def seen_labels(dataset: Dataset, inputs: Inputs, labels: Labels) -> SeenLabels | None:
-    """Return what counts the places that show labels of the same row in training; call it in every process.
+    """Return what counts the places that show labels of the same row in training.
 
     None for labels of a level: that their descendants were seen is no mistake.
     """
@@ -331,16 +314,13 @@ def _have_scores(dataset: Dataset) -> bool:
 # -- training labels ------------------------------------------------------------------------------------------------
 
 
-def bind(
-    collection: TopKCollection, inputs: Inputs, labels: Labels, ranks: Ranks, engine: Engine | None = None
-) -> None:
-    """Bind the metrics that still lack buckets, training counts or propensities; call this on every rank.
+def bind(collection: TopKCollection, inputs: Inputs, labels: Labels, engine: Engine | None = None) -> None:
+    """Bind the metrics that still lack buckets, training counts or propensities.
 
     Args:
         collection: The metrics.
         inputs: The open files.
         labels: The labels of the report.
-        ranks: This process.
         engine: The engine that counts the training labels; None if this process counts them.
     """
     num_labels, num_train = inputs.files.num_labels, inputs.files.options.num_train
@@ -348,16 +328,15 @@ def bind(
         _note_unread(collection, "--train-target" if inputs.counts is None else "--label-counts")
     if inputs.train is not None and inputs.files.options.train_min_gain is None:
         _note_lower_gains(collection, inputs.train)
-    with ranks.agreement():
-        _check_known(collection, inputs, num_train)
-        counted = None
-        if inputs.train is not None:
-            assert num_labels is not None
-            counted = LabelFrequency(num_labels)
-            if engine is None:
-                _count(counted, ranks, files=inputs.files, train=inputs.train)
-            else:
-                counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
+    _check_known(collection, inputs, num_train)
+    counted = None
+    if inputs.train is not None:
+        assert num_labels is not None
+        counted = LabelFrequency(num_labels)
+        if engine is None:
+            _count(counted, inputs.files, inputs.train)
+        else:
+            counted = engine.total(counted, partial(_count_share, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
     level = labels.level
     if level is not None:
@@ -425,11 +404,10 @@ def _needs_counts(metric: TopKMetric) -> bool:
     return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
 
 
-def _count(frequency: LabelFrequency, ranks: Ranks, *, files: Files, train: TargetDataset | None = None) -> None:
-    """Add one share of the training targets to the counts of ``frequency``."""
-    train, ignored = train or files.train(ranks), files.options.ignore_index
-    assert train is not None
-    with progress("training labels", train.stop - train.start, ranks) as advance:
+def _count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None:
+    """Add training targets to the counts of ``frequency``."""
+    ignored = files.options.ignore_index
+    with progress("training labels", train.stop - train.start) as advance:
         for batch in train:
             target = batch.target
             if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:  # files tell ids from gains
@@ -439,18 +417,25 @@ def _count(frequency: LabelFrequency, ranks: Ranks, *, files: Files, train: Targ
             advance(int(batch.rows[-1]) + 1 - train.start)
 
 
+def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> None:
+    """Add one share of the training targets to the counts of ``frequency``."""
+    train = files.train(share)
+    assert train is not None
+    _count(frequency, files, train)
+
+
 # -- one pass over the rows -----------------------------------------------------------------------------------------
 
 
 def stream(
     dataset: Dataset,
     evaluation: Evaluation,
-    ranks: Ranks,
     groups: RowGroups | None,
     options: DataOptions,
+    device: torch.device = CPU,
     write: Callable[[Tensor, Ranking], None] | None = None,
 ) -> None:
-    """Evaluate the rows of this process in batches; ``write`` is called with the row numbers and ranking of each batch.
+    """Evaluate the rows in batches; ``write`` is called with the row numbers and ranking of each batch.
 
     Raises:
         CommandError: If a metric refuses a batch, or if ``--probabilities`` does not fit the predictions or a metric.
@@ -461,20 +446,20 @@ def stream(
     if options.probabilities and any(metric.reading.reads.decisions for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
     path, num_rows = dataset.preds.path, dataset.stop - dataset.start
-    with with_value(READ_FROM, str(path)), progress(f"evaluating {path.name}", num_rows, ranks) as advance:
+    with with_value(READ_FROM, str(path)), progress(f"evaluating {path.name}", num_rows) as advance:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)
-                preds, row_groups = batch.preds, None if groups is None else groups.numbers[batch.rows].to(ranks.device)
+                preds, row_groups = batch.preds, None if groups is None else groups.numbers[batch.rows].to(device)
                 target = batch.target
                 if options.ignore_index is not None and target.ndim == 1:  # -1 is no label: such rows are left out, too
                     target = target.where(target != -1, options.ignore_index)
-                moved = tuple(one.to(ranks.device) for one in (preds if isinstance(preds, tuple) else (preds,)))
+                moved = tuple(one.to(device) for one in (preds if isinstance(preds, tuple) else (preds,)))
                 if options.probabilities:
                     moved = (_logarithm(moved[0]),)
                 ranking = evaluation.rank(
                     moved if isinstance(preds, tuple) else moved[0],
-                    target.to(ranks.device),
+                    target.to(device),
                     row_groups=row_groups,
                     tokens=dataset.tokens,
                     looked_through=True,
@@ -507,10 +492,10 @@ def _logarithm(probabilities: Tensor) -> Tensor:
     return probabilities.to(torch.float64).log()
 
 
-def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
+def _add_share(evaluation: Evaluation, share: Share, *, preds: str, files: Files) -> None:
     """Add one share of the rows to the evaluation."""
-    dataset = files.run(preds, ranks)
-    stream(dataset, evaluation, ranks, read_row_groups(files, dataset), files.options)
+    dataset = files.run(preds, share)
+    stream(dataset, evaluation, read_row_groups(files, dataset), files.options)
 
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import DataOptions
-from tailmetrics.cli.processes import Ranks, progress
+from tailmetrics.cli.progress import progress
 from tailmetrics.io import (
     FORMATS,
     Columns,
@@ -30,16 +30,13 @@ from tailmetrics.io import (
 )
 from tailmetrics.io.database import WATCHER, Database, KeyedFile
 from tailmetrics.io.files import (
-    FilePath,
     Part,
     Plain,
-    StoredFile,
     check_file,
     find,
     is_address,
     path_of,
     reading,
-    size_of,
     stream,
     suffix_of,
 )
@@ -52,6 +49,16 @@ from tailmetrics.ranking._warnings import with_value
 from tailmetrics.tree import LabelTree, Level
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
+
+
+class Share(NamedTuple):
+    """One of several equal parts of the rows, which a task of a cluster reads; by default all rows."""
+
+    number: int = 0
+    num_shares: int = 1
+
+
+ALL_ROWS = Share()
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,16 @@ class Files:
     num_labels: int | None
     others: tuple[str, ...] = ()
 
-    def run(self, preds: str, ranks: Ranks) -> Dataset:
+    def run(self, preds: str, share: Share = ALL_ROWS) -> Dataset:
         """Open predictions with their targets."""
         options = self.options
         more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "part")}
         more["format"] = (options.preds_format or options.format, options.format)
         more["columns"] = (options.preds_columns or options.columns, options.columns)
         more["others"] = self.others
-        return read(preds, str(options.target), **more, **self._alike(ranks))
+        return read(preds, str(options.target), **more, **self._alike(share))
 
-    def train(self, ranks: Ranks) -> TargetDataset | None:
+    def train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
         """Open training targets, if there are any. They are only counted, so that their rows need no names."""
         options = self.options
         if options.train_target is None:
@@ -87,11 +94,11 @@ class Files:
         more: dict[str, Any] = {"format": options.format, "columns": options.columns}
         more |= {"min_gain": options.train_min_gain, "one_label": options.ignore_index is not None}
         more["counts_alone"] = True
-        return read_target(options.train_target, **more, **self._alike(ranks))
+        return read_target(options.train_target, **more, **self._alike(share))
 
-    def _alike(self, ranks: Ranks) -> dict[str, Any]:
+    def _alike(self, share: Share) -> dict[str, Any]:
         same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "delimiter", "memory")}
-        same |= {"rank": ranks.rank, "world_size": ranks.world_size}
+        same |= {"rank": share.number, "world_size": share.num_shares}
         return {**same, "label_names": self.names, "num_labels": self.num_labels}
 
     def everywhere(self) -> Files:
@@ -132,8 +139,8 @@ class Inputs:
 
     Attributes:
         files: The object that opened the files.
-        runs: This rank's share of the predictions of each run with their targets.
-        train: This rank's share of the training targets.
+        runs: The predictions of each run with their targets.
+        train: The training targets.
         counts: Training counts, if a file gives them.
     """
 
@@ -142,16 +149,9 @@ class Inputs:
     train: TargetDataset | None
     counts: Tensor | None
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Facts by name, which must be equal on every rank."""
-        rows = {f"rows of {run.preds.path}": run.num_rows for run in self.runs}
-        train = {} if self.train is None else {f"rows of {self.train.target.path}": self.train.num_rows}
-        return {**rows, **train, "number of labels": self.files.num_labels}
 
-
-def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, clusters: str | None = None) -> Inputs:
-    """Open all files; every rank finds the same label ids, the same number of labels and the same errors."""
+def open_inputs(preds: Sequence[str], options: DataOptions, clusters: str | None = None) -> Inputs:
+    """Open all files."""
     others = tuple(one for one in (options.row_groups, clusters) if one is not None)
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
@@ -161,17 +161,17 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks, cluste
     if options.num_train is not None and options.label_counts is None:
         hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
         raise CommandError("--num-train is given without --label-counts", hint)
-    with progress("opening files", 1.0, ranks) as show, with_value(WATCHER, lambda doing, share: show(share, doing)):
+    with progress("opening files", 1.0) as show, with_value(WATCHER, lambda doing, share: show(share, doing)):
         try:
             with deciding(_given(preds[:1], [options.target], options), options.delimiter, others):
                 counts, names = _counts_and_names(preds, options)
             files = Files(options, names, options.num_labels if counts is None else len(counts), others)
-            train = files.train(ranks)
+            train = files.train()
             files = files if train is None else replace(files, num_labels=train.num_labels)
-            runs = [files.run(path, ranks) for path in preds]
+            runs = [files.run(path) for path in preds]
             if files.num_labels is None:
                 files = replace(files, num_labels=runs[0].num_labels)
-                train = files.train(ranks)
+                train = files.train()
         except DataFileError as error:
             if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=C" in error.hint:
                 hint = "--preds-columns takes the place of all of --columns for predictions: "
@@ -258,36 +258,6 @@ def local_files(paths: Iterable[str]) -> list[Path]:
         except DataFileError:
             found += [] if is_address(path) else [Path(path)]  # the error is raised when it is read
     return found
-
-
-BLOCK_BYTES = 2**16
-BLOCKS = 256
-"""The most blocks of a file that its fingerprint reads: all blocks of a file up to 16 MB, spread over a larger file."""
-
-
-def fingerprint(file: FilePath) -> str:
-    """Return the size of a file and a digest of its content; of a large file, the digest reads parts, with both ends.
-
-    For a file in a store, the digest comes from the store's facts about the file: all processes ask the same store.
-    """
-    size = size_of(file)
-    if isinstance(file, StoredFile):
-        return f"{size:,} bytes, {file.system.ukey(file.key)[:12]}"
-    last = max(0, size - BLOCK_BYTES)
-    wanted = range(0, size, BLOCK_BYTES)
-    starts = wanted if len(wanted) <= BLOCKS else [last * number // (BLOCKS - 1) for number in range(BLOCKS)]
-    digest = sha256()
-    with file.open("rb") as opened:
-        for start in starts:
-            opened.seek(start)
-            digest.update(opened.read(BLOCK_BYTES))
-    return f"{size:,} bytes, sha256 {digest.hexdigest()[:12]}"
-
-
-def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
-    """Return the facts that must be equal on all ranks before they read: fingerprints of the files, and options."""
-    files = [part.path for path in paths for part in find(path).parts]
-    return {**{str(file): fingerprint(file) for file in files}, "options of the command line": str(asdict(options))}
 
 
 def options_of_values(options: DataOptions) -> Mapping[str, Any]:

@@ -222,8 +222,8 @@ def _bare(value: str) -> str:
 
 
 @contextmanager
-def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
-    """Print each warning once, on the first process, as one line without the line of code that gave it.
+def plain_warnings() -> Iterator[dict[str, bool]]:
+    """Print each warning once, as one line without the line of code that gave it.
 
     Yields a dict of the texts so far: text -> whether it is a note, of files or of speed. Reports repeat the others.
     """
@@ -231,13 +231,13 @@ def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text, is_note = in_options(str(message)), issubclass(category, (DataFileNote, SpeedWarning))
-        if text not in said and is_first:
+        if text not in said:
             sys.stderr.write(f"{'note' if is_note else 'warning'}: {printable(text)}\n")
         said[text] = is_note
 
     def listen(reading: Reading) -> None:
         text = sentence(reading)
-        if text not in said and is_first:
+        if text not in said:
             sys.stderr.write(f"read: {printable(text)}\n")
         said[text] = True
 

@@ -51,8 +51,7 @@ Prints the metrics, overall and from the most frequent labels to the rarest, and
 
 Row i of the predictions belongs to row i of the targets. Where lines name their query (TREC, JSON Lines, CSV), lines of
 one query belong together, in any order. Files may be compressed (.gz, .bz2, .zst). In the place of a file may stand a
-folder of parts, a pattern in quotes, or an address (s3://). Under torchrun each process reads a share of the rows, and
-the numbers are the same."""
+folder of parts, a pattern in quotes, or an address (s3://)."""
 COMPARE = """Compare runs row by row.
 
   tailmetrics compare old_report new_report --out comparison

@@ -4,7 +4,6 @@
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
     digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
                                                                    # "cuts", "version": plain data
-    merged([entries, entries, ...]) -> dict                        # one of each process, for its share of the rows
 
 A table of values per row stores the entries after its last row, when all targets are known. :func:`compare
 <tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses runs that differ.
@@ -43,11 +42,11 @@ _SEEDS: Final = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD
 class RunDigest:
     """Digests of the targets, buckets, training counts and options of one run.
 
-    The digest of the targets is a sum of 128 bits over rows and their labels, so that shares of the rows can be added
-    up. It shows mistakes. It does not protect against other targets that somebody makes on purpose to have the same
-    digest. The other digests are SHA-256.
+    The digest of the targets is a sum of 128 bits over rows and their labels, so that the order of rows makes
+    no difference. It shows mistakes. It does not protect against other targets that somebody makes on purpose to have
+    the same digest. The other digests are SHA-256.
 
-    The digests do not depend on the size and order of batches or on the number of processes. With ``label_names`` they
+    The digests do not depend on the size and order of batches. With ``label_names`` they
     do not depend on label ids either: two runs may number the same names differently, because their predictions hold
     different names.
 
@@ -124,27 +123,6 @@ class RunDigest:
         ``"version"``: version of the digests.
         """
         return {"targets": _in_hex(self._targets), **self._fixed}
-
-
-def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries of a whole run from the entries of its processes, each of which had a share of the rows.
-
-    Args:
-        parts: The result of ``RunDigest.entries`` in each process.
-
-    Raises:
-        ValueError: If the processes had different buckets, counts, options or metrics.
-    """
-    first, *others = parts
-    for place, other in enumerate(others, start=1):
-        wrong = [name for name in (first.keys() | other.keys()) - {"targets"} if first.get(name) != other.get(name)]
-        if wrong:
-            raise ValueError(
-                f"merged: parts 0 and {place} differ in {', '.join(sorted(wrong))}; evaluate all shares of the rows "
-                "with the same metrics, training labels and options."
-            )
-    sums = [np.frombuffer(bytes.fromhex(part["targets"]), ">i8") for part in parts]
-    return {**first, "targets": _in_hex(np.sum(sums, axis=0, dtype=np.int64))}
 
 
 def _in_hex(sums: Ints) -> str:

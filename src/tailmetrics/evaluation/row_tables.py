@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from tailmetrics.evaluation.accumulating import Evaluation
-from tailmetrics.evaluation.digest import RunDigest, merged
+from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.row_values import (
     COUNTS,
     GROUP,
@@ -313,18 +313,6 @@ def _arrow(values: Any, known: Any = None) -> Any:
 
     nulls = None if known is None else buffer(known)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [nulls, buffer(values)])
-
-
-def join_parts(parts: Iterable[Path], path: Path) -> None:
-    """Write the rows of several tables into one, in the order of ``parts``; a part without rows has no file."""
-    files = [pq.ParquetFile(part) for part in parts if part.exists()]
-    known = [json.loads(file.metadata.metadata[METADATA]) for file in files]
-    with pq.ParquetWriter(path, files[0].schema_arrow) as writer:
-        for file in files:
-            for number in range(file.num_row_groups):
-                writer.write_table(file.read_row_group(number))
-        identity = merged([one["identity"] for one in known]) if known[0]["identity"] else {}
-        writer.add_key_value_metadata({METADATA: json.dumps({**known[0], "identity": identity})})
 
 
 def _label_names(dataset: Rows, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:

@@ -1,0 +1,97 @@
+"""Evaluates shares of the files on a cluster of Ray, Spark or Dask: each task opens the files and reads its share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from tailmetrics._arguments import check_count
+from tailmetrics.cli.inputs import Share
+from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.options import DataOptions, EvaluateOptions
+from tailmetrics.engines.cluster import Work
+from tailmetrics.io.files import find
+from tailmetrics.io.formats import format_of_parts
+from tailmetrics.io.reading import Opening
+
+ERROR_LENGTH = 300
+"""The most characters that are shown of an engine's error."""
+SHARES_PER_CORE = 2
+"""With two shares per core, a share that is repeated delays the result half as much as with one."""
+PACKAGES = {"ray": "ray", "spark": "pyspark", "dask": "distributed"}
+"""The package that each engine needs."""
+
+
+class Engine:
+    """The cluster of Ray, Spark or Dask.
+
+    Args:
+        options: The options that name the engine and the number of shares.
+        data: The options that name the files.
+
+    Raises:
+        CommandError: If the engine is not installed, or if options ask for results that an engine cannot give.
+    """
+
+    def __init__(self, options: EvaluateOptions, data: DataOptions) -> None:
+        self._name = str(options.engine)
+        self._shares = options.shares
+        _check_options(options)
+        _check_rows_are_numbered(str(options.preds), data)
+        if options.shares is not None:
+            check_count("--shares", "shares", options.shares)
+        try:
+            import_module(PACKAGES[self._name])
+        except ModuleNotFoundError as error:
+            problem = f"--engine {self._name}: the package {error.name} is not installed"
+            raise CommandError(problem, f"pip install 'tailmetrics[{self._name}]'.") from error
+        self._cluster = import_module(f"tailmetrics.engines.{self._name}").CLUSTER
+
+    def total(self, counter: Any, add: Callable[[Any, Share], None]) -> Any:
+        """Return the counter with the sums of all tasks.
+
+        Args:
+            counter: An evaluation or label counts, which have counted nothing.
+            add: Function that adds one share to a counter; it must be picklable.
+        """
+        try:
+            cores = self._cluster.connect()
+            shares = self._shares or SHARES_PER_CORE * cores
+            work = Work(counter, ("id",), partial(_add_shares, add=add, shares=shares), (*Work.refuses, CommandError))
+            result = self._cluster.total(self._cluster.numbers(shares), work)
+        except Exception as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            text = " ".join(lines[:2])[:ERROR_LENGTH]
+            problem = f"--engine {self._name}: {type(error).__name__}: {text}"
+            raise CommandError(problem, f"see the log of {self._name}, or leave --engine out.") from error
+        return work.counted(result)
+
+
+def _check_options(options: EvaluateOptions) -> None:
+    """Raise if an option needs values of rows or a GPU: tasks return sums, and compute on CPUs."""
+    impossible = {
+        "--per-row": options.per_row,
+        "--intervals": options.intervals,
+        "--clusters": options.clusters,
+        "--device cuda": options.device != "cpu",
+    }
+    for name, value in impossible.items():
+        if value:
+            problem = f"--engine returns sums, no values per row, and computes on CPUs: {name} is not possible"
+            raise CommandError(problem, f"leave {name} out, or leave --engine out.")
+
+
+def _check_rows_are_numbered(preds: str, data: DataOptions) -> None:
+    """Raise if the lines of the predictions name their query: rows of one query may then be in several shares."""
+    parts = find(preds).parts
+    opening = Opening(parts[0].path, None, data.columns)
+    if format_of_parts("--engine", parts, data.preds_format or data.format, opening).has_queries:
+        problem = f"{preds}: lines name their query, so that no share of them can be evaluated alone"
+        raise CommandError(problem, "leave --engine out, or write one row per query with list columns.")
+
+
+def _add_shares(counter: Any, batch: Any, *, add: Callable[[Any, Share], None], shares: int) -> None:
+    for number in batch["id"].to_pylist():
+        add(counter, Share(number, shares))
