@@ -250,7 +250,7 @@ def test_infinite_values_of_two_buckets_have_no_interval():
     assert report.by_bucket["global_cross_entropy"] == pytest.approx(
         {"5+": inf, "1-4": inf, "unseen": nan}, nan_ok=True
     )
-    assert {one.method for one in report.intervals.values()} == {"none: no finite value"}
+    assert {interval.reason for interval in report.intervals.values()} == {"no finite value"}
 
 
 def test_padding_is_told_of_the_first_batch_alone():

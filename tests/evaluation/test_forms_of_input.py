@@ -202,7 +202,7 @@ def test_intervals_of_sequences_that_are_alike(form):
     found, half = report.intervals["accuracy@1"], stats.t.ppf(0.975, 39) * right.std(ddof=1) / 40**0.5
     assert (found.low, found.high) == pytest.approx((right.mean() - half, right.mean() + half))
     assert (found.n, found.clusters) == (1000, 40)
-    assert report.intervals["median_k_for_recall@1"].method == "none: a median is resampled"
+    assert report.intervals["median_k_for_recall@1"].reason == "a median is resampled"
     assert "for 40 independent clusters of rows" in " ".join(in_full(report).split())
     drawn = tm.evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
     assert [one.clusters for one in drawn.values()] == [40, 40]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import tailmetrics as tm
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.significance import intervals
+from tailmetrics.significance import Method, intervals
 from tailmetrics.significance.estimating import Sums, quick_interval
 
 ROWS, LABELS = 150, 30
@@ -177,11 +177,11 @@ def test_they_are_those_of_scipy() -> None:
         assert interval.value == report.scalars[key] or math.isnan(interval.value)
         assert interval.n == int((~np.isnan(rows[key][0])).sum()), key
         if interval.n < 10 or (len(rows[key]) == 2 and (np.nan_to_num(rows[key][1]) != 0).sum() < 10):
-            assert "none" in interval.method or interval.method.startswith(("Wilson", "Clopper-Pearson"))
+            assert interval.method in (Method.NONE, Method.WILSON, Method.ALL_AGREE)
             continue
         kinds.add(interval.method)
         assert (interval.low, interval.high) == pytest.approx(by_scipy(key, rows[key]), rel=1e-9, abs=1e-9), key
-    assert kinds == {"Student's t", "Wilson", "Clopper-Pearson, all rows agree", "order statistics"}
+    assert kinds == {"Student's t", "Wilson", "Clopper-Pearson, all agree", "order statistics"}
     assert set(report.intervals) == {*rows, *gaps}
 
 
@@ -253,7 +253,7 @@ def test_rows_that_agree(relevant: int) -> None:
     found = tm.evaluate(scores, mask, metrics=[tm.RecallAtK(1), tm.DCGAtK(1)]).intervals
     expected = intervals({"recall@1": np.full(50, float(relevant))})["recall@1"]
     assert (found["recall@1"].low, found["recall@1"].high) == (expected.low, expected.high)
-    assert found["dcg@1"].method == "none: all rows agree"
+    assert found["dcg@1"].reason == "all rows agree"
     assert math.isnan(found["dcg@1"].low)
 
 
@@ -298,10 +298,9 @@ def test_few_rows_and_no_rows() -> None:
     """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
     scores, mask, _ = data()
     found = tm.evaluate(scores[:9], mask[:9], metrics=[tm.NDCGAtK(5), tm.HitRateAtK(1), tm.KForRecall(0.5)]).intervals
-    methods = [one.method for one in found.values()]
-    assert methods == ["none: fewer than 10 rows", "Wilson", "none: fewer than 10 rows"]
+    assert [interval.reason for interval in found.values()] == ["fewer than 10 rows", None, "fewer than 10 rows"]
     none = tm.evaluate(scores[:0], mask[:0], metrics=[tm.NDCGAtK(5)]).intervals["ndcg@5"]
-    assert (none.n, none.method) == (0, "none: no finite value")
+    assert (none.n, none.reason) == (0, "no finite value")
 
 
 def test_how_often_they_hold_the_truth() -> None:
@@ -335,8 +334,8 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
     for key, rows in evaluation.over_labels.by_content().items():
         assert rows.influence().value == pytest.approx(report.scalars[key], nan_ok=True), key
         interval = report.intervals[key]
-        assert interval.low <= report.scalars[key] <= interval.high or interval.method.startswith("none"), key
+        assert interval.low <= report.scalars[key] <= interval.high or interval.method is Method.NONE, key
     assert {key for key in report.summaries if not key.endswith(("/spread", "adjusted_gap"))} <= set(report.intervals)
     assert report.intervals["entropy@3/gap"].low < -1  # no bound of shares
     unseen = tm.evaluate(scores, mask, metrics=[tm.PopularityLiftAtK(3, label_counts=[0] * LABELS)])
-    assert unseen.intervals["popularity_lift@3"].method == "none: no finite value"
+    assert unseen.intervals["popularity_lift@3"].reason == "no finite value"

@@ -76,9 +76,9 @@ def test_few_clusters_have_no_interval():
     """Nine clusters of ten rows are nine draws; a cluster without a row that counts is none."""
     values = np.random.default_rng(5).random(100)
     users = np.arange(100) // 10
-    assert intervals({"k": values}, clusters=users)["k"].method == "studentised bootstrap of clusters"
+    assert intervals({"k": values}, clusters=users)["k"].method == "studentised bootstrap"
     found = intervals({"k": np.where(users == 3, NAN, values)}, clusters=users)["k"]
-    assert (found.n, found.clusters, found.method) == (90, 9, "none: fewer than 10 clusters")
+    assert (found.n, found.clusters, found.reason) == (90, 9, "fewer than 10 clusters")
     assert math.isnan(found.low)
 
 
@@ -86,7 +86,7 @@ def test_clusters_that_agree_count_once():
     """0 hits in 50 clusters of 4 rows say as much as 0 hits in 50 rows."""
     found = intervals({"k": np.zeros(200)}, clusters=np.arange(200) // 4)["k"]
     assert (found.low, found.high) == (0, pytest.approx(1 - 0.025 ** (1 / 50)))
-    assert found.method == "Clopper-Pearson, all clusters agree"
+    assert found.method == "Clopper-Pearson, all agree"
 
 
 @pytest.mark.parametrize("users", [[1, "1", 2], [2**53, 2**53 + 1, 1.0], [1, 2**63, 2**63 + 1]])

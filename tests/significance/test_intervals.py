@@ -55,7 +55,7 @@ def test_intervals_agree_with_a_studentised_bootstrap_in_plain_loops(name):
     value, low, high = plain_limits(terms, 20_000, rng)
     assert found.value == pytest.approx(value)
     assert [found.low, found.high] == pytest.approx([low, high], abs=(high - low) / 30)
-    assert found.method == "studentised bootstrap of rows"
+    assert found.method == "studentised bootstrap"
 
 
 def test_hit_rates_have_the_interval_of_wilson():
@@ -75,7 +75,7 @@ def test_few_rows_that_differ_do_not_make_everything_possible():
     values[7] = 0.75
     upper = [scipy.stats.binomtest(count, 500).proportion_ci(0.95, method="exact").high for count in (0, 1)]
     found = intervals({"k": values}, resamples=400)["k"]
-    assert found.method == "Clopper-Pearson, few rows differ"
+    assert found.method == "Clopper-Pearson, few differ"
     assert [found.low, found.high] == pytest.approx([0.5 - 0.5 * upper[0], 0.5 + 0.5 * upper[1]])
     (difference,) = compare({"a": {"k": np.full(500, 0.5)}, "b": {"k": values}}, resamples=400)
     ends = difference.interval.low, difference.interval.high
@@ -90,7 +90,7 @@ def test_rows_that_agree_leave_room_for_others():
     expected = {"half": (0.5 - 0.5 * others, 0.5 + 0.5 * others), "ones": (1 - others, 1), "zeros": (0, others)}
     for key, ends in expected.items():
         assert [found[key].low, found[key].high] == pytest.approx(ends)
-        assert found[key].method == "Clopper-Pearson, all rows agree"
+        assert found[key].method == "Clopper-Pearson, all agree"
     (wins,) = compare({"old": {"k": zero}, "new": {"k": half}}, resamples=100)
     assert [wins.interval.low, wins.interval.high] == pytest.approx([0.5 - 1.5 * others, 0.5 + 0.5 * others])
 
@@ -108,10 +108,10 @@ def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
     found = intervals(rows, unbounded=["dcg@5"])
     assert math.isnan(found["dcg@5/decile_1"].low)
     assert math.isnan(found["rank"].high)
-    assert found["rank"].method == "none: all rows agree"
+    assert found["rank"].reason == "all rows agree"
     assert found["hit_rate@5"].high > 0
     (equal,) = compare({"a": {"k": np.zeros(50)}, "b": {"k": np.zeros(50)}}, unbounded=["k"], resamples=100)
-    assert (equal.interval.method, equal.p.randomisation) == ("none: all rows agree", 1)
+    assert (equal.interval.reason, equal.p.randomisation) == ("all rows agree", 1)
 
 
 def test_no_end_lies_beyond_what_a_row_can_be():
@@ -137,7 +137,7 @@ def test_one_or_two_rows_that_differ_have_no_interval_up_to_the_bounds(differing
     for key in ("micro", "dcg@5", "tail", "gap"):
         assert math.isnan(by_key[key].interval.low), key
         assert math.isnan(by_key[key].interval.high), key
-        assert by_key[key].interval.method == "none: too few rows differ"
+        assert by_key[key].interval.reason == "too few rows differ"
         assert by_key[key].p.randomisation == 0.5**differing
 
 
@@ -159,7 +159,7 @@ def test_nine_rows_have_no_bootstrap():
 
         few, enough = (intervals(rows(values[0, :n]), medians=medians)["k"] for n in (9, 10))
         assert math.isnan(few.low)
-        assert few.method == "none: fewer than 10 rows"
+        assert few.reason == "fewer than 10 rows"
         assert few.value == pytest.approx(enough.value, abs=0.5)
         assert enough.low < enough.value < enough.high
         nine, ten = (
@@ -204,26 +204,26 @@ def test_median_interval():
     assert interval.value == np.median(k)
     assert interval.low <= interval.value <= interval.high
     assert interval.low < interval.high
-    assert interval.method == "percentile bootstrap of rows"
+    assert interval.method == "percentile bootstrap"
 
 
 def test_rows_without_a_denominator_do_not_count_as_rows():
     """Of 50 rows nine have something to find in a bucket: nine rows, too few to resample."""
     hits = np.random.default_rng(7).binomial(3, 0.4, 50).astype(float)
-    for number, method in ((9, "none: fewer than 10 rows"), (10, "studentised bootstrap of rows")):
+    for number, reason in ((9, "fewer than 10 rows"), (10, None)):
         there = np.arange(50) < number
         found = intervals({"micro_recall@5/decile_1": (hits * there, 3.0 * there)})["micro_recall@5/decile_1"]
-        assert (found.n, found.method) == (50, method)
+        assert (found.n, found.reason) == (50, reason)
         assert found.value == pytest.approx(hits[:number].mean() / 3)
 
 
 def test_no_rows_have_no_value():
     """Without a row that counts, or a denominator above 0, there is neither value nor interval."""
     found = intervals({"one": [math.nan, 2.0], "none": [math.nan, math.nan], "zero": ([0, 0], [0, 0])})
-    assert (found["one"].value, found["one"].n, found["one"].method) == (2, 1, "none: all rows agree")
+    assert (found["one"].value, found["one"].n, found["one"].reason) == (2, 1, "all rows agree")
     assert math.isnan(found["one"].low)
     assert math.isnan(found["none"].value)
-    assert (found["zero"].n, found["zero"].method) == (2, "none: no finite value")
+    assert (found["zero"].n, found["zero"].reason) == (2, "no finite value")
     assert math.isnan(found["zero"].value)
 
 
@@ -232,12 +232,12 @@ def test_a_gap_is_no_more_certain_than_its_ends(resamples):
     """A head of 9 rows has too few rows for an interval, and so has its gap to a tail of 100 rows; 10 rows have one."""
     rng, nan = np.random.default_rng(0), np.full(100, math.nan)
     tail = np.concatenate([nan, rng.random(100)])
-    for number, method in ((9, "none: fewer than 10 rows"), (10, "")):
+    for number, reason in ((9, "fewer than 10 rows"), (10, None)):
         head = np.concatenate([rng.random(number), nan, nan])[:200]
         rows = {"recall@5/head": head, "recall@5/tail": tail}
         found = intervals(rows, gaps={"gap": list(rows)}, resamples=resamples)["gap"]
-        assert found.method == method or not method
-        assert math.isnan(found.low) == bool(method)
+        assert found.reason == reason
+        assert math.isnan(found.low) == (reason is not None)
 
 
 @pytest.mark.parametrize("resamples", [0, 500])
@@ -249,7 +249,7 @@ def test_a_gap_is_as_unsure_as_an_end_whose_rows_agree(resamples):
     of_head, of_tail = (scipy.stats.binomtest(*one).proportion_ci(method="wilson") for one in ((180, 300), (0, 30)))
     assert found.low == pytest.approx(0.6 - np.hypot(0.6 - of_head.low, of_tail.high))
     assert found.high == pytest.approx(of_head.high)
-    assert (found.n, found.method) == (330, "from both intervals")
+    assert (found.n, found.method) == (330, "from the intervals of both ends")
 
 
 @pytest.mark.parametrize("resamples", [0, 300])

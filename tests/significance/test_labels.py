@@ -432,7 +432,7 @@ def test_wrong_predictions_do_not_make_recall_more_certain(given, resamples):
     assert (found.value, found.low) == (0, 0)
     assert found.high == pytest.approx(1 - 0.025)  # Clopper and Pearson, 0 of 1
     few, enough = (intervals({"m": rows_of_one_label(n, 4, **given)}, resamples=resamples)["m"] for n in (9, 10))
-    assert few.method == "none: fewer than 10 rows"
+    assert few.reason == "fewer than 10 rows"
     assert enough.low < enough.value < enough.high
 
 

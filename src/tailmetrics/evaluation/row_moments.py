@@ -89,7 +89,7 @@ def with_intervals(
         if gap is not None and len(ends) == 2 and not all(isnan(merged[key].share_of_others) for key in ends):
             value, span = merged[name].value, min(spans[key] for key in ends)
             low, high = (value + (end - gap.value) / span for end in (gap.low, gap.high))
-            merged[name] = replace(merged[name], low=low, high=high, method=gap.method)
+            merged[name] = replace(merged[name], low=low, high=high, method=gap.method, reason=gap.reason)
     report = replace(report, intervals=merged)
     if report.labels is not None and any(one.clusters is not None for one in found.values()):
         report = replace(report, labels=replace(report.labels, clustered=True))

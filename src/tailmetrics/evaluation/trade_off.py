@@ -210,7 +210,7 @@ class Halves(ExactMetric):
 
         def interval(value: float, variance: float, rows: int, bound: float) -> Interval:
             ends = student(value, sqrt(max(0.0, variance)), n - 2, (-bound, bound), self._confidence)
-            found = Interval(value, ends[0], ends[1], rows, self._confidence, ends[2])
+            found = Interval(value, ends.low, ends.high, rows, self._confidence, ends.method)
             return found if variance > 0 else found.without_ends("all rows of a half change alike")
 
         return TauChoice(

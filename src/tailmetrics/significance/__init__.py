@@ -5,7 +5,7 @@
 
 from tailmetrics.significance.blind_spots import BlindSpots, blind_spots
 from tailmetrics.significance.comparing import Comparison, PValues, alike, compare, correct, verdict
-from tailmetrics.significance.estimating import Interval, intervals
+from tailmetrics.significance.estimating import Interval, Method, intervals
 from tailmetrics.significance.labels import AreaRows, LabelRows, ShownRows
 from tailmetrics.significance.planning import rows_needed
 from tailmetrics.significance.rows import RowValues
@@ -16,6 +16,7 @@ __all__ = [
     "Comparison",
     "Interval",
     "LabelRows",
+    "Method",
     "PValues",
     "RowValues",
     "ShownRows",

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, hypot, inf, isfinite, isnan, nan, sqrt
@@ -37,13 +38,42 @@ from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics.significance.resampling import Ratios, Studentised, Summed, bootstrap, groups, statistics_of, total
 from tailmetrics.significance.rows import Array, Clusters, KeyRows, RowValues, counted, read_models
 
-NONE, AGREE = "none: ", "Clopper-Pearson, all {} agree"
-"""What the method begins with where there is no interval, and where all rows, or clusters, agree."""
 FEW = 10
 """The fewest rows or clusters for rules 5 to 7: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
-Ends: TypeAlias = tuple[float, float, str]
+
+
+class Method(str, Enum):
+    """How an interval was computed; the module's docstring says when."""
+
+    NONE = "none"
+    WILSON = "Wilson"
+    ALL_AGREE = "Clopper-Pearson, all agree"
+    FEW_DIFFER = "Clopper-Pearson, few differ"
+    ORDER_STATISTICS = "order statistics"
+    STUDENT = "Student's t"
+    STUDENTISED_BOOTSTRAP = "studentised bootstrap"
+    PERCENTILE_BOOTSTRAP = "percentile bootstrap"
+    BOTH_ENDS = "from the intervals of both ends"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of an interval with their method; without an interval, the ends are NaN, and there is a reason."""
+
+    low: float
+    high: float
+    method: Method
+    reason: str | None = None
+
+    @classmethod
+    def none(cls, reason: str) -> Ends:
+        """Return the ends of no interval."""
+        return cls(nan, nan, Method.NONE, reason)
 
 
 @dataclass(frozen=True)
@@ -56,7 +86,8 @@ class Interval:
         high: Upper end; NaN if there is no interval.
         n: Number of rows that count.
         confidence: The share of samples whose interval should hold the true value.
-        method: The method, or the reason why there is no interval, such as ``"none: fewer than 10 rows"``.
+        method: The method; ``Method.NONE`` if there is no interval.
+        reason: Why there is no interval, such as ``"fewer than 10 rows"``; None where there is one.
         clusters: Number of clusters with a row that counts; None where rows are independent.
     """
 
@@ -65,7 +96,8 @@ class Interval:
     high: float
     n: int
     confidence: float
-    method: str
+    method: Method
+    reason: str | None = None
     clusters: int | None = None
 
     @property
@@ -74,29 +106,20 @@ class Interval:
         return () if isnan(self.low) else (self.low, self.high)
 
     @property
-    def reason(self) -> str:
-        """Why there is no interval, such as ``"fewer than 10 rows"``; empty where there is one."""
-        return self.method.removeprefix(NONE) if self.method.startswith(NONE) else ""
-
-    @property
     def agrees(self) -> bool:
         """Whether all rows have the same value. The interval then says only how many other rows may differ."""
-        return self.method.startswith(AGREE.format(self._drawn))
+        return self.method is Method.ALL_AGREE
 
     @property
     def share_of_others(self) -> float:
         """Upper bound of the share of rows with other values, if all rows have the same value in [0, 1]; else NaN."""
-        if self.method == "Wilson" and self.value in (0, 1):
+        if self.method is Method.WILSON and self.value in (0, 1):
             return _share_of_others(self.n, self.confidence)
         return self.high - self.low if self.agrees else nan
 
-    @property
-    def _drawn(self) -> str:
-        return "rows" if self.clusters is None else "clusters"
-
     def without_ends(self, reason: str) -> Interval:
         """Return the value without an interval, for a reason."""
-        return replace(self, low=nan, high=nan, method=NONE + reason)
+        return replace(self, low=nan, high=nan, method=Method.NONE, reason=reason)
 
     def moves(self, at_half: float) -> bool:
         """Whether the value depends on the number of rows, given the value at half of the rows.
@@ -115,8 +138,12 @@ class Interval:
         above = hypot(self.high - self.value, other.value - other.low)
         value, n = self.value - other.value, self.n + other.n
         clusters = None if self.clusters is None else self.clusters + (other.clusters or 0)
-        found = Interval(value, value - below, value + above, n, self.confidence, "from both intervals", clusters)
-        return found.without_ends("one of both has no interval") if isnan(below + above) else found
+        interval = Interval(
+            value, value - below, value + above, n, self.confidence, Method.BOTH_ENDS, clusters=clusters
+        )
+        if isnan(below + above):
+            return interval.without_ends("one of both has no interval")
+        return interval
 
 
 @dataclass(frozen=True)
@@ -148,21 +175,21 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
     """Return the interval by rules 1 to 4 of the module's docstring, else the interval that ``spread`` returns."""
     drawn = "rows" if facts.clusters is None else "clusters"
     if not facts.units or not isfinite(facts.value):
-        low, high, method = nan, nan, f"{NONE}no finite value"
+        ends = Ends.none("no finite value")
     elif facts.ones is not None:
-        low, high, method = *wilson(facts.ones, facts.units, confidence), "Wilson"
+        ends = Ends(*wilson(facts.ones, facts.units, confidence), Method.WILSON)
     elif facts.agrees and facts.bounds is None:
-        low, high, method = nan, nan, f"{NONE}all {drawn} agree"
+        ends = Ends.none(f"all {drawn} agree")
     elif facts.agrees and facts.bounds is not None:
         # rows with other values may lie at either bound
         others = _share_of_others(facts.effective, confidence)
         low, high = (facts.value + (end - facts.value) * others for end in facts.bounds)
-        method = AGREE.format(drawn)
+        ends = Ends(low, high, Method.ALL_AGREE)
     elif facts.units < FEW:
-        low, high, method = nan, nan, f"{NONE}fewer than {FEW} {drawn}"
+        ends = Ends.none(f"fewer than {FEW} {drawn}")
     else:
-        low, high, method = spread()
-    return Interval(facts.value, low, high, facts.n, confidence, method, facts.clusters)
+        ends = spread()
+    return Interval(facts.value, ends.low, ends.high, facts.n, confidence, ends.method, ends.reason, facts.clusters)
 
 
 def _share_of_others(rows: float, confidence: float) -> float:
@@ -185,11 +212,11 @@ def wilson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
 
 
 def student(value: float, error: float, degrees: float, bounds: tuple[float, float], confidence: float) -> Ends:
-    """Return the ends of the interval value ± t · standard error, kept within the bounds, and the method's name."""
+    """Return the ends of the interval value ± t · standard error, kept within the bounds."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(degrees, (1 + confidence) / 2)) * error
-    return max(bounds[0], value - half), min(bounds[1], value + half), "Student's t"
+    return Ends(max(bounds[0], value - half), min(bounds[1], value + half), Method.STUDENT)
 
 
 # -- from sums over rows --------------------------------------------------------------------------------------------
@@ -240,7 +267,7 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
     >>> rows = [0.25, 0.5, 0.5, 0.75] * 3
     >>> tops = Fraction(sum(rows)), Fraction(sum(row**2 for row in rows))
     >>> found = quick_interval(Sums(0.5, 12, tops, (0.25, 0.75), shares=True))
-    >>> round(found.low, 4), round(found.high, 4), found.method
+    >>> round(found.low, 4), round(found.high, 4), found.method.value
     (0.3827, 0.6173, "Student's t")
     """
     (top, squares), (bottom, bottom_squares, _) = sums.tops, sums.bottoms
@@ -332,7 +359,7 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
         confidence: The least confidence of the interval.
 
     >>> found = quick_median(5.5, [(value, 1) for value in range(1, 11)])
-    >>> found.low, found.high, found.method
+    >>> found.low, found.high, found.method.value
     (2.0, 9.0, 'order statistics')
     """
     n = sum(count for _, count in counts)
@@ -344,8 +371,9 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
         place = int(binom.ppf((1 - confidence) / 2, n, 0.5))
         reached = np.cumsum([count for _, count in counts])
         low, high = (float(counts[int(np.searchsorted(reached, at))][0]) for at in (place, n + 1 - place))
-        finite = isfinite(low) and isfinite(high)
-        return (low, high, "order statistics") if finite else (nan, nan, f"{NONE}no finite value")
+        if not (isfinite(low) and isfinite(high)):
+            return Ends.none("no finite value")
+        return Ends(low, high, Method.ORDER_STATISTICS)
 
     return choose(Facts(value, n, None, None, False, n, n), confidence, between)
 
@@ -460,39 +488,38 @@ class Estimate:
 
         def spread() -> Ends:
             if quick and self.smooth is None:
-                return nan, nan, f"{NONE}a median is resampled"
+                return Ends.none("a median is resampled")
             if self.smooth is not None and self.facts.clusters is not None and self.smooth.effective_units < FEW:
                 effective = f"the effective number of clusters is {self.smooth.effective_units:.1f}"
-                return nan, nan, f"{NONE}a few large clusters hold most rows; {effective}"
+                return Ends.none(f"a few large clusters hold most rows; {effective}")
             if quick or self.extra:
-                low, high, method = student(self.value, *self.error(), self.bounds, confidence)
-                return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
+                return student(self.value, *self.error(), self.bounds, confidence)
             return self._resampled(draws, confidence)
 
         found, off = choose(self.facts, confidence, spread), self.bin_error
         if not off or isnan(found.low):
             return found
         low, high = max(found.low - off, self.bounds[0]), min(found.high + off, self.bounds[1])
-        return replace(found, low=low, high=high, method=f"{found.method}, wider by what bins leave open")
+        return replace(found, low=low, high=high)
 
     def _resampled(self, draws: Array | None, confidence: float) -> Ends:
         assert draws is not None
         found = draws[~np.isnan(draws)]  # without resamples in which no row counts
         if not found.size:
-            return nan, nan, f"{NONE}no resample has {self._drawn_are} that count"
+            return Ends.none(f"no resample has {self._drawn_are} that count")
         if self.smooth is None:
             low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
-            return float(low), float(high), f"percentile bootstrap of {self._drawn_are}"
+            return Ends(float(low), float(high), Method.PERCENTILE_BOOTSTRAP)
         # huge where many resamples have no spread, because they hold none of the few rows that differ
         place = min(ceil(confidence * (found.size + 1)), found.size)
         half = float(np.partition(found, place - 1)[place - 1]) * self.smooth.error
         low, high = self.smooth.limits if self.plain else self.bounds
         if self._is_mean_of_shares and half > high - low:  # resamples give no error
-            return (*_around_most(self.row_values, self.bounds, confidence), "Clopper-Pearson, few rows differ")
+            return Ends(*_around_most(self.row_values, self.bounds, confidence), Method.FEW_DIFFER)
         if half == inf or (half >= self.value - low and half >= high - self.value):
-            return nan, nan, f"{NONE}too few {self._drawn_are} differ"
+            return Ends.none(f"too few {self._drawn_are} differ")
         # no end lies beyond the values that a resample can have
-        return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn_are}"
+        return Ends(max(self.value - half, low), min(self.value + half, high), Method.STUDENTISED_BOOTSTRAP)
 
 
 def _drawn(rows: NDArray[np.bool_], clusters: Clusters | None) -> int:
@@ -574,10 +601,10 @@ def intervals(
             names an unknown key.
 
     >>> interval = intervals({"precision@1": [0, 0, 1, 1, 1, float("nan")]})["precision@1"]
-    >>> interval.value, interval.n, interval.method
+    >>> interval.value, interval.n, interval.method.value
     (0.6, 5, 'Wilson')
-    >>> intervals({"recall@5": [0.5, 0.25, 1.0]})["recall@5"].method
-    'none: fewer than 10 rows'
+    >>> intervals({"recall@5": [0.5, 0.25, 1.0]})["recall@5"].reason
+    'fewer than 10 rows'
     """
     caller = "intervals"
     check_count(caller, "resamples", resamples, minimum=0)
