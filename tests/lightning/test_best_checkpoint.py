@@ -9,6 +9,7 @@ import torch
 from lightning_toy import ByHeart, Data
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
 
 from tailmetrics import RecallAtK
 from tailmetrics.lightning import HeadToTailReport
@@ -60,3 +61,21 @@ def test_without_a_monitored_value_no_checkpoint_is_the_best(tmp_path: Path) -> 
     trainer.fit(ByHeart(), datamodule=Data())
     assert report.best_report is None
     assert not list(tmp_path.rglob("report_best*"))
+
+
+def test_a_fit_resumed_in_another_folder_goes_on(tmp_path: Path) -> None:
+    """Lightning then restores the path of the best checkpoint without its score, as it does in a new version of a run."""
+    paths = []
+    for epochs in (1, 2):
+        report = HeadToTailReport([RecallAtK(k=5)], label_counts=[1] * 30, table=False, figures=False)
+        kept = ModelCheckpoint(monitor="val/recall@5", mode="max")
+        trainer = Trainer(
+            max_epochs=epochs, logger=CSVLogger(tmp_path), accelerator="cpu", enable_progress_bar=False,
+            enable_model_summary=False, callbacks=[report, kept], num_sanity_val_steps=0,
+        )  # fmt: skip
+        trainer.fit(Fading(), datamodule=Data(), ckpt_path=paths[-1] if paths else None)
+        paths.append(kept.best_model_path)
+        trainer.validate(Fading(), datamodule=Data(), verbose=False)
+    assert paths[0] != paths[1]
+    assert report.best_report is not None
+    assert "epoch 1" in report.best_report.title

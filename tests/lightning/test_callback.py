@@ -145,7 +145,7 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     first = trainer(tmp_path, numbers_alone(), max_epochs=1)
     first.fit(ByHeart(), datamodule=Data())
     first.save_checkpoint(tmp_path / "one.ckpt")
-    saved = torch.load(tmp_path / "one.ckpt", weights_only=True)["callbacks"]["HeadToTailReport"]
+    saved = torch.load(tmp_path / "one.ckpt", weights_only=True)["HeadToTailReport"]
     assert saved["label_counts"].sum() > 0
     callback = numbers_alone()
     second = trainer(tmp_path, callback, max_epochs=2)

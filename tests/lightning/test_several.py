@@ -125,6 +125,7 @@ def test_a_step_that_returns_other_rows_than_it_got_says_which_are_repeats() -> 
 
 @pytest.mark.parametrize("name", ["", "tail"])
 def test_two_callbacks_of_one_name_are_refused(name: str, tmp_path: Path) -> None:
-    """Their keys and files would be one: Lightning wants a state_key for each, which the name makes."""
-    with pytest.raises(RuntimeError, match="more than one stateful callback of type `HeadToTailReport`"):
-        trainer(tmp_path, callback(name=name), callback(name=name))
+    """Their keys and files would be one: the error names the argument that keeps them apart."""
+    run = trainer(tmp_path, callback(name=name), callback(name=name))
+    with pytest.raises(ValueError, match=f"2 callbacks of the Trainer have name='{name}', .*; pass each another name="):
+        run.validate(Model(), loader(), verbose=False)

@@ -80,3 +80,21 @@ def test_scalars_of_a_collection_are_logged_over_both_processes(found: Any) -> N
             logged = found["logged"][f"{key}/dataloader_idx_{place}"]
             assert logged == [pytest.approx(value, rel=2**-23, nan_ok=True)] * 2, key
     assert len(found["logged"]) == 2 * len(test_log_dict.expected(0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_unsplit"),
+    [
+        ("unsplit", True),
+        ("unsplit in random order", True),
+        ("unsplit stream", True),
+        ("split stream", False),
+        ("split data set", False),
+        ("split data set in random order", False),
+        ("split by a sampler", False),
+        ("rows of the first process alone", False),
+    ],
+)
+def test_a_report_says_that_both_processes_ranked_the_same_rows(kind: str, is_unsplit: bool, found: Any) -> None:
+    """Each row would count twice; rows that are split by a sampler, by a stream or by the data set are not noted."""
+    assert found["unsplit"][kind] == [is_unsplit] * 2

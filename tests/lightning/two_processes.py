@@ -13,11 +13,18 @@ import pytest
 import test_callback
 import test_log_dict
 import torch
-from counted import ROWS, Given, Model, callback, loader, trainer
+from counted import ROWS, Given, Model, Numbered, callback, loader, trainer
 from lightning_toy import ByHeart, Data
 from torch import distributed
 from torch.distributed import distributed_c10d
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SubsetRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+)
 
 import pictures
 import tailmetrics
@@ -153,6 +160,41 @@ def in_groups(folder: Path) -> dict[str, Any]:
     return found
 
 
+def unsplit(folder: Path) -> dict[str, list[bool]]:
+    """For each kind of validation loader, whether the reports of two epochs say that processes ranked the same rows."""
+    rank = int(os.environ.get("LOCAL_RANK", 0))
+    own_rows = range(rank, ROWS, 2)
+    loaders = {
+        "unsplit": loader(),
+        "unsplit in random order": loader(shuffle=True),
+        "unsplit stream": DataLoader(RowStream(range(ROWS)), 4),
+        "split stream": DataLoader(RowStream(own_rows), 4),
+        "split data set": DataLoader(Subset(Numbered(), own_rows), 4),
+        "split data set in random order": DataLoader(Subset(Numbered(), own_rows), 4, shuffle=True),
+        "split by a sampler": loader(sampler=DistributedSampler(range(ROWS), num_replicas=2, rank=rank)),
+        "rows of the first process alone": DataLoader(RowStream(range(ROWS if rank == 0 else 0)), 4),
+    }
+    notes = {}
+    for kind, rows in loaders.items():
+        report = HeadToTailReport([tailmetrics.RecallAtK(k=5)], label_counts=[1] * ROWS, table=False, files=False)
+        run = trainer(folder, report, devices=2, strategy="ddp", use_distributed_sampler=False)
+        notes[kind] = []
+        for _ in range(2):
+            run.validate(Model(), rows, verbose=False)
+            notes[kind].append(any("several processes ranked the same rows" in note for note in report.report.notes))
+    return notes
+
+
+class RowStream(IterableDataset[dict[str, int]]):
+    """Some of the numbered rows, without a length."""
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers = numbers
+
+    def __iter__(self) -> Iterator[dict[str, int]]:
+        return ({"x": row, "target": row} for row in self.numbers)
+
+
 def logged_by_itself(folder: Path) -> dict[str, list[float]]:
     """What `self.log_dict(self.metrics)` logs in each process, of two loaders."""
     run = trainer(folder, devices=2, strategy="ddp")
@@ -171,6 +213,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patched:
         pictures.leave_blank(patched)
         found = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
+        found["unsplit"] = unsplit(folder)
         distributed.barrier()
         found["in groups"] = in_groups(folder)
         found["logged"] = logged_by_itself(folder)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -23,13 +24,17 @@ from tailmetrics.evaluation.evaluating import ALIKE, CONFIDENCE
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.trainer import (
     SamplerPadding,
+    UnsplitCheck,
     apart,
     best_checkpoint,
     callback_bases,
     evaluated_loaders,
+    loaders_without_rows,
     log_values,
     outline,
+    processes_with_equal_numbers,
     run_folder,
+    runs_in_started_processes,
     show_in_loggers,
 )
 from tailmetrics.lightning.training_labels import TrainingLabels
@@ -39,6 +44,13 @@ from tailmetrics.report import Report
 
 if TYPE_CHECKING:
     from tailmetrics.lightning.rows import LoaderRows
+
+UNSPLIT = (
+    "several processes ranked the same rows of a loader: each row counts several times, intervals are too narrow, and "
+    "metrics over the catalogue are wrong. Let Lightning split the loader (use_distributed_sampler=True), split a "
+    "stream by trainer.global_rank, or return a row mask."
+)
+"""Note of a report on a loader whose rows are not split over the processes."""
 
 
 class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
@@ -141,8 +153,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.rows = files and rows and find_spec("pyarrow") is not None
         self.report: Report | None = None
         self.best_report: Report | None = None
-        self._validated: list[Report] = []
-        self._kept: tuple[str, float] | None = None
+        self._validated: dict[int, Report] = {}
+        self._kept: tuple[str, float | None] | None = None
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
@@ -154,10 +166,20 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         """How often each label occurs in training; None until this is known."""
         return self._labels.frequency
 
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Refuse a second callback of the same name, and forget the loaders of an earlier run."""
+        names = [callback.name for callback in trainer.callbacks if isinstance(callback, HeadToTailReport)]
+        if names.count(self.name) > 1:
+            raise ValueError(
+                f"HeadToTailReport: {names.count(self.name)} callbacks of the Trainer have name={self.name!r}, which "
+                "is part of their keys and files; pass each another name=."
+            )
+        self._running.forget_loaders()
+
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Count the training labels if the metrics need counts."""
         self._bind(trainer, pl_module, starts_fit=True)
-        self._kept, self._validated = best_checkpoint(trainer), []  # a resumed fit has the best one of an earlier run
+        self._kept, self._validated = best_checkpoint(trainer), {}  # a resumed fit has the best one of an earlier run
 
     def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
         if self._labels.ensure(trainer, pl_module, starts_fit):
@@ -199,19 +221,34 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         of = f" of {type(pl_module).__name__}" + (f" ({self.name})" if self.name else "")
         of += f", epoch {trainer.current_epoch}" if in_fit else ""
         title = "Test" if trainer.testing else "Validation"
-        reports = self._running.reports(title, of, self._labels.notes)
+        reports = self._running.reports(trainer, title, of, self._labels.notes)
         prefix, logged = "/".join(filter(None, (stage, self.name))), {}
+        ranked_reports: dict[int, Report] = {}
         for index, report in enumerate(reports):
             # metrics may synchronise over some processes only, but all processes log the same values
-            scalars: dict[str, float] = trainer.strategy.broadcast({**report.scalars, **report.summaries})
-            suffix = f"/dataloader_idx_{index}" if len(reports) > 1 else ""
+            values = {**report.scalars, **report.summaries}
+            is_left_out = not report.rows and self._running.is_left_out(index)
+            scalars: dict[str, float] | None = trainer.strategy.broadcast(None if is_left_out else values)
+            if scalars is None:
+                continue
+            ranked_reports[index] = report
+            suffix = f"/dataloader_idx_{index}" if self._running.has_several_loaders else ""
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
             if not in_fit:
                 self._print(trainer, report)
-        self.report, self._validated = reports[0], reports if in_fit else []
+        if not ranked_reports:
+            step = "test_step" if trainer.testing else "validation_step"
+            warn(
+                f"HeadToTailReport: {step} returned None for every batch, so that nothing is ranked, logged or "
+                "written; return a dict with predictions and target where rows are to be ranked.",
+                stacklevel=2,
+            )
+            return
+        self.report = next(iter(ranked_reports.values()))
+        self._validated = ranked_reports if in_fit else {}
         log_values(pl_module, apart(logged, trainer.loggers))
         if trainer.is_global_zero and not trainer.fast_dev_run:
-            self._publish(trainer, reports, stage)
+            self._publish(trainer, ranked_reports, stage)
 
     on_test_start, on_test_batch_end = on_validation_start, on_validation_batch_end
     on_test_epoch_end = on_validation_epoch_end
@@ -226,6 +263,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         shown = self.best_report or self.report
         if shown is not None:
             self._print(trainer, shown)
+        elif trainer.is_global_zero and loaders_without_rows(trainer):
+            warn(
+                "HeadToTailReport: no validation loader has rows, so that nothing was logged or written; give one rows "
+                "before a value is monitored.",
+                stacklevel=2,
+            )
 
     def _keep_best(self, trainer: Any) -> None:
         """Write ``report_best.*`` if ``ModelCheckpoint`` has saved the model of the last validation as the best one."""
@@ -234,28 +277,34 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             return
         self._kept = kept
         said = f"This report is of the checkpoint that is kept as the best one, {Path(kept[0]).name}."
-        reports = [replace(report, notes=(said, *report.notes)) for report in self._validated]
-        self.best_report = reports[0]
+        reports = {}
+        for index, report in self._validated.items():
+            reports[index] = replace(report, notes=(said, *report.notes))
+        self.best_report = next(iter(reports.values()))
         if trainer.is_global_zero and not trainer.fast_dev_run and self.files:
             self._write(run_folder(trainer), reports, "best")
 
-    def _publish(self, trainer: Any, reports: list[Report], stage: str) -> None:
+    def _publish(self, trainer: Any, reports: dict[int, Report], stage: str) -> None:
         """Write files, and send figures and tables to loggers."""
         self.folder = run_folder(trainer) if self.files else None
         self._write(self.folder, reports, stage)
-        for stem, report in self._stems(reports, stage) if self.figures else ():
-            show_in_loggers(trainer.loggers, report, stem, trainer.global_step)
+        if self.figures:
+            for index, report in reports.items():
+                show_in_loggers(trainer.loggers, report, self._stem("report", stage, index), trainer.global_step)
 
-    def _write(self, folder: Path | None, reports: list[Report], stage: str) -> None:
-        if folder is not None:
-            for place, (stem, report) in enumerate(self._stems(reports, stage)):
-                report.write(folder, stem=stem)
-                self._running.write_rows(place, folder / f"{stem.replace('report', 'rows', 1)}.parquet")
+    def _write(self, folder: Path | None, reports: dict[int, Report], stage: str) -> None:
+        if folder is None:
+            return
+        for index, report in reports.items():
+            report.write(folder, stem=self._stem("report", stage, index))
+            self._running.write_rows(index, folder / f"{self._stem('rows', stage, index)}.parquet")
 
-    def _stems(self, reports: list[Report], stage: str) -> Iterator[tuple[str, Report]]:
-        """Yield each report with the stem of its files."""
-        for index, report in enumerate(reports):
-            yield "_".join(filter(None, ("report", self.name, stage, str(index) if len(reports) > 1 else ""))), report
+    def _stem(self, kind: str, stage: str, index: int) -> str:
+        """Return the stem of the files of a loader, such as ``report_val`` or ``rows_name_val_1``."""
+        parts = [kind, self.name, stage]
+        if self._running.has_several_loaders:
+            parts.append(str(index))
+        return "_".join(filter(None, parts))
 
     def _print(self, trainer: Any, report: Report) -> None:
         if self.table and trainer.is_global_zero:
@@ -263,20 +312,35 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
             print_report(report)
 
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Warn at the end of a run whose processes end with it, and with them the reports."""
+        if self.report is not None and trainer.is_global_zero and runs_in_started_processes(trainer):
+            files = "" if self.folder is None else f", or the files in {self.folder}"
+            warn(
+                "HeadToTailReport: the reports of this run end with the processes that Lightning started for it, so "
+                "that report and best_report of the callback are None after the run; read trainer.callback_metrics"
+                f"{files}.",
+                stacklevel=2,
+            )
+
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     @property
-    def state_key(self) -> str:
-        """Key of the callback's entry in a checkpoint; Lightning refuses two callbacks of a Trainer with one key."""
+    def _checkpoint_key(self) -> str:
+        """Key of the callback's entry in a checkpoint."""
         return f"HeadToTailReport {self.name}".strip()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the training counts, so that a resumed run continues with them."""
-        return self._labels.state_dict()
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Save the training counts, so that a resumed run continues with them.
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        They are no ``state_dict`` of the callback: Lightning would refuse two callbacks of one name without naming the
+        argument ``name``.
+        """
+        checkpoint[self._checkpoint_key] = self._labels.state_dict()
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Load training counts from a checkpoint; counts that are known already are kept."""
-        self._labels.load_state_dict(state_dict)
+        self._labels.load_state_dict(checkpoint.get(self._checkpoint_key, {}))
 
 
 class Evaluations:
@@ -295,6 +359,19 @@ class Evaluations:
         self._device: torch.device | str = "cpu"
         self._of_sequences = False
         self._rows: list[LoaderRows] = []
+        self._has_output: list[bool] = []
+        self._returned_none: list[bool] = []
+        self._unsplit: list[UnsplitCheck] = []
+        self._unsplit_notes: list[tuple[str, ...]] = []
+
+    @property
+    def has_several_loaders(self) -> bool:
+        """Whether keys and files name the loader."""
+        return len(self._padding) > 1
+
+    def forget_loaders(self) -> None:
+        """Forget which loaders the processes have compared, before a run that may have others."""
+        self._unsplit = []
 
     def discard_copies(self) -> None:
         """Discard the copies of the metrics, after the metrics got new counts; the next start makes new copies."""
@@ -312,6 +389,11 @@ class Evaluations:
             more: dict[str, Any] = {**self._more, **names}
             self._each = [Evaluation(_copy(self._collection), **more) for _ in loaders]
         self._padding, self._device = [SamplerPadding(loader) for loader in loaders], device
+        self._has_output = [False] * len(loaders)
+        self._returned_none = [False] * len(loaders)
+        if len(self._unsplit) != len(loaders):
+            self._unsplit = [UnsplitCheck(loader) for loader in loaders]
+            self._unsplit_notes = [()] * len(loaders)
         for evaluation in self._each:
             evaluation.start(device)
         for one in self._rows:
@@ -331,6 +413,10 @@ class Evaluations:
     def add(self, outputs: Any, index: int, step: str) -> None:
         """Add the output of a step for a batch of the loader ``index``, without rows that the sampler repeats."""
         needed = [self._keys["preds"], self._keys["target"]]
+        if outputs is None:
+            self._padding[index].skip(step)
+            self._returned_none[index] = True
+            return
         if not isinstance(outputs, dict) or not {*needed} <= outputs.keys():
             raise ValueError(
                 f"HeadToTailReport: {step} returned {outline(outputs)}; return a dict with {needed[0]!r} and "
@@ -352,16 +438,36 @@ class Evaluations:
             )
         groups = group_numbers("HeadToTailReport", groups, names) if names else None
         ranking = self._each[index].update(preds, target, mask, row_groups=groups, rows=rows)
-        if self._rows:
+        self._unsplit[index].read_batch(ranking)
+        self._has_output[index] = True
+        if self._rows and ranking.num_rows:
             self._rows[index].add(ranking, rows)
 
-    def reports(self, title: str, of: str, notes: tuple[str, ...]) -> list[Report]:
+    def is_left_out(self, index: int) -> bool:
+        """Return whether this process got None for each batch of a loader."""
+        return self._returned_none[index] and not self._has_output[index]
+
+    def _find_unsplit_loaders(self, trainer: Any) -> None:
+        """Note, and warn once, of loaders whose rows several processes have ranked."""
+        if trainer.world_size == 1 or not any(check.is_open for check in self._unsplit):
+            return
+        for check, evaluation in zip(self._unsplit, self._each, strict=True):
+            check.read_states(evaluation.collection)
+        for index, is_unsplit in enumerate(processes_with_equal_numbers(trainer, self._unsplit)):
+            if is_unsplit and not self._unsplit_notes[index]:
+                self._unsplit_notes[index] = (UNSPLIT,)
+                if trainer.is_global_zero:
+                    warn(f"HeadToTailReport: {UNSPLIT}", stacklevel=2)
+
+    def reports(self, trainer: Any, title: str, of: str, notes: tuple[str, ...]) -> list[Report]:
         """Return a report per loader, over all processes, and empty the evaluations; call it in every process."""
+        self._find_unsplit_loaders(trainer)
         several, found = len(self._each) > 1, []
         for index, evaluation in enumerate(self._each):
             report = evaluation.report(f"{title} {index}{of}" if several else f"{title}{of}")
             alike = f"{ALIKE} The callback does not: save the logits, and evaluate them."
             own = (alike,) if self._of_sequences and report.intervals else ()
+            own = (*own, *self._unsplit_notes[index])
             found.append(replace(report, notes=(*report.notes, *own, *notes)))
             if self._rows:
                 self._rows[index].close(found[-1])

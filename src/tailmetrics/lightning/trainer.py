@@ -11,8 +11,10 @@ from warnings import warn
 
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DistributedSampler
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler
 
+from tailmetrics.collection import TopKCollection
+from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report
 from tailmetrics.report.pictures import picture
 from tailmetrics.report.text import markdown
@@ -111,6 +113,11 @@ def evaluated_loaders(trainer: Any) -> list[Any]:
         ) from error
 
 
+def loaders_without_rows(trainer: Any) -> bool:
+    """Return whether a fit has validation loaders of which none has a batch; Lightning then validates nothing."""
+    return bool(trainer.val_dataloaders is not None and trainer.limit_val_batches and not sum(trainer.num_val_batches))
+
+
 class SamplerPadding:
     """Finds in each batch the rows that a distributed sampler repeats to fill its last round.
 
@@ -159,6 +166,99 @@ class SamplerPadding:
                 "that is False for rows made from repeated ones (row_mask= of the callback names its key)."
             )
         return kept
+
+    def skip(self, step: str) -> None:
+        """Move on by a batch for which the step returned None.
+
+        Raises:
+            ValueError: If a batch sampler of the user's own decides how many rows the batch has.
+        """
+        if self.sampler is None:
+            return
+        if self._batch_size is None:
+            raise ValueError(
+                f"HeadToTailReport: {step} returned None, and the batch sampler does not say how many rows the batch "
+                "has, which is needed to find the rows that the distributed sampler repeats; return the batch with a "
+                "row mask that is False for all of its rows."
+            )
+        self._before += min(self._batch_size, self.sampler.num_samples - self._before)
+
+
+# -- processes that rank the same rows ----------------------------------------------------------------------------
+
+
+class UnsplitCheck:
+    """Finds out once whether several processes rank the same rows of a loader, which then count several times.
+
+    A distributed sampler splits the rows. Without one, the processes compare what they ranked: of loaders in random
+    order the states of the metrics, which do not depend on the order of rows; of other loaders the first batch.
+
+    Args:
+        loader: The loader; None if a step gets batches of several loaders.
+
+    Attributes:
+        is_open: Whether the processes have still to compare what they ranked.
+        in_random_order: Whether the order of rows may differ between processes.
+        number: A number that depends on what this process ranked, shape (), int64; None before the first batch.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        sampler = getattr(loader, "sampler", None)
+        self.is_open = SamplerPadding(loader).sampler is None
+        self.in_random_order = isinstance(sampler, (RandomSampler, SubsetRandomSampler))
+        self.number: Tensor | None = None
+        self._has_rows = False
+
+    def read_batch(self, ranking: Ranking) -> None:
+        """Read the first batch that has rows; no value leaves its device."""
+        if not self.is_open or self._has_rows or not ranking.num_rows:
+            return
+        self._has_rows = True
+        if not self.in_random_order:
+            parts = [ranking.ids, *ranking.targets.kernels.occurrences(ranking.targets)]
+            if ranking.scores is not None and ranking.scores.layout == torch.strided:
+                parts.append(ranking.scores.detach().sum(dim=1, dtype=torch.float32).view(torch.int32))
+            self.number = number_of(parts)
+
+    def read_states(self, collection: TopKCollection) -> None:
+        """Read the states of this process at the end of an epoch."""
+        if self.is_open and self.in_random_order and self._has_rows:
+            states = []
+            for metric in collection.members().values():
+                states += [getattr(metric, name) for name in metric._defaults]
+            self.number = number_of(states)
+
+
+def number_of(parts: Sequence[Tensor]) -> Tensor:
+    """Return a number that depends on every whole number of some tensors and on its place, shape (), int64."""
+    number = torch.zeros((), dtype=torch.int64, device=parts[0].device)
+    for part in parts:
+        numbers = part.reshape(-1).to(torch.int64)
+        weights = 2 * torch.arange(len(numbers), device=part.device) + 1
+        number = 31 * number + (numbers * weights).sum()
+    return number
+
+
+def processes_with_equal_numbers(trainer: Any, checks: Sequence[UnsplitCheck]) -> list[bool]:
+    """Return for each loader whether two processes ranked the same rows; call it in every process.
+
+    It takes one collective, and closes the checks of the loaders that several processes have ranked.
+    """
+    device = trainer.strategy.root_device
+    pairs = torch.zeros(len(checks), 2, dtype=torch.int64, device=device)
+    for loader, check in enumerate(checks):
+        if check.is_open and check.number is not None:
+            pairs[loader, 0] = 1
+            pairs[loader, 1] = check.number.to(device)
+
+    gathered = trainer.strategy.all_gather(pairs).tolist()
+    are_equal = []
+    for loader, check in enumerate(checks):
+        numbers = [process[loader][1] for process in gathered if process[loader][0]]
+        are_equal.append(len(set(numbers)) < len(numbers))
+        if len(numbers) > 1:
+            check.is_open = False
+    return are_equal
 
 
 # -- logged values ------------------------------------------------------------------------------------------------
@@ -220,12 +320,24 @@ def run_folder(trainer: Any) -> Path | None:
     return Path(root, str(logger.name), version if isinstance(version, str) else f"version_{version}")
 
 
-def best_checkpoint(trainer: Any) -> tuple[str, float] | None:
-    """Return path and score of the checkpoint that is the best by a logged value; None without such a checkpoint."""
+def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
+    """Return path and score of the checkpoint that is the best by a logged value; None without such a checkpoint.
+
+    The score is None if Lightning has restored the path alone, as in a resumed fit with another folder of checkpoints,
+    and in the process that started the processes of a fit.
+    """
     for callback in trainer.checkpoint_callbacks:
         if getattr(callback, "monitor", None) and getattr(callback, "best_model_path", ""):
-            return callback.best_model_path, float(callback.best_model_score)
+            score = callback.best_model_score
+            if score is None:
+                return callback.best_model_path, None
+            return callback.best_model_path, float(score)
     return None
+
+
+def runs_in_started_processes(trainer: Any) -> bool:
+    """Return whether Lightning started this process for one run, as ``ddp_spawn`` and ``ddp_notebook`` do."""
+    return hasattr(getattr(trainer.strategy, "launcher", None), "_start_method")
 
 
 def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:
