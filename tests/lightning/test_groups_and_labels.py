@@ -74,12 +74,13 @@ def test_sequences_that_a_distributed_sampler_repeats_are_left_out(mask: Any) ->
     names = ("preds", "target", "row_mask", "row_groups", "row_ids")
     running = Evaluations(collection, dict(zip(names, names, strict=True)), intervals=0.95)
     loop = SimpleNamespace(_combined_loader=SimpleNamespace(flattened=[loader]), _is_sequential=True)
-    running.start(SimpleNamespace(_evaluation_loop=loop), "cpu")
+    trainer = SimpleNamespace(_evaluation_loop=loop, world_size=1)
+    running.start(trainer, "cpu")
     target = torch.tensor([[0, 1, -100], [2, 3, 4]])
     scores = torch.nn.functional.one_hot(target.clamp(min=0), 9) + 0.5
     output = {"preds": scores, "target": target, "row_groups": ["de", "en"], "row_mask": mask}
     running.add({name: value for name, value in output.items() if value is not None}, 0, "validation_step")
-    (report,) = running.reports("", "", ())
+    (report,) = running.reports(trainer, "", "", ())
     assert (report.rows, report.scalars["accuracy@1"], report.scalars["accuracy@1/de"]) == (2, 1.0, 1.0)
     assert [group.rows for group in report.row_groups] == [0, 2]
     (alike,) = (one for one in report.warnings if "Rows of one sequence are taken for independent" in one)
@@ -176,11 +177,12 @@ def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
     names = ("preds", "target", "row_mask", "row_groups", "row_ids")
     running = Evaluations(collection, dict(zip(names, names, strict=True)), intervals=0.95)
     loop = SimpleNamespace(_combined_loader=SimpleNamespace(flattened=[range(2)]), _is_sequential=True)
-    running.start(SimpleNamespace(_evaluation_loop=loop), "cpu")
+    trainer = SimpleNamespace(_evaluation_loop=loop, world_size=1)
+    running.start(trainer, "cpu")
     for groups in (["de", None], [None, None]):
         output = {"preds": torch.eye(9)[:2], "target": torch.tensor([0, 1]), "row_groups": groups}
         running.add(output, 0, "validation_step")
-    (report,) = running.reports("", "", ())
+    (report,) = running.reports(trainer, "", "", ())
     assert report.rows == 4
     assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [[0, -1]]  # of texts, unchanged
     assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]
