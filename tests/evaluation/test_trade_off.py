@@ -14,7 +14,7 @@ import tailmetrics as tm
 from printed import in_full
 from processes import of_each_rank
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.row_examples import content_hashes
+from tailmetrics.evaluation.trade_off import content_hashes
 from tailmetrics.report import Report, latex, markdown, page
 
 N, L, TAUS = 600, 120, (0.0, 0.5, 1.0)

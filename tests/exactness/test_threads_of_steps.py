@@ -85,13 +85,13 @@ def of_flat_queries() -> Update:
 
 
 class Whole:
-    """An evaluation with ties, positives, intervals and examples, and a table of rows."""
+    """An evaluation with ties, positives, and intervals, and a table of rows."""
 
     def __init__(self) -> None:
         buckets = tm.LabelBuckets.deciles(torch.arange(60, 0, -1))
         metrics = [kind(5, buckets=buckets) for kind in (tm.RecallAtK, tm.MRR)]
         metrics.append(tm.PrecisionAtK(5, buckets=buckets, average="micro"))
-        self.evaluation = Evaluation(metrics, intervals=0.95, examples=True)
+        self.evaluation = Evaluation(metrics, intervals=0.95)
         self.rows = RowValues(self.evaluation.collection)
 
     def update(self, scores: Tensor, target: Tensor) -> None:

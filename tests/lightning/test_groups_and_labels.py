@@ -129,26 +129,22 @@ class Numbered(ByHeart):
     test_step = validation_step
 
 
-def test_values_of_labels_example_rows_and_intervals(tmp_path: Path) -> None:
+def test_values_of_labels_and_intervals(tmp_path: Path) -> None:
     """In the report and its files, by name, as tensors at hand give them; no intervals where none are asked for.
 
-    tests/cli/test_row_groups.py and test_examples_and_intervals.py hold them against plain loops.
+    tests/cli/test_row_groups.py holds them against plain loops.
     """
-    arguments = {"examples": True, "labels": True}
-    callback, folder = after_test(tmp_path / "callback", Numbered(), Data(), intervals=True, **arguments)
+    callback, folder = after_test(tmp_path / "callback", Numbered(), Data(), intervals=True, labels=True)
     report = callback.report
     assert report is not None
     _, training = scores_and_targets(seed=1)
-    names = {"row_names": Numbered.row_names, "label_names": Numbered.label_names}
+    names = {"label_names": Numbered.label_names}
     counts = torch.bincount(training[training >= 0], minlength=NUM_LABELS)
-    expected = evaluate(*scores_and_targets(), metrics=metrics(True), label_counts=counts, **names, **arguments)
-    assert [one.name for one in report.examples] == [f"patient {one.row}" for one in expected.examples]
-    assert list(report.examples) == list(expected.examples)
+    expected = evaluate(*scores_and_targets(), metrics=metrics(True), label_counts=counts, labels=True, **names)
     assert repr(dict(report.intervals)) == repr(dict(expected.intervals))
     assert {"macro_f1@3", "macro_auc"} <= report.intervals.keys()
     assert callback.folder == folder
     held = json.loads((folder / "report_test.json").read_text())
-    assert held["examples"][0]["name"] == report.examples[0].name
     assert held["intervals"]
     assert held["worst_labels"] == expected.as_dict()["worst_labels"]
     plain, folder = after_test(tmp_path / "plain", Numbered(), Data(), labels=True)

@@ -32,8 +32,6 @@ from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import (
     BucketRow,
     ComparisonReport,
-    Example,
-    ExampleLabel,
     GroupRow,
     LabelTable,
     Report,
@@ -329,14 +327,13 @@ def test_no_name_acts_in_any_format(evil, tmp_path, request):
     if "$" not in evil:  # which matplotlib would read as mathematics
         request.getfixturevalue("blank_pictures")
     spoken = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")
-    label = ExampleLabel(0, evil, evil, 1, False)
     columns = {"support": torch.tensor([2]), "predicted": torch.tensor([1]), "hits": torch.tensor([0])}
     names = LabelTable({**columns, f"r@1{evil}": torch.tensor([0.5])}, [evil], torch.tensor([0]), [evil])
     report = Report(
         evil,
         {evil: 0.1, f"{evil}/{evil}": 0.1, f"m/{evil}": 0.2, f"m/g{evil}/{evil}": 0.3, f"m/g{evil}": 0.3, "m": 0.2},
         buckets=[BucketRow(evil, 1, 1, 1)], row_groups=[GroupRow(f"g{evil}", 1)], notes=(evil,), labels=names,
-        captions={"m": evil}, examples=[Example(evil, 0, evil, 0, [label], 1, [label])], settings=[{"class": evil}],
+        captions={"m": evil}, settings=[{"class": evil}],
         versions={evil: evil},
     )  # fmt: skip
     interval = Interval(0.1, 0.0, 0.2, 9, 0.95, evil)

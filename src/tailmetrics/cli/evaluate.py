@@ -105,8 +105,6 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             row_groups=None if groups is None else groups.names,
             labels=options.labels,
             label_names=of_labels.names,
-            examples=options.examples,
-            row_names=dataset.row_names,
             intervals=None if options.no_intervals or options.clusters else resampling.confidence,
             headline=request.headline(metrics),
             level=of_labels.level,

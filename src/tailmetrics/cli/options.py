@@ -142,7 +142,6 @@ class EvaluateOptions:
             or a file as for --row-groups. Intervals then take clusters, not rows, for independent.
         no_intervals: Leave confidence intervals out, which is faster.
         labels: Write labels.csv with the values of each label. The report then names the worst labels.
-        examples: Show, for each bucket, one row that misses a label of it.
         trade_off: Strengths τ, such as 0,0.25,0.5: τ times the logarithm of the training count is taken off the scores.
             The report says what the rarest bucket would gain by it, and all labels would lose.
         scores: What the scores are, for --trade-off; --probabilities says it, too.
@@ -159,7 +158,6 @@ class EvaluateOptions:
     clusters: str | None = None
     no_intervals: bool = False
     labels: bool = False
-    examples: bool = False
     trade_off: str | None = None
     scores: ScoreKind = "softmax"
     show_reading: bool = False

@@ -28,9 +28,8 @@ from tailmetrics.evaluation.description import (
     with_label_values,
     with_values_over_all,
 )
-from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
-from tailmetrics.evaluation.row_values import RowValues, deepest_cutoff, from_all
+from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.evaluation.trade_off import WITHIN_LISTS, TradeOff
 from tailmetrics.frequency import LabelFrequency
@@ -49,8 +48,6 @@ from tailmetrics.significance.estimating import Interval
 from tailmetrics.significance.labels import OverLabels
 from tailmetrics.tree import Level
 
-SHOWN = 10
-"""Number of labels of a list that an example shows, as many as users commonly see."""
 IGNORED = "rows left out by ignore_index"
 """Where a ranking keeps this number until it is accumulated."""
 
@@ -66,8 +63,6 @@ class Evaluation:
         labels: Whether the report has values of single labels: the values that a metric keeps, or else precision,
             recall and F1 at the k of the headline. A metric with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
-        examples: Whether the report shows example rows: for each bucket, a row that misses a label of the bucket.
-        row_names: The name of each row by its number, for the examples.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
         level: The labels of a tree to which batches are rolled up; None for the labels as they are.
@@ -84,8 +79,6 @@ class Evaluation:
         row_groups: Sequence[str] | None = None,
         labels: bool = False,
         label_names: Sequence[str] | None = None,
-        examples: bool = False,
-        row_names: Sequence[str] | None = None,
         intervals: float | None = None,
         headline: str | None = None,
         level: Level | None = None,
@@ -101,8 +94,7 @@ class Evaluation:
         self.collection, self.over_all = with_values_over_all(given)
         self.collection.leave_warnings()  # to the report
         self.headline = headline_of(self.collection, self.over_all, headline)
-        self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
-        self.examples: RowExamples | None = None
+        self.label_names = label_names
         self.seen: SeenLabels | None = None
         self.confidence, self.scores = intervals, scores
         asked = not isinstance(trade_off, (tuple, list)) or len(trade_off)
@@ -162,9 +154,6 @@ class Evaluation:
             self.moments = [RowMoments(self.collection, *kind).to(device) for kind in kinds]
             rows = RowValues(self.collection, labels_alone=True)
             self.over_labels = rows if rows.metrics and has_scipy() else None
-        deepest = max((deepest_cutoff(metric)[0] for metric in self.members), default=0)
-        if self.with_examples and deepest:
-            self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None))
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
@@ -203,7 +192,7 @@ class Evaluation:
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
     ) -> Ranking:
-        """Rank a batch once, accumulate and return it; ``rows`` holds the number of each row, for examples."""
+        """Rank a batch once, accumulate and return it; ``rows`` holds the number of each row."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
@@ -217,8 +206,6 @@ class Evaluation:
             if self.over_labels is not None:
                 self.over_labels.add(ranking)
             numbers = None if rows is None else _checked_numbers(rows, ranking.num_rows)
-            if self.examples is not None:
-                self.examples.update(ranking, numbers)
             if self.seen is not None and numbers is not None:
                 self.seen.update(ranking, numbers)
         return ranking
@@ -227,7 +214,7 @@ class Evaluation:
         """Return all parts of the evaluation that have states."""
         if not self.started:
             self.start()
-        parts = (self.collection, self.counts, self.examples, self.over_labels)
+        parts = (self.collection, self.counts, self.over_labels)
         of_taus = [] if self.trade_off is None else self.trade_off.parts
         return [one for one in (*parts, *self.moments, *of_taus) if one is not None]
 
@@ -294,7 +281,7 @@ class Evaluation:
         rows = list(by_name.values())
         buckets = next(iter(self.bucketings), None)
         warnings = dict.fromkeys(text for of_process in from_all(self.warnings) for text in of_process)
-        labels = examples = None
+        labels = None
         with_rows = [(m, result.facts.labels_with_rows) for m, result in results if result.facts.labels_with_rows]
         of_bucket = {(m.bound_buckets.names, tuple(some)) for m, some in with_rows if m.bound_buckets is not None}
         if self.labels:
@@ -303,9 +290,6 @@ class Evaluation:
             labels = LabelTable(columns, self._names_of(len(columns["support"])), *within)
             if self.over_labels is not None and labels.tests is not None:
                 labels = replace(labels, instead=self.over_labels.listed_instead(labels.tests.listed.tolist()))
-        if self.examples is not None:
-            known = self._num_labels if buckets is None else buckets.num_labels
-            examples = self.examples.examples(self._names_of(known), self.row_names)
         references = {name: _read(values) for name, values in self.collection.references().items()}
         averages = {} if self.over_labels is None else self.over_labels.by_content()
         intervals, chance = self._intervals({**scalars, **summaries}, averages), references.get("chance", {})
@@ -361,7 +345,6 @@ class Evaluation:
             tie_bounds=bounds,
             labels=labels,
             intervals=intervals,
-            examples=examples or (),
         )
         report = report if self.trade_off is None else self.trade_off.added_to(report)
         return with_intervals(report, averages=averages)

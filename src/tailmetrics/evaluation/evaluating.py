@@ -50,8 +50,6 @@ def evaluate(
     row_groups: Any = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
-    examples: bool = False,
-    row_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     intervals: bool | int | None = None,
     clusters: Any = None,
@@ -100,10 +98,6 @@ def evaluate(
         label_names: The name of each label, shape (L,). With scores, targets can then be lists of names. With ids, L is
             the number of names, and an id is the place of its name, from 0. With tables and dicts, pass the names of
             all labels of the catalogue, of which the data may hold a part.
-        examples: Whether the report shows example rows: for each bucket, a row that misses a label of the bucket, with
-            its relevant labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order
-            of rows makes no difference.
-        row_names: The name of each row, shape (N,), for the examples.
         missing: Treatment of a query of a table or dict that has no predictions: ``"skip"`` leaves it out, ``"zero"``
             counts it as an empty list.
         intervals: 95 % confidence intervals. None computes them from sums over the rows, without resampling, if scipy
@@ -161,8 +155,6 @@ class Options:
     row_groups: Any = None
     labels: bool = False
     label_names: Sequence[str] | None = None
-    examples: bool = False
-    row_names: Sequence[str] | None = None
     missing: Missing = "skip"
     clusters: Any = None
     batch_rows: int = 4096
@@ -218,11 +210,6 @@ def evaluated(
     row_groups = of_rows(options.row_groups, "row_groups", data, beside)
     groups = None if row_groups is None else group_names(row_groups)
     data = data._replace(clusters=of_rows(options.clusters, "clusters", data, beside))
-    row_names = data.row_names if options.row_names is None else options.row_names
-    if row_names is not None and len(row_names) != data.num_rows:
-        raise ValueError(
-            f"{CALLER}: row_names holds {len(row_names)} names for {data.num_rows} rows; pass one for each."
-        )
     if label_counts is None:
         label_counts = data.train
     tree, of_level = _tree_of(options.label_tree, options.level, names, data)
@@ -235,7 +222,6 @@ def evaluated(
         buckets=buckets,
         label_counts=label_counts,
         label_names=names,
-        row_names=row_names,
         batch=batch,
         label_tree=tree,
     )
@@ -391,8 +377,6 @@ def prepared(
         collection,
         labels=options.labels,
         label_names=options.label_names,
-        examples=options.examples,
-        row_names=options.row_names,
         intervals=options.confidence,
         headline=options.headline,
         level=level,

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.collection import UNSEEN, HeadTailTradeOff, TopKCollection
-from tailmetrics.evaluation.row_examples import content_hashes
 from tailmetrics.evaluation.row_moments import has_moments
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._states import UNIT
@@ -22,6 +21,7 @@ from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report.report import Report
 from tailmetrics.report.trade_off import TauChoice
 from tailmetrics.significance.estimating import FEW, Interval, Sums, quick_interval, student
+from tailmetrics.significance.labels import mixed
 
 WITHIN_LISTS = (
     "The trade-off ranks the labels of each list anew. No label from outside of a list can come in, so that the scores "
@@ -240,3 +240,21 @@ def _changes(sums: Any, rows: Sequence[int], number: int, tail: int) -> tuple[fl
         for of, change, size in ((squares[0], tails, n), (squares[1], wholes, n_all))
     ]
     return tails, wholes, *spread, products
+
+
+def content_hashes(ranking: Ranking, k: int) -> Tensor:
+    """Return a hash >= 0 of the first ``k`` places of each row's list and of its relevant labels, shape (N,), int64."""
+    entries = ranking.targets.without_void().entries
+    return _mixed(_hashes(ranking.ids[:, :k], entries.rows, entries.ids))
+
+
+def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
+    """Return a hash of each row's list and of the set of its relevant labels, shape (N,), int64."""
+    places = torch.arange(1, 1 + shown.shape[1], device=shown.device)
+    found = torch.where(shown >= 0, _mixed(shown * 1_000_003 + places), 0).sum(dim=1)
+    return found.scatter_add(0, rows, _mixed(_mixed(labels + 1)))
+
+
+def _mixed(values: Tensor) -> Tensor:
+    """Return hashes >= 0, of which every bit depends on every bit of the given number."""
+    return torch.from_numpy(mixed(values.cpu().numpy())).to(values.device) & torch.iinfo(torch.int64).max

@@ -86,8 +86,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             every label. They come from metrics that keep them (``average="none"``, ``"macro"``), or else are precision,
             recall and F1 at the k of the headline.
         label_names: The name of each label; None takes the attribute ``label_names`` of the data module or model.
-        examples: Whether the report shows example rows: for each bucket, a row that misses a relevant label of it.
-        row_ids: Key of the number of each row (int64) in the output of a step; optional, and used only for examples.
+        row_ids: Key of the number of each row (int64) in the output of a step; optional. The table of rows has it.
         row_names: The name of each row by its number; None takes the attribute ``row_names`` of the data module or
             model.
         intervals: Whether the report has 95 % confidence intervals. They assume independent rows, and cost time in
@@ -124,7 +123,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         group_names: Sequence[str] | None = None,
         labels: bool = False,
         label_names: Sequence[str] | None = None,
-        examples: bool = False,
         row_ids: str = "row_ids",
         row_names: Sequence[str] | None = None,
         intervals: bool = False,
@@ -158,7 +156,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
-        more = {"labels": labels, "examples": examples, "trade_off": trade_off, "scores": scores}
+        more = {"labels": labels, "trade_off": trade_off, "scores": scores}
         self._running = Evaluations(self.collection, keys, intervals=CONFIDENCE if intervals else None, **more)
 
     @property
@@ -378,7 +376,13 @@ class Evaluations:
         self._each = []
 
     def start(
-        self, trainer: Any, device: torch.device | str, *, rows: bool = False, **names: Sequence[str] | None
+        self,
+        trainer: Any,
+        device: torch.device | str,
+        *,
+        rows: bool = False,
+        label_names: Sequence[str] | None = None,
+        row_names: Sequence[str] | None = None,
     ) -> None:
         """Start an empty evaluation per loader; loaders whose batches come together share one evaluation.
 
@@ -386,7 +390,7 @@ class Evaluations:
         """
         loaders = evaluated_loaders(trainer)
         if len(self._each) != len(loaders):
-            more: dict[str, Any] = {**self._more, **names}
+            more: dict[str, Any] = {**self._more, "label_names": label_names}
             self._each = [Evaluation(_copy(self._collection), **more) for _ in loaders]
         self._padding, self._device = [SamplerPadding(loader) for loader in loaders], device
         self._has_output = [False] * len(loaders)
@@ -403,7 +407,7 @@ class Evaluations:
             from tailmetrics.lightning.rows import LoaderRows
 
             pairs = zip(self._each, loaders, strict=True)
-            self._rows = [LoaderRows(evaluation, loader, **names) for evaluation, loader in pairs]
+            self._rows = [LoaderRows(evaluation, loader, label_names, row_names) for evaluation, loader in pairs]
 
     def write_rows(self, index: int, path: Path) -> None:
         """Copy the table of rows of a loader to a path, if there is one."""

@@ -7,14 +7,12 @@ from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.pages import page
 from tailmetrics.report.pictures import picture
-from tailmetrics.report.report import BucketRow, Example, ExampleLabel, GroupRow, Report, Value
+from tailmetrics.report.report import BucketRow, GroupRow, Report, Value
 from tailmetrics.report.text import latex, markdown, print_report
 
 __all__ = [
     "BucketRow",
     "ComparisonReport",
-    "Example",
-    "ExampleLabel",
     "GroupRow",
     "LabelTable",
     "Report",

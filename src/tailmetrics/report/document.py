@@ -57,17 +57,16 @@ class Section:
     """A table, drawings, or both, under one title.
 
     Attributes:
-        name: The kind of section, such as ``"overall"``, ``"buckets"`` or ``"examples"``.
+        name: The kind of section, such as ``"overall"`` or ``"buckets"``.
         title: The heading.
         caption: Text about the values: their scope, cut-off and rows, and the meaning of the buckets.
         lead: Text that a page shows above drawings in place of the caption, because each drawing has its own caption.
         columns: Text about the columns of the table. A page with a lead shows it below the drawings; otherwise it
             follows the caption.
         header: Names of the columns.
-        lines: The cells of each line; empty if there is no table. Line breaks separate the items of a cell.
+        lines: The cells of each line; empty if there is no table.
         fixed: Number of columns, from the left, that name the line.
         texts: Number of columns, from the left, that hold text.
-        long: Number of columns, from the right, that hold texts of several lines.
         bold: Cells in bold, as (line, column).
         order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
         orders: Orders in which a page can show the lines: the name of a column, and the place of each line from 1. The
@@ -88,7 +87,6 @@ class Section:
     lines: Sequence[Sequence[str]] = ()
     fixed: int = 1
     texts: int = 1
-    long: int = 0
     bold: frozenset[tuple[int, int]] = frozenset()
     order: Sequence[int] = ()
     orders: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -79,13 +79,8 @@ NO_BLIND_SPOT = "no label is found significantly less often than the other label
 BLIND_IN_CLUSTERS = (
     "blind spots are not looked for: the test takes rows as independent, and rows of a cluster are alike"
 )
-BRIEF = 2
-"""How many example rows a terminal shows."""
-NAME_LETTERS, BRIEF_LETTERS = 44, 24
-"""Letters of a name in an example; fewer in a terminal."""
-BRIEF_PLACES = 5
-"""How many labels of a list a terminal shows."""
-HIT = "✓"
+NAME_LETTERS = 44
+"""Letters of a name in a table of labels."""
 CURVE_POINTS = 200
 """The most points in the drawing of training counts, for any number of labels."""
 FLOOR = 0.7
@@ -180,53 +175,6 @@ class GroupRow:
     rows: int | None = None
 
 
-@dataclass(frozen=True)
-class ExampleLabel:
-    """One label of an example.
-
-    Attributes:
-        label: The id of the label.
-        name: The name of the label; empty where labels are numbers.
-        bucket: The bucket of the label; empty without buckets.
-        rank: The rank of the label, from 1; None if the label was not retrieved or was cut off.
-        hit: Whether the label is relevant and shown.
-    """
-
-    label: int
-    name: str
-    bucket: str
-    rank: int | None
-    hit: bool
-
-
-@dataclass(frozen=True)
-class Example:
-    """One row that misses a relevant label.
-
-    Attributes:
-        bucket: The bucket of which the row is an example; empty if there is no bucket, or one.
-        row: The number of the row; None where rows have no numbers.
-        name: The name of the row; empty where rows are numbers.
-        missed: The label for which the row was chosen: it is relevant, and not shown.
-        relevant: Relevant labels by rank, at most twelve.
-        num_relevant: The number of all relevant labels.
-        shown: The labels of the list, best first.
-    """
-
-    bucket: str
-    row: int | None
-    name: str
-    missed: int
-    relevant: Sequence[ExampleLabel]
-    num_relevant: int
-    shown: Sequence[ExampleLabel]
-
-    @property
-    def label(self) -> str:
-        """The name of the row, or else its number."""
-        return self.name or ("" if self.row is None else f"row {self.row:,}")
-
-
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:
     """Return a short summary of training counts; different counts have different summaries."""
     digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
@@ -267,7 +215,6 @@ class Report(Shown):
         labels: Values of single labels; None if they were not asked for.
         intervals: Confidence intervals by key.
         at_half_the_rows: Averages over labels by key, at half of the rows: they depend on the number of rows.
-        examples: Example rows: for each bucket, a row that misses a label of the bucket.
         references: Values by key of three simple models, ``{"chance": …, "popularity": …, "attainable": …}``: equal
             scores, training counts as scores, targets as scores. None if they were not computed.
         tie_bounds: Worst, mean and best values by key over all orders of equal scores, ``{"worst": …, "expected": …,
@@ -305,7 +252,6 @@ class Report(Shown):
     labels: LabelTable | None = field(default=None, repr=False)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     at_half_the_rows: Mapping[str, float] = field(default_factory=dict)
-    examples: Sequence[Example] = field(default=(), repr=False)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     trade_off: Mapping[float, Mapping[str, float]] = field(default_factory=dict)
@@ -318,7 +264,7 @@ class Report(Shown):
     in_json = (
         "title date answer headline rows positives metrics by_bucket over_all denominators captions summaries "
         "intervals at_half_the_rows trade_off tau_choice references tie_bounds "
-        "buckets row_groups worst_labels blind_spots examples label_counts ties warnings readings "
+        "buckets row_groups worst_labels blind_spots label_counts ties warnings readings "
         "settings versions"
     )
 
@@ -459,7 +405,7 @@ class Report(Shown):
         sections = [_headline(self), overall, _buckets(self), *_beside(self, references)]
         sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
         sections += [_tail(self), *trade_off_section(self), *_groups(self)]
-        sections += [*_blind_spots(self, brief), *_labels(self, brief), *_examples(self, brief)]
+        sections += [*_blind_spots(self, brief), *_labels(self, brief)]
         return Document(
             title=self.title,
             kind="From head to tail",
@@ -967,37 +913,3 @@ def _orders_of(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int
 
 def _cell(value: Any, is_text: bool) -> str:
     return str(value) if is_text else number(value) if isinstance(value, float) else f"{value:,}"
-
-
-def _examples(report: Report, brief: bool) -> Iterator[Section]:
-    """Yield the table of example rows; if ``brief``, only the rows of the rarest buckets."""
-    if not report.examples:
-        return
-    letters, places = (BRIEF_LETTERS, BRIEF_PLACES) if brief else (NAME_LETTERS, None)
-    first = report.examples[0]
-    header = [*(["bucket"] if first.bucket else []), "row", "relevant labels, with their ranks", "the list, best first"]
-    lines = []
-    for one in report.examples[-BRIEF if brief else 0 :]:
-        shown = [_called(label, letters) for label in one.shown[:places]]
-        shown += ["…"] if len(shown) < len(one.shown) else []
-        relevant = [
-            f"{'–' if label.rank is None else f'{label.rank:,}.'} {_called(label, letters)}"
-            + (f" ({short_name(label.bucket)})" if label.bucket else "")
-            for label in one.relevant
-        ]
-        more = one.num_relevant - len(one.relevant)
-        relevant += [f"and {more:,} more"] if more else []
-        cells = [one.bucket or "–", cut(one.label, letters) or "–", "\n".join(relevant), "\n".join(shown)]
-        lines.append(cells[-len(header) :])
-    each = "For each bucket one row that misses a label of it" if first.bucket else "Rows that miss a label"
-    caption = (
-        f"{each} in its list of {max(len(one.shown) for one in report.examples)}. Rows are chosen by a hash of their "
-        f"content. {HIT}: a hit. –: not retrieved, or below what was ranked."
-    )
-    texts = len(header)
-    yield Section("examples", "Example rows", caption, header=header, lines=lines, fixed=texts - 2, texts=texts, long=2)
-
-
-def _called(label: ExampleLabel, letters: int) -> str:
-    """Return the name of a label, cut if it is long, or else its number; the mark of a hit comes first."""
-    return f"{HIT} " * label.hit + cut(label.name or str(label.label), letters)

@@ -64,8 +64,7 @@ def latex(shown: Documented, references: bool = False) -> str:
     wide = [*map(_without_bars, of_buckets)]
     wide += [one for one in document.tables if not one.folded or one.name == "references"]
     for section in (part for one in wide for part in _on_a_page(one)):
-        short, numbers = section.texts - section.long, len(section.header) - section.texts
-        columns = "l" * short + r"p{0.36\linewidth}" * section.long + "r" * numbers
+        columns = "l" * section.texts + "r" * (len(section.header) - section.texts)
         lines = _lines(section, in_latex, r"\textbf{{{}}}")
         found.append(
             LATEX
@@ -86,7 +85,7 @@ LINE = 76
 def _on_a_page(section: Section) -> list[Section]:
     """Return a table as tables that fit into the lines of a page."""
     columns = zip(section.header, *section.lines, strict=True)
-    return [section] if section.long else section.within(LINE, [max(map(len, cells)) + 3 for cells in columns])
+    return section.within(LINE, [max(map(len, cells)) + 3 for cells in columns])
 
 
 def _without_bars(section: Section) -> Section:
@@ -227,7 +226,7 @@ def _parts(section: Section, width: int) -> list[list[int]]:
     lines = [section.header, *section.lines]
     widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in range(len(section.header))]
     whole = list(range(len(widths)))
-    if section.texts > 2 or section.long or sum(widths) < width:  # texts are broken into lines
+    if section.texts > 2 or sum(widths) < width:  # texts are broken into lines
         return [whole]
     first, *rest = order = section.order or whole
     fits = all(1 + widths[first] + widths[place] <= width for place in rest)
@@ -248,7 +247,7 @@ def _part(section: Section, columns: Sequence[int]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    part = Table(show_lines=section.long > 0)
+    part = Table()
     for place in columns:
         is_text, name = place < section.texts, Text(printable(section.header[place]))
         wraps = is_text and place > 0 and section.texts > 1
