@@ -15,13 +15,11 @@ from benchmarks.__main__ import machine
 from benchmarks.measure import Call, Settings, beside_torch, compare, numbers_of_threads
 from benchmarks.ours import query_metrics, ten_metrics
 from benchmarks.tables import PAGE, number, replace_table, table
-from benchmarks.workloads import NUM_TRAIN, label_counts
+from benchmarks.workloads import label_counts
 from tailmetrics import (
     MAP,
-    HeadTailTradeOff,
     HitRateAtK,
     LabelBuckets,
-    LabelFrequency,
     NDCGAtK,
     PrecisionAtK,
     RecallAtK,
@@ -72,17 +70,13 @@ def workloads(part: int = 1) -> dict[str, Callable[[], object]]:
     wide, places = torch.rand(256 // part, 131_072, generator=generator), distinct(256, 131_072, 1)[:, 0]
     tiny, classes = torch.rand(32, 1000, generator=generator), torch.arange(32)
     hit, small = HitRateAtK(10), HitRateAtK(10)
-    training, logits = LabelFrequency.from_counts(label_counts(20_000), NUM_TRAIN), 8 * scores - 4
     at_10 = [PrecisionAtK(10), RecallAtK(10), NDCGAtK(10), MAP(10), HitRateAtK(10)]
-    five, softmax = TopKCollection(at_10), HeadTailTradeOff(at_10).bind(training)
-    sigmoid = HeadTailTradeOff(at_10, scores="sigmoid").bind(training)
+    five = TopKCollection(at_10)
     return {
         "ten metrics × 3 ks × 11 buckets, [1024, 20000]": lambda: ten.update(scores, target),
         "`torch.topk(scores, 500)` of it": lambda: torch.topk(scores, 500),
         "`scores.amax(1)` of it": lambda: scores.amax(1),
-        "five measures at 10, [1024, 20000]": lambda: five.update(logits, target),
-        "the same at five τ, softmax": lambda: softmax.update(logits, target),
-        "the same at five τ, sigmoid": lambda: sigmoid.update(logits, target),
+        "five measures at 10, [1024, 20000]": lambda: five.update(scores, target),
         "hit rate at 10, [256, 131072]": lambda: hit.update(wide, places),
         "`torch.topk(scores, 10)` of it": lambda: torch.topk(wide, 10),
         "`scores.amax(1)` of them": lambda: wide.amax(1),

@@ -17,13 +17,9 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from benchmarks.tables import replace_table, table
-from tailmetrics import LabelBuckets, RecallAtK, TopKCollection
-from tailmetrics.evaluation.trade_off import TradeOff
-from tailmetrics.report.trade_off import TauChoice
 from tailmetrics.significance import Interval, LabelRows, ShownRows, blind_spots, compare, intervals
 from tailmetrics.significance.labels import Exposure, at_half_the_rows
 
@@ -342,65 +338,7 @@ def _blind_lines(reports: int) -> Iterator[list[str]]:
     yield ["1 of 1,000 labels found in .3 of its rows, the others of its bucket in .6", "60", share]
 
 
-STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
-OF_TAUS = 150
-"""Labels of the models of which τ is chosen."""
-COUNTS = (3000 / np.arange(2, OF_TAUS + 2)).astype(np.int64)
-MANY = 60_000
-"""Rows that tell what each τ changes in truth."""
-TAU_MODELS: dict[str, tuple[float, float]] = {
-    "noise alone": (0.0, 0.0),
-    "balanced already, counts taken off": (2.0, 0.0),
-    "more than balanced": (2.0, -0.5),
-    "counts added half again": (2.0, 1.5),
-    "counts added twice": (2.0, 2.0),
-}
-"""How much scores say of the label, and how many times ln(n + 1) is added to them."""
-
-
-def _with_prior(rng: Random, rows: int, strength: float, prior: float) -> tuple[torch.Tensor, torch.Tensor]:
-    target = rng.choice(OF_TAUS, rows, p=COUNTS / COUNTS.sum())
-    scores = rng.normal(size=(rows, OF_TAUS))
-    scores[np.arange(rows), target] += strength
-    return torch.from_numpy(
-        strength * scores + prior * np.log(COUNTS + 1) + (strength == 0) * scores
-    ), torch.from_numpy(target)
-
-
-def _measured(rng: Random, rows: int, model: tuple[float, float]) -> tuple[dict[str, Interval], TauChoice | None]:
-    """Return the values at each τ, and the τ that is chosen."""
-    buckets = LabelBuckets.deciles(COUNTS)
-    collection = TopKCollection([RecallAtK(5, buckets=buckets, scope="global"), RecallAtK(5)])
-    part = TradeOff(collection, ("global_recall@5", "recall@5"), STRENGTHS, "softmax", 0.95, "cpu")
-    part.update(collection.rank(*_with_prior(rng, rows, *model)))
-    assert part.halves is not None
-    return part.halves.found()
-
-
-def choosing(model: tuple[float, float], rows: int, samples: int) -> tuple[float, float, float]:
-    """Return the best net gain of any τ in truth, the share of it at the chosen τ, and the share that claim a gain."""
-    whole = _measured(np.random.default_rng(6), MANY, model)[0]
-    net = {
-        tau: whole[f"tau={tau:g}/global_recall@5/decile_1"].value + whole[f"tau={tau:g}/recall@5"].value
-        for tau in STRENGTHS
-    }
-    rng, claims, kept, best = np.random.default_rng(7), 0, 0.0, max(net.values()) - net[0.0]
-    for _ in range(samples):
-        _, choice = _measured(rng, rows, model)
-        claims += choice is not None and choice.gains
-        kept += 0.0 if choice is None else sum(net[tau] - net[0.0] for tau in choice.taus) / 2
-    return best, kept / samples / best if best > 0.01 else math.nan, claims / samples
-
-
-def _tau_lines(samples: int) -> Iterator[list[str]]:
-    for name, model in TAU_MODELS.items():
-        for rows in (300, 2000):
-            found = choosing(model, rows, samples)
-            yield [name, f"{rows:,}", *("–" if math.isnan(one) else f"{one:.3f}".replace("0.", ".") for one in found)]
-
-
 BLIND_HEADS = ("what is drawn", "rows of each label", "reports that name a label")
-TAU_HEADS = ("scores", "rows", "gain of the best τ", "share of it found", "reports that claim a gain")
 MOVING_HEADS = ("rarest third of 120 labels", "rows", "truth", "mean", "estimate", "mean held", "truth held", "said")
 HEADS = ("a row's value", "rows", "rejected", "difference held", "value held", "quick")
 SHOWN = ("randomisation", "difference", "resampled", "quick")
@@ -442,9 +380,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "Averages over labels depend on the number of rows. `mean` is that of so many rows, `estimate` the one that "
         "reports give for many rows, and `said` the share of reports that say that the value depends on the rows.",
         table(MOVING_HEADS, _moving_lines(max(2, options.pairs // 5))),
-        "The τ of a trade-off, chosen on one half of the rows and measured on the other: recall@5 of 150 labels. A "
-        "gain is what the rarest bucket gains less what all labels lose.",
-        table(TAU_HEADS, _tau_lines(max(2, options.pairs // 5))),
     ]
     print("\n\n".join(text[2:]))
     replace_table(options.page, "benchmarks.significance", "\n\n".join(text))

@@ -11,7 +11,6 @@ __version__ = "0.1.0"
 if _typing.TYPE_CHECKING:
     from tailmetrics import functional as functional
     from tailmetrics.buckets import LabelBuckets as LabelBuckets
-    from tailmetrics.collection import HeadTailTradeOff as HeadTailTradeOff
     from tailmetrics.collection import TopKCollection as TopKCollection
     from tailmetrics.evaluation import evaluate as evaluate
     from tailmetrics.frequency import LabelFrequency as LabelFrequency
@@ -26,7 +25,7 @@ if _typing.TYPE_CHECKING:
 else:
     _HOMES = dict.fromkeys(("Ranking", "rank"), "ranking")
     _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
-    _HOMES |= {"LabelTree": "tree", "HeadTailTradeOff": "collection", "evaluate": "evaluation"}
+    _HOMES |= {"LabelTree": "tree", "evaluate": "evaluation"}
     """Where a name is found; those that are not here, among the metrics."""
 
     def __getattr__(name: str) -> object:

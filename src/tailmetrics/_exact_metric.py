@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import wraps
 from inspect import get_annotations, signature
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, cast
 from warnings import warn
 
@@ -200,8 +199,6 @@ class ExactMetric(Mergeable, Metric):
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
     _known_fingerprint: Fingerprint | None = None
-    _also_depends_on: Mapping[str, Any] = MappingProxyType({})
-    """Facts from :func:`make_dependent`, by name."""
     _was_logged = False
     """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
     _forward_cache: Any = LAST_VALUE
@@ -357,7 +354,7 @@ class ExactMetric(Mergeable, Metric):
                 name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
                 for name, state in tensors.items()
             }
-            settings = {name: identity(value) for name, value in {**self.settings(), **self._also_depends_on}.items()}
+            settings = {name: identity(value) for name, value in self.settings().items()}
             self._known_fingerprint = known = Fingerprint(type(self).__qualname__, settings, states)
         return known
 
@@ -489,11 +486,6 @@ class ExactMetric(Mergeable, Metric):
 
     __hash__ = torch.nn.Module.__hash__
     """The identity of the object: TorchMetrics' hash changes whenever a state does."""
-
-
-def make_dependent(metric: ExactMetric, **facts: Any) -> None:
-    """Set what numbers depend on beside the arguments: states with other facts are not put together with these."""
-    vars(metric).update(_also_depends_on=facts, _known_fingerprint=None)
 
 
 def tensors_of(metric: ExactMetric) -> dict[str, Tensor]:

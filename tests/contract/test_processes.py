@@ -79,13 +79,7 @@ def per_label() -> tm.TopKCollection:
     ])  # fmt: skip
 
 
-def trade_off() -> tm.HeadTailTradeOff:
-    """Metrics at three strengths of an adjustment for training counts."""
-    metrics = [tm.RecallAtK([1, 3], buckets=BUCKETS), tm.NDCGAtK(3)]
-    return tm.HeadTailTradeOff(metrics, taus=(0, 0.5, 1)).bind(tm.LabelFrequency.from_counts(COUNTS, NUM_TRAIN))
-
-
-COLLECTIONS = {"ten": ten, "per label": per_label, "trade-off": trade_off}
+COLLECTIONS = {"ten": ten, "per label": per_label}
 
 
 def of_torchmetrics() -> list[MetricCollection]:

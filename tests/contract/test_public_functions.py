@@ -55,7 +55,6 @@ OTHERS: dict[str, Callable[[], bool]] = {
     "LabelBuckets": lambda: LabelBuckets.thresholds([5, 1], [2]).assignment.tolist() == [0, 1],
     "LabelFrequency": lambda: LabelFrequency.from_counts([5, 1], 6).compute().tolist() == [5, 1],
     "LabelTree": lambda: LabelTree([-1, 0, 1]).level(1).tolist() == [0, 1, 1],
-    "HeadTailTradeOff": lambda: len(tailmetrics.HeadTailTradeOff([tailmetrics.MRR()], taus=[0, 1]).keys()) == 2,
     "TopKCollection": lambda: len(TopKCollection([tailmetrics.MRR(), tailmetrics.MAP()]).keys()) == 2,
     "evaluate": lambda: "recall@1" in str(tailmetrics.evaluate(SCORES, TARGET, metrics=[tailmetrics.RecallAtK(k=1)])),
 }

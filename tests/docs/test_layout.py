@@ -149,7 +149,7 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
         "assert [*map(abs, [-1])] == [1]"
     )
     ranked = ("Ranking", "rank")
-    more = (*ranked, "HeadTailTradeOff", "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate")
+    more = (*ranked, "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate")
     assert processes.found_by(code) == {*REGISTRY, *more, "functional", "RatioMetric", "RowMeanMetric", "TopKMetric"}
 
 

@@ -155,18 +155,6 @@ def test_values_of_labels_and_intervals(tmp_path: Path) -> None:
     assert not plain.report.intervals
 
 
-def test_the_trade_off_has_the_values_of_evaluate(tmp_path: Path) -> None:
-    """At each τ, from the batches of the test; the folder of the run has the table."""
-    callback, folder = after_test(tmp_path, ByHeart(), Data(), trade_off=[0, 0.5], scores="sigmoid")
-    scores, target = scores_and_targets()
-    assert callback.report is not None and callback.frequency is not None
-    counts = callback.frequency.compute()
-    expected = evaluate(scores, target, metrics=metrics(), label_counts=counts, trade_off=[0, 0.5], scores="sigmoid")
-    known = {key: value for key, value in expected.trade_off[0.5].items() if value == value}
-    assert {key: callback.report.trade_off[0.5][key] for key in known} == known
-    assert (folder / "trade_off_test.csv").exists()
-
-
 def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
     """Of two batches the second names no group at all, as on a process whose share has none: its rows count in the whole."""
     collection = TopKCollection([AccuracyAtK(1)], row_groups=NAMES)

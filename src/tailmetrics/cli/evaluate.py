@@ -59,7 +59,7 @@ from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
 
 CPU = torch.device("cpu")
-REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", "trade_off.csv", ROWS_FILE]
+REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", ROWS_FILE]
 
 
 def evaluate(request: Request, said: dict[str, bool]) -> None:
@@ -108,8 +108,6 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             intervals=None if options.no_intervals or options.clusters else resampling.confidence,
             headline=request.headline(metrics),
             level=of_labels.level,
-            trade_off=strengths_of(options.trade_off),
-            scores="softmax" if data.probabilities else options.scores,  # what is read are logarithms already
         )
         bind(evaluation.collection, inputs, of_labels, engine)
         evaluation.start(device)
@@ -155,18 +153,6 @@ def computing_device(name: str) -> torch.device:
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
     """Whether a table of rows is kept, by default in the folder of the report; engines send no values of rows."""
     return options.per_row is not None or not (output.out is None or options.no_rows or options.engine)
-
-
-def strengths_of(given: str | None) -> list[float]:
-    """Return the numbers of ``--trade-off``.
-
-    Raises:
-        CommandError: If one of them is no number.
-    """
-    try:
-        return [float(one) for one in given.split(",")] if given else []
-    except ValueError:
-        raise CommandError(f"--trade-off {given}: holds no number", "write numbers, such as 0,0.25,0.5.") from None
 
 
 def _claim_row_table(

@@ -8,7 +8,6 @@ from typing import Literal
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.loading import BATCH_ROWS
-from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
@@ -142,9 +141,6 @@ class EvaluateOptions:
             or a file as for --row-groups. Intervals then take clusters, not rows, for independent.
         no_intervals: Leave confidence intervals out, which is faster.
         labels: Write labels.csv with the values of each label. The report then names the worst labels.
-        trade_off: Strengths τ, such as 0,0.25,0.5: τ times the logarithm of the training count is taken off the scores.
-            The report says what the rarest bucket would gain by it, and all labels would lose.
-        scores: What the scores are, for --trade-off; --probabilities says it, too.
         show_reading: Print how each file is read and its first two rows as they are understood, and stop.
         device: Where metrics are computed.
         engine: Evaluate shares of the rows on a cluster: ray, spark or dask.
@@ -158,8 +154,6 @@ class EvaluateOptions:
     clusters: str | None = None
     no_intervals: bool = False
     labels: bool = False
-    trade_off: str | None = None
-    scores: ScoreKind = "softmax"
     show_reading: bool = False
     device: Literal["cpu", "cuda"] = "cpu"
     engine: Literal["ray", "spark", "dask"] | None = None

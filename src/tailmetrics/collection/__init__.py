@@ -3,5 +3,3 @@
 from tailmetrics.collection._collection import TopKCollection as TopKCollection
 from tailmetrics.collection._summaries import UNSEEN as UNSEEN
 from tailmetrics.collection._summaries import buckets_by_stem as buckets_by_stem
-from tailmetrics.collection._trade_off import HeadTailTradeOff as HeadTailTradeOff
-from tailmetrics.collection._trade_off import check_taus as check_taus

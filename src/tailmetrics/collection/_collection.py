@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from itertools import repeat
 from operator import attrgetter, itemgetter
 from re import sub
 from typing import Any, cast
@@ -83,10 +82,6 @@ class TopKCollection(Mergeable, LoggedCollection):
     _warns = True  # of the first batch
     _warns_of_ties = True  # in the first ``compute`` that has seen many
     _warns_of_cutoffs = True  # of buckets within k, in the first batch
-    ranks_once = True
-    """Whether all members read one ranking of a batch."""
-    reads_whole_lists = False
-    """Whether lists and candidates are kept as long as they are, also where no member reads so far."""
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
@@ -193,17 +188,9 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         States are the same where their names are.
         """
-        self._groups_of([list(self.members())])
-
-    def _groups_of(self, alike: Iterable[Sequence[str]]) -> None:
-        """Group the members that read a batch ``alike``, as :meth:`_share_states` says."""
-        self._enable_compute_groups = [group for names in alike for group in self._groups_among(names)]
-        self._init_compute_groups()
-
-    def _groups_among(self, names: Sequence[str]) -> list[list[str]]:
         groups: list[tuple[set[str], list[str]]] = []
         members = self.members()
-        for name in sorted(names, key=lambda name: -len(members[name]._defaults)):
+        for name in sorted(members, key=lambda name: -len(members[name]._defaults)):
             metric = members[name]
             needed = set(metric._defaults) if metric.shares_states else {f"those of {name}"}
             group = next((group for held, group in groups if needed <= held), None)
@@ -211,11 +198,8 @@ class TopKCollection(Mergeable, LoggedCollection):
                 groups.append((needed, [name]))
             else:
                 group.append(name)
-        return [group for _, group in groups]
-
-    def _read_by(self, names: Iterable[str], ranking: Ranking) -> Iterable[Ranking]:
-        """Return the ranking that each member reads: the same for all."""
-        return repeat(ranking)
+        self._enable_compute_groups = [group for _, group in groups]
+        self._init_compute_groups()
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
         """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
@@ -272,7 +256,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 metric.check_bound("before update")
             depths: list[Any] = [metric.reading.reads for metric in (*members, *self.alternatives.of_orders())]
             lists = [depth.kept for depth in depths]
-            whole = None if self.reads_whole_lists or None in lists else max(lists)
+            whole = None if None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
             known = {name: getattr(next(iter(members)), name) for name in BATCH_DEFAULTS}
             known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
@@ -330,10 +314,9 @@ class TopKCollection(Mergeable, LoggedCollection):
     def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Prepared]:
         """Return what a ranking adds to the states of each group, by the name of the member that holds them."""
         firsts = [group[0] for group in self._groups.values()]
-        read_by = list(zip(firsts, self._read_by(firsts, ranking), strict=False))
-        for name, read in read_by:
-            check_batch(members[name], read)
-        return {name: members[name].prepared(read) for name, read in read_by}
+        for name in firsts:
+            check_batch(members[name], ranking)
+        return {name: members[name].prepared(ranking) for name in firsts}
 
     def _with_queries(self, ranking: Ranking) -> QueriesSeen:
         """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection import TopKCollection, check_taus
+from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import (
     bucket_rows,
@@ -31,13 +31,11 @@ from tailmetrics.evaluation.description import (
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.evaluation.seen import SeenLabels
-from tailmetrics.evaluation.trade_off import WITHIN_LISTS, TradeOff
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed, whole_buckets
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import EVERYTHING, Ranking
-from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._kernels import Targets
@@ -66,8 +64,6 @@ class Evaluation:
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
         level: The labels of a tree to which batches are rolled up; None for the labels as they are.
-        trade_off: Strengths τ at which the report has the values, too, as :class:`tailmetrics.HeadTailTradeOff` does.
-        scores: What the scores are, for ``trade_off``.
     """
 
     counts: RowCounts
@@ -82,8 +78,6 @@ class Evaluation:
         intervals: float | None = None,
         headline: str | None = None,
         level: Level | None = None,
-        trade_off: Sequence[float] = (),
-        scores: ScoreKind = "softmax",
     ) -> None:
         self.level = level
         given: Any = listed(metrics)
@@ -96,11 +90,7 @@ class Evaluation:
         self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names = label_names
         self.seen: SeenLabels | None = None
-        self.confidence, self.scores = intervals, scores
-        asked = not isinstance(trade_off, (tuple, list)) or len(trade_off)
-        self.taus = check_taus("Evaluation", "trade_off", trade_off) if asked else ()
-        self.trade_off: TradeOff | None = None
-        self.collection.reads_whole_lists = bool(self.taus)
+        self.confidence = intervals
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
         self.started = False
@@ -138,9 +128,6 @@ class Evaluation:
         if self._num_labels is not None:  # chance needs the number of labels, which lists of ids do not tell
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
-        if self.taus:
-            pair = self.headline, self.over_all.get(self.headline)
-            self.trade_off = TradeOff(self.collection, pair, self.taus, self.scores, self.confidence, device)
         of_relevance = (one for one in self.members if one.reading.reads_targets and not one.formula.reads_gains)
         least = {metric.min_gain for metric in of_relevance}
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
@@ -198,8 +185,6 @@ class Evaluation:
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
         with self._keeping():
             self.collection.update(ranking)
-            if self.trade_off is not None:
-                self.trade_off.update(ranking)
         with one_thread():
             for one in (self.counts, *self.moments):
                 one.update(ranking)
@@ -215,8 +200,7 @@ class Evaluation:
         if not self.started:
             self.start()
         parts = (self.collection, self.counts, self.over_labels)
-        of_taus = [] if self.trade_off is None else self.trade_off.parts
-        return [one for one in (*parts, *self.moments, *of_taus) if one is not None]
+        return [one for one in (*parts, *self.moments) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
         """Add the states of another evaluation of the same metrics; the order of merges does not change the result.
@@ -320,7 +304,6 @@ class Evaluation:
                 *(() if self.seen is None else self.seen.note()),
                 *notes.on_shared_places(results, named, scalars, self.over_all),
                 *notes.on_chance(results, named, scalars, width, shortest, self.label_names, chance, intervals),
-                *((WITHIN_LISTS,) if self.trade_off is not None and shortest < EVERYTHING else ()),
                 *notes.on_ignored(num_rows, left_out, ignored),
                 *warnings,
             ),
@@ -346,7 +329,6 @@ class Evaluation:
             labels=labels,
             intervals=intervals,
         )
-        report = report if self.trade_off is None else self.trade_off.added_to(report)
         return with_intervals(report, averages=averages)
 
     def _intervals(self, scalars: Mapping[str, float], averages: Mapping[str, OverLabels]) -> dict[str, Interval]:
@@ -374,11 +356,6 @@ class Evaluation:
 
 def check_update(collection: TopKCollection, caller: str) -> None:
     """Raise if a collection does more in ``update``, which ``caller`` would never call: it adds one ranking to all."""
-    if not collection.ranks_once:
-        raise TypeError(
-            f"{caller}: a {type(collection).__name__} ranks a batch several times; pass a TopKCollection, and "
-            "trade_off= with its taus."
-        )
     if type(collection).update is not TopKCollection.update:
         raise TypeError(
             f"{caller}: {type(collection).__name__} overrides update(), which would not be called here; "

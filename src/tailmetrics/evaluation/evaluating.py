@@ -23,7 +23,6 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
-from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree, Level
@@ -58,8 +57,6 @@ def evaluate(
     headline: str | None = None,
     label_tree: LabelTree | None = None,
     level: int | None = None,
-    trade_off: Sequence[float] = (),
-    scores: ScoreKind = "softmax",
     **kwargs: Unpack[BatchArguments],
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
@@ -112,9 +109,6 @@ def evaluate(
         label_tree: The parents of the labels, for metrics that read them. If labels have names, the tree has, too.
         level: Takes each label as its ancestor at this depth of the tree, 0 for the roots. Counts are summed; buckets
             and metrics with a number of labels must be those of the ancestors.
-        trade_off: Strengths τ, such as (0, 0.25, 0.5): the report then has the values of
-            :class:`tailmetrics.HeadTailTradeOff`, and says what the rarest bucket would gain and all labels would lose.
-        scores: What the scores are, for ``trade_off``: ``"softmax"`` or ``"sigmoid"`` logits, or ``"probabilities"``.
         kwargs: See :class:`BatchArguments`.
 
     >>> import torch
@@ -161,8 +155,6 @@ class Options:
     headline: str | None = None
     label_tree: LabelTree | None = None
     level: int | None = None
-    trade_off: Sequence[float] = ()
-    scores: ScoreKind = "softmax"
     batch: Mapping[str, Any] = field(default_factory=lambda: BATCH_DEFAULTS)
     confidence: float | None = None
 
@@ -380,8 +372,6 @@ def prepared(
         intervals=options.confidence,
         headline=options.headline,
         level=level,
-        trade_off=options.trade_off,
-        scores=options.scores,
     )
 
 

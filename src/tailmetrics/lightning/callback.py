@@ -39,7 +39,6 @@ from tailmetrics.lightning.trainer import (
 )
 from tailmetrics.lightning.training_labels import TrainingLabels
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report import Report
 
 if TYPE_CHECKING:
@@ -91,8 +90,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             model.
         intervals: Whether the report has 95 % confidence intervals. They assume independent rows, and cost time in
             every step.
-        trade_off: Strengths τ at which the report has the values, too, as :class:`tailmetrics.HeadTailTradeOff` does.
-        scores: What the scores are, for ``trade_off``: ``"softmax"``, ``"sigmoid"`` or ``"probabilities"``.
         rows: Whether the folder also holds ``rows_val.parquet`` and ``rows_test.parquet``, the values of each row, so
             that ``tailmetrics compare`` takes the folders of two runs. A single process writes them, if pyarrow is
             installed.
@@ -126,8 +123,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         row_ids: str = "row_ids",
         row_names: Sequence[str] | None = None,
         intervals: bool = False,
-        trade_off: Sequence[float] = (),
-        scores: ScoreKind = "softmax",
         rows: bool = True,
     ) -> None:
         super().__init__()
@@ -156,7 +151,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
-        more = {"labels": labels, "trade_off": trade_off, "scores": scores}
+        more = {"labels": labels}
         self._running = Evaluations(self.collection, keys, intervals=CONFIDENCE if intervals else None, **more)
 
     @property

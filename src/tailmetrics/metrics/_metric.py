@@ -346,10 +346,6 @@ class TopKMetric(ExactMetric):
             vars(self).update(name=name, _given={**self._given, "name": name})
             self._keys = self._made_keys()
 
-    def name_behind(self, prefix: str) -> str:
-        """Return the ``name`` with which a metric of the same arguments has the keys of this one behind a prefix."""
-        return prefix + (self.cutoff_keys()[0] if len(self.cutoffs) == 1 else self._keys.plain)
-
     # states
 
     def _make_states(self) -> None:

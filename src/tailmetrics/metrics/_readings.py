@@ -59,8 +59,6 @@ class Reading(ABC):
     """Whether it looks at relevant labels."""
     needs_scores = False
     """Whether ids without scores are refused."""
-    reads_order_alone = False
-    """Whether only the order of labels is read, so that a value has the same meaning for any scores in this order."""
     uses_depth = False
     """Whether lists are read only up to ``depth``."""
     scope: Scope = "global"
@@ -163,7 +161,6 @@ class TopKLists(Reading):
 
     takes: tuple[str, ...] = ()
     reads_targets = False
-    reads_order_alone = True
 
     @property
     def reads(self) -> Depth:
@@ -193,7 +190,6 @@ class Ranks(Reading):
     """
 
     takes: tuple[str, ...] = ("min_gain", "scope", "depth", "ties")
-    reads_order_alone = True
 
     def __init__(
         self,

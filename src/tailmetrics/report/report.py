@@ -43,7 +43,6 @@ from tailmetrics.report.formatting import (
 )
 from tailmetrics.report.labels import TESTED, BlindSpot, CurvePoint, LabelTable, curve_section
 from tailmetrics.report.pages import Shown
-from tailmetrics.report.trade_off import TauChoice, trade_off_records, trade_off_section
 
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
@@ -219,8 +218,6 @@ class Report(Shown):
             scores, training counts as scores, targets as scores. None if they were not computed.
         tie_bounds: Worst, mean and best values by key over all orders of equal scores, ``{"worst": …, "expected": …,
             "best": …}``. None if they were not computed.
-        trade_off: Values by strength τ of an adjustment for the training counts, and key; empty if not asked for.
-        tau_choice: What a τ chosen on one half of the rows changes on the other; None with too few rows.
         postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the evaluation, in UTC.
         words: What rows and labels are in this field, such as ``("users", "items")``.
@@ -254,8 +251,6 @@ class Report(Shown):
     at_half_the_rows: Mapping[str, float] = field(default_factory=dict)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
-    trade_off: Mapping[float, Mapping[str, float]] = field(default_factory=dict)
-    tau_choice: TauChoice | None = None
     postfix: str = ""
     date: str = field(default_factory=today)
     words: tuple[str, str] = ("rows", "labels")
@@ -263,7 +258,7 @@ class Report(Shown):
     stem = "report"
     in_json = (
         "title date answer headline rows positives metrics by_bucket over_all denominators captions summaries "
-        "intervals at_half_the_rows trade_off tau_choice references tie_bounds "
+        "intervals at_half_the_rows references tie_bounds "
         "buckets row_groups worst_labels blind_spots label_counts ties warnings readings "
         "settings versions"
     )
@@ -404,7 +399,7 @@ class Report(Shown):
         overall = _overall(self)
         sections = [_headline(self), overall, _buckets(self), *_beside(self, references)]
         sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *trade_off_section(self), *_groups(self)]
+        sections += [_tail(self), *_groups(self)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief)]
         return Document(
             title=self.title,
@@ -450,8 +445,6 @@ class Report(Shown):
         found: dict[str, Records] = {"": ([*COLUMNS, *more], lines)}
         if self.labels is not None:
             found["labels"] = self.labels.records()
-        if self.trade_off:
-            found["trade_off"] = trade_off_records(self.trade_off, self.intervals)
         if self.curves:
             points = ((name, *point) for name, points in self.curves.items() for point in points)
             found["curve"] = (["metric", *CurvePoint._fields], points)
