@@ -85,7 +85,6 @@ def test_ancestors_and_levels_are_those_of_a_walk(seed: int) -> None:
         (lambda: NearMissAtK(k=1).update(torch.zeros(1, 2), torch.zeros(1).long()), "pass tree=LabelTree"),
         (lambda: TREE.roll_up(torch.zeros(2, 3), torch.zeros(2).long()), "3 columns, but there are 40 labels"),
         (lambda: TREE.roll_up(rank(torch.zeros(2, 3), torch.zeros(2).long())), "of 3 labels, the tree of 40"),
-        (lambda: tailmetrics.evaluate(BATCH.scores, BATCH.target, level=0), "level=0 needs"),
         (
             lambda: tailmetrics.evaluate(BATCH.scores, BATCH.target, label_tree=LabelTree([-1])),
             "1 labels, but the data",
@@ -183,15 +182,13 @@ def test_a_class_of_each_row_stays_a_class() -> None:
     assert metric.compute().tolist() == [0.25, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("forms", ["scores", "dicts"])
-def test_an_evaluation_at_a_level_is_that_of_data_rolled_up_by_hand(forms: str) -> None:
-    """Any metric, by deciles of the summed counts, and those of the tree; with intervals, examples and labels."""
-    level, names = 1, [f"label {label:02}" for label in range(NUM_LABELS)]
-    nodes = sorted({up(label, level) for label in range(NUM_LABELS)})
+def test_an_evaluation_of_a_ranking_rolled_up_is_that_of_data_rolled_up_by_hand() -> None:
+    """Any metric, by deciles of the summed counts, and those of the tree; with intervals and labels."""
+    level = TREE.at_level(1)
+    nodes = sorted({up(label, 1) for label in range(NUM_LABELS)})
     counts = torch.zeros(len(nodes), dtype=torch.int64)
     for label, count in enumerate(training_counts().tolist()):
-        counts[nodes.index(up(label, level))] += count
-    edges = [(names[label], names[parent] if parent >= 0 else "") for label, parent in enumerate(PARENTS)]
+        counts[nodes.index(up(label, 1))] += count
     top = LabelTree([nodes.index(PARENTS[node]) if PARENTS[node] >= 0 else -1 for node in nodes])
     members = [
         RecallAtK(k=3),
@@ -199,35 +196,30 @@ def test_an_evaluation_at_a_level_is_that_of_data_rolled_up_by_hand(forms: str) 
         HierarchicalF1AtK(k=3),
         NearMissAtK(k=2),
     ]
-    lists = [[nodes.index(one) for one in listed(row.ranked, level)] for row in BATCH.rows]
-    relevant = [sorted({nodes.index(up(label, level)) for label in row.relevant}) for row in BATCH.rows]
-    padded = [torch.tensor([row + [-1] * (len(nodes) - len(row)) for row in one]) for one in (lists, relevant)]
+    lists = [[nodes.index(node) for node in listed(row.ranked, 1)] for row in BATCH.rows]
+    relevant = [sorted({nodes.index(up(label, 1)) for label in row.relevant}) for row in BATCH.rows]
+    padded = [torch.tensor([row + [-1] * (len(nodes) - len(row)) for row in rows]) for rows in (lists, relevant)]
     wanted = TopKCollection([m.again(**({"tree": top} if "tree" in vars(m) else {})) for m in members])
     wanted.bind(LabelFrequency.from_counts(counts, 100))
     wanted.update(*padded)
-    given: dict[str, Any] = {"metrics": members, "level": level, "examples": True, "labels": True}
-    if forms == "scores":
-        preds: Any = (BATCH.scores, torch.arange(NUM_LABELS).expand(30, -1))
-        report = tailmetrics.evaluate(preds, BATCH.target > 0, label_tree=TREE, label_counts=training_counts(), **given)
-    else:
-        preds = {
-            str(row): {names[label]: -float(rank) for rank, label in enumerate(one.ranked)}
-            for row, one in enumerate(BATCH.rows)
-        }
-        target = {
-            str(row): dict.fromkeys([names[label] for label in one.relevant], 1) for row, one in enumerate(BATCH.rows)
-        }
-        tree = LabelTree.from_edges(edges, sorted(names, reverse=True))  # the data number the names in another order
-        counted = dict(zip(names, training_counts().tolist(), strict=True))
-        report = tailmetrics.evaluate(preds, target, label_tree=tree, label_counts=counted, missing="zero", **given)
+
+    preds = (BATCH.scores, torch.arange(NUM_LABELS).expand(30, -1))
+    report = tailmetrics.evaluate(
+        TREE.roll_up(preds, BATCH.target > 0, level=1),
+        metrics=members,
+        label_tree=level.tree,
+        label_names=level.tree.label_names,
+        label_counts=torch.zeros(len(nodes), dtype=torch.int64).index_add(0, level.places, training_counts()),
+        labels=True,
+    )
+
     for key, value in wanted.compute().items():
         assert report.scalars[key] == pytest.approx(float(value), nan_ok=True), key
-    assert any("level 1 of the tree: 40 labels become" in note for note in report.notes)
     assert report.intervals["hierarchical_f1@3"].low < report.scalars["hierarchical_f1@3"]
     assert report.intervals["near_miss@2"].low < report.scalars["near_miss@2"]
     assert report.labels is not None
     assert report.labels.names is not None
-    assert {*report.labels.names} == {names[one] if forms == "dicts" else str(one) for one in nodes}
+    assert {*report.labels.names} == {str(node) for node in nodes}
 
 
 def test_a_near_miss_is_a_sibling_the_parent_or_a_child() -> None:
@@ -259,7 +251,7 @@ def test_a_label_of_its_own_tree_adds_nothing_but_itself() -> None:
 # the command line
 
 
-def test_the_command_line_takes_a_tree_and_a_level(tmp_path: Path, capsys: Any) -> None:
+def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
     """Names that are no labels are their ancestors; the metrics of the tree need no argument beside it."""
     files = {
         "preds.csv": "query,item,score\nq1,cat,.9\nq1,dog,.5\nq2,bus,.3\nq2,dog,.6\n",
@@ -287,25 +279,14 @@ def test_the_command_line_takes_a_tree_and_a_level(tmp_path: Path, capsys: Any) 
     # q1: of cat and animal, animal is relevant, as of dog and animal; q2: nothing. Of dog, bus and car dog is near.
     assert "hierarchical_f1@1 │ 0.2500" in printed
     assert "near_miss@1       │ 0.3333" in printed
-    assert main([*usual, *tree, "--level", "0", "--buckets", "deciles", "--label-counts", _counts(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "recall@1 │ 0.5000" in printed
-    assert "4 labels become 2" in " ".join(printed.split())
     for more, words in (
-        ([*usual, "--level", "0"], "add --label-tree FILE"),
         ([*usual, *of_tree], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
-        ([*usual, *tree, "--level", "-1"], "below 0"),
         ([*usual, "--label-tree", str(tmp_path / "two.csv")], "'dog' has two parents, 'animal' and 'vehicle'"),
         ([*usual, "--label-tree", str(tmp_path / "other.csv")], "columns code, above"),
     ):
         assert main(more) == 2
         error = capsys.readouterr().err
         assert any(word in error for word in words.split("|")), error
-
-
-def _counts(folder: Path) -> str:
-    (folder / "counts.csv").write_text("label,count\ncat,5\ndog,3\nbus,1\ncar,1\n")
-    return str(folder / "counts.csv")
 
 
 @pytest.mark.parametrize("parents", [[None, 0, 0], "abc", ["-1", "0"], [0.5, -1.0]])
@@ -329,7 +310,7 @@ def test_the_largest_scores_of_ancestors_have_no_softmax(metric):
     tree, scores = tm.LabelTree([-1, -1, 0, 0, 1, 1]), torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
     target = torch.arange(9) % 6
     with pytest.raises(ValueError, match="of which a softmax is no probability.*torch.logsumexp"):
-        tm.evaluate(scores, target, metrics=[metric], label_tree=tree, level=0)
+        tm.evaluate(tree.roll_up(scores, target, level=0), metrics=[metric])
     with pytest.raises(ValueError, match="of which a softmax is no probability"):
         metric.update(tree.roll_up(scores, target, level=0))
     summed = torch.stack([scores[:, [0, 2, 3]].logsumexp(1), scores[:, [1, 4, 5]].logsumexp(1)], dim=1)

@@ -195,7 +195,7 @@ class LabelBuckets:
         """
         if not hasattr(tree, "at_level"):
             raise TypeError(f"LabelBuckets.from_tree: tree={tree!r} is no tree; pass LabelTree(parents).")
-        top, assignment, _ = tree.at_level(level)
+        top, assignment = tree.at_level(level)
         made = cls.from_assignment(assignment, top.label_names if names is None else names, counts)
         return cls(made.assignment, made.names, made.counts, ordered=False)
 

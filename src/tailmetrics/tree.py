@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tailmetrics._arguments import INTEGERS, check_count, check_counts, check_names, shape_of, writable_array
-from tailmetrics.frequency import LabelFrequency
+from tailmetrics._arguments import INTEGERS, check_count, check_names, shape_of, writable_array
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Context
@@ -165,7 +164,7 @@ class LabelTree:
         number = torch.full((len(self.parents) + 1,), -1)  # the last is for -1
         number[nodes] = torch.arange(len(nodes))
         names = [self.name_of(node) for node in nodes.tolist()]
-        return Level(LabelTree(number[self.parents[nodes]], names, num_labels=len(kept)), places, n)
+        return Level(LabelTree(number[self.parents[nodes]], names, num_labels=len(kept)), places)
 
     def roll_up(
         self, preds: Any, target: Any = None, *, level: int = 0, depth: int = DEFAULT_DEPTH, **more: Any
@@ -259,42 +258,13 @@ class Level(NamedTuple):
     Attributes:
         tree: These labels as a tree, whose other nodes are their ancestors.
         places: Shape (L,): the label that each label of the whole tree becomes.
-        number: The depth of the ancestors.
     """
 
     tree: LabelTree
     places: Tensor
-    number: int
 
-    def order(self) -> Tensor:
-        """Return the labels by ascending name, or number if all names are numbers: labels of equal counts stand so."""
-        names = self.tree.label_names or ()
-        key = int if all(name.isdecimal() for name in names) else str
-        return torch.tensor(sorted(range(len(names)), key=lambda label: key(names[label])), dtype=torch.int64)
-
-    def note(self) -> str:
-        """Return what the report says of the labels."""
-        return (
-            f"Labels are taken as their ancestors at level {self.number} of the tree: {len(self.places):,} labels "
-            f"become {self.tree.num_labels:,}."
-        )
-
-    def counts(self, caller: str, counts: Any) -> Any:
-        """Return training counts (L,), or a LabelFrequency, of these labels: sums; None for None."""
-        if counts is None:
-            return None
-        known = check_counts(caller, "label_counts", counts)
-        if len(known) != len(self.places):
-            raise ValueError(
-                f"{caller}: label_counts holds {len(known)} labels, but label_tree is of {len(self.places)}; pass a "
-                "count for every label."
-            )
-        summed = known.new_zeros(self.tree.num_labels).scatter_add_(0, self.places, known)
-        is_frequency = isinstance(counts, LabelFrequency)
-        return LabelFrequency.from_counts(summed, counts.num_rows) if is_frequency else summed
-
-    def of(self, ranking: Ranking, depth: int | None) -> Ranking:
-        """Return a ranking of these labels; dense scores are ranked to ``depth``, None for all."""
+    def of(self, ranking: Ranking, depth: int) -> Ranking:
+        """Return a ranking of these labels; dense scores are ranked to ``depth``."""
         if ranking.documents is not None:
             raise ValueError(
                 "LabelTree.roll_up: documents have no labels; pass scores of all labels, ids or candidates."
@@ -306,7 +276,7 @@ class Level(NamedTuple):
         else:
             context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.read_by)
             scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
-            lists = lists_from_scores(context, scores, num_labels if depth is None else depth)
+            lists = lists_from_scores(context, scores, depth)
         rest = ranking.rows, None, ranking.queries
         found = Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index)
         found.remembered(LARGEST_OF_LABELS, lambda: True)

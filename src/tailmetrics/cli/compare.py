@@ -129,13 +129,13 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
     groups = [read_row_groups(inputs.files, dataset) for dataset in inputs.runs]
     row_groups = None if groups[0] is None else groups[0].names
     labels = read_labels(inputs)
-    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics), level=labels.level)
+    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics))
     bind(evaluation.collection, inputs, labels)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
         one = deepcopy(evaluation)
         one.start()
-        one.seen = seen_labels(dataset, inputs, labels)
+        one.seen = seen_labels(dataset, inputs)
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, of_rows, data, write=writer.write)
             report = report_of(one, given, dataset, data, of_rows)

@@ -107,13 +107,12 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             label_names=of_labels.names,
             intervals=None if options.no_intervals or options.clusters else resampling.confidence,
             headline=request.headline(metrics),
-            level=of_labels.level,
         )
         bind(evaluation.collection, inputs, of_labels, engine)
         evaluation.start(device)
         writer = None
         if engine is None:
-            evaluation.seen = seen_labels(dataset, inputs, of_labels)
+            evaluation.seen = seen_labels(dataset, inputs)
             if table is not None:
                 value_options = options_of_values(data) if _keeps_rows(options, output) else None
                 writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options, clusters))
@@ -198,13 +197,8 @@ def report_of(
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
-def seen_labels(dataset: Dataset, inputs: Inputs, labels: Labels) -> SeenLabels | None:
-    """Return what counts the places that show labels of the same row in training.
-
-    None for labels of a level: that their descendants were seen is no mistake.
-    """
-    if labels.level is not None:
-        return None
+def seen_labels(dataset: Dataset, inputs: Inputs) -> SeenLabels | None:
+    """Return what counts the places that show labels of the same row in training."""
     return SeenLabels.of(dataset, inputs.train, f"add --filter {inputs.files.options.train_target}")
 
 
@@ -322,15 +316,12 @@ def bind(collection: TopKCollection, inputs: Inputs, labels: Labels, engine: Eng
         else:
             counted = engine.total(counted, partial(_count_share, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
-    level = labels.level
-    if level is not None:
-        num_labels, counts = level.tree.num_labels, level.counts("--label-counts", counts)
     if counts is not None:
         hint = "add --string-ids true; --num-labels is then the size of the catalogue"
         for said in note_on_unseen(counts, hint if inputs.files.names is None else None):
             tell(said)
         num_rows = num_train if counted is None else counted.num_rows
-        order = order_of_names(inputs.files.names or (), len(counts)) if level is None else level.order()
+        order = order_of_names(inputs.files.names or (), len(counts))
         collection.bind(Training(len(counts), counts, num_rows, order=order, tree=labels.tree))
     elif num_labels is not None:
         # no counts: metrics only need the number of labels, so bind a single bucket

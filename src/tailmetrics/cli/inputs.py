@@ -46,7 +46,7 @@ from tailmetrics.io.loading import Given, deciding, first_rows
 from tailmetrics.io.reading import Head, Opening, in_words
 from tailmetrics.io.text import every_line
 from tailmetrics.ranking._warnings import with_value
-from tailmetrics.tree import LabelTree, Level
+from tailmetrics.tree import LabelTree
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
 
@@ -302,25 +302,23 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
 
 
 class Labels(NamedTuple):
-    """The labels of a report: those of the files, or their ancestors at a level.
+    """The labels of a report.
 
     Attributes:
         names: The name of each label; None without names.
         tree: Their parents; None if no file tells.
-        level: How batches become these labels; None if they are those of the files.
     """
 
     names: Sequence[str] | None
     tree: LabelTree | None = None
-    level: Level | None = None
 
 
 def read_labels(inputs: Inputs) -> Labels:
     """Return the labels that the options and the files tell of.
 
     Raises:
-        CommandError: If the file of the tree does not fit, or ``--level`` is given without it; or if ``--ignore-index``
-            is given for labels that have names: it would leave out one of them by its place.
+        CommandError: If the file of the tree does not fit; or if ``--ignore-index`` is given for labels that have
+            names: it would leave out one of them by its place.
     """
     options, num_labels = inputs.files.options, inputs.files.num_labels
     if options.ignore_index is not None and options.ignore_index >= 0 and inputs.runs[0].label_names is not None:
@@ -329,22 +327,15 @@ def read_labels(inputs: Inputs) -> Labels:
         raise CommandError(problem, hint)
     names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
     if options.label_tree is None:
-        if options.level is not None:
-            raise CommandError("--level is given without --label-tree", "add --label-tree FILE.")
         return Labels(names)
     if names is None and num_labels is None:
         raise CommandError("--label-tree needs the number of labels, which no file tells", "add --num-labels.")
-    if options.level is not None and options.level < 0:
-        raise CommandError(f"--level {options.level} is below 0", "0 is the level of the roots.")
     try:
         tree = LabelTree.from_edges(read_edges(options.label_tree), names or [*map(str, range(num_labels or 0))])
     except ValueError as error:
         problem, _, hint = str(error).partition(": ")[2].rpartition("; ")
         raise CommandError(f"{options.label_tree}: {problem}", hint) from error
-    if options.level is None:
-        return Labels(names, tree)
-    level = tree.at_level(options.level)
-    return Labels(level.tree.label_names, level.tree, level)
+    return Labels(names, tree)
 
 
 def _lines(path: str, axes: int = 1) -> list[str]:

@@ -27,7 +27,6 @@ class DataOptions:
         label_names: Text file with the name of each label, one per line. Targets may then hold names beside a matrix of
             scores.
         label_tree: File of lines 'child,parent' under these names: the parent of each label, by name or id.
-        level: Take each label as its ancestor at this depth of --label-tree, 0 for the roots.
         filter: File of pairs that do not count: lines of row and label, or of query and item, as in train.csv.
         missing: Leave queries without predictions out, or count them as 0.
         duplicates: A label that a row lists twice: refuse it, or count the second as a miss; in targets count it once.
@@ -63,7 +62,6 @@ class DataOptions:
     num_labels: int | None = None
     label_names: str | None = None
     label_tree: str | None = None
-    level: int | None = None
     filter: str | None = None
     missing: Literal["skip", "zero"] = "skip"
     duplicates: Literal["error", "first"] = "error"

@@ -42,7 +42,6 @@ from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, BatchArguments, C
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
-from tailmetrics.tree import Level
 
 IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
@@ -244,7 +243,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         with one_thread():
             return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
-    def _rank(self, batch: Batch, looked_through: bool = False, level: Level | None = None) -> Ranking:
+    def _rank(self, batch: Batch, looked_through: bool = False) -> Ranking:
         members = self.members().values()
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
@@ -264,11 +263,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         known, depth = self._reading
         context = Context("TopKCollection", **known, warns=self._warns, looked_through=looked_through)
         context.validate = any(map(attrgetter("validate_args"), members))
-        if level is not None and not isinstance(batch.preds, Ranking):  # whole lists are rolled up, then cut
-            context.num_labels = len(level.places)
-            ranking = level.of(rank_rows(context, batch, Depth(0)), depth.ranked)
-        else:
-            ranking = rank_rows(context, batch, depth)
+        ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
             for said in whole_buckets(members, self.named) if self._warns_of_cutoffs else ():

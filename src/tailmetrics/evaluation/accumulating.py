@@ -44,7 +44,6 @@ from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 from tailmetrics.significance.labels import OverLabels
-from tailmetrics.tree import Level
 
 IGNORED = "rows left out by ignore_index"
 """Where a ranking keeps this number until it is accumulated."""
@@ -63,7 +62,6 @@ class Evaluation:
         label_names: The name of each label, for the report.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
-        level: The labels of a tree to which batches are rolled up; None for the labels as they are.
     """
 
     counts: RowCounts
@@ -77,9 +75,7 @@ class Evaluation:
         label_names: Sequence[str] | None = None,
         intervals: float | None = None,
         headline: str | None = None,
-        level: Level | None = None,
     ) -> None:
-        self.level = level
         given: Any = listed(metrics)
         given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
         check_update(given, "Evaluation")
@@ -168,7 +164,7 @@ class Evaluation:
             if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
                 warn_of_padding("target", target, tokens, row_mask, ignored)
             with one_thread():
-                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through, self.level)
+                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through)
         if ignored is not None and target is not None and ranking.row_mask is not None:
             # a mask (B,) may stand for B·T rows
             mask = torch.ones(1, dtype=torch.bool) if row_mask is None else torch.as_tensor(row_mask)
@@ -292,7 +288,6 @@ class Evaluation:
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
             notes=(
-                *(() if self.level is None else (self.level.note(),)),
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *notes.on_bins(results, named),
                 *notes.on_misses(results, named),

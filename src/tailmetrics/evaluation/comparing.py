@@ -15,10 +15,12 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
+from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.evaluating import Options, evaluated
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
+from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, check_indexes
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 from tailmetrics.tree import LabelTree
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 @with_arguments(BatchArguments, BATCH_DEFAULTS)
 def compare_runs(
     runs: Mapping[str, Any],
-    target: Any,
+    target: Any = None,
     *,
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | str | None = None,
@@ -42,7 +44,6 @@ def compare_runs(
     labels: bool = False,
     label_names: Sequence[str] | None = None,
     label_tree: LabelTree | None = None,
-    level: int | None = None,
     missing: Missing = "skip",
     batch_rows: int = 4096,
     baseline: str | None = None,
@@ -59,8 +60,8 @@ def compare_runs(
     """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
 
     Args:
-        runs: Predictions by the name of the run, in any form that :func:`evaluate` takes.
-        target: The relevant labels, as for :func:`evaluate`.
+        runs: Predictions by the name of the run, in any form that :func:`evaluate` takes; or a ranking for each run.
+        target: The relevant labels, as for :func:`evaluate`. None if the runs are rankings, which hold their targets.
         metrics: As for :func:`evaluate`, and so are all arguments up to ``batch_rows``.
         buckets: Label buckets; values by bucket are computed from the one list of the row (``scope="global"``).
         label_counts: Training counts.
@@ -69,8 +70,7 @@ def compare_runs(
         row_groups: The group of each row.
         labels: Whether the report also draws metrics as functions of the training count.
         label_names: The name of each label; for tables and dicts, the names of all labels of the catalogue.
-        label_tree: The parents of the labels, as for :func:`tailmetrics.evaluate`; so is ``level``.
-        level: The depth of the ancestors that labels are taken as; None for the labels themselves.
+        label_tree: The parents of the labels, as for :func:`tailmetrics.evaluate`.
         missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
         batch_rows: Number of rows that are ranked at a time.
         baseline: The run with which all others are compared; None compares all pairs.
@@ -96,6 +96,7 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
+    _check_rankings(runs)
     options = Options.of(given, batch=kwargs, metrics=listed(metrics))
     found = {name: evaluated(preds, target, options, rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
@@ -131,6 +132,31 @@ def compare_runs(
         seed=seed,
         clusters=data.clusters,
     )
+
+
+def _check_rankings(runs: Mapping[str, Any]) -> None:
+    """Raise if rankings stand beside other predictions, or have different targets."""
+    rankings = {name: preds for name, preds in runs.items() if isinstance(preds, Ranking)}
+    if not rankings:
+        return
+    others = [name for name in runs if name not in rankings]
+    if others:
+        raise TypeError(
+            f"compare_runs: {next(iter(rankings))} is a Ranking and {others[0]} is not; pass a Ranking for each run, "
+            "or the predictions of each run and their target."
+        )
+    digests = {}
+    for name, ranking in rankings.items():
+        targets = RunDigest([])
+        targets.update(range(ranking.num_rows), ranking)
+        digests[name] = targets.entries()["targets"]
+    first, *rest = digests
+    for name in rest:
+        if digests[name] != digests[first]:
+            raise ValueError(
+                f"compare_runs: the rankings {first} and {name} have different targets or row masks; rank all runs "
+                "with the same target and row_mask."
+            )
 
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:

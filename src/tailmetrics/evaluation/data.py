@@ -19,6 +19,7 @@ from torch import Tensor
 from tailmetrics._arguments import cut, shape_of
 from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
+from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
     BATCH_DEFAULTS,
     Batch,
@@ -95,6 +96,10 @@ def read_data(
     ``known`` holds further label names by argument, such as the names in ``label_counts``, and ``batch`` the arguments
     that say how a batch is read. For all other arguments see :func:`tailmetrics.evaluate`.
     """
+    if isinstance(preds, Ranking):
+        return _of_ranking(preds, target, train_target, row_mask, label_names)
+    if target is None:
+        raise TypeError(f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, which holds them.")
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
     _check_series_beside_tables({"preds": preds, "target": target})
     given = {"preds": preds, "target": target, "train_target": train_target}
@@ -116,6 +121,31 @@ def read_data(
 def is_table(value: Any) -> bool:
     """Whether a value is a table with columns, such as a DataFrame, or a dict from query to a dict of items."""
     return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
+
+
+def _of_ranking(
+    ranking: Ranking, target: Any, train_target: Any, row_mask: Any, label_names: Sequence[str] | None
+) -> Data:
+    """Return a ranking as data of a single batch."""
+    for argument, value in {"target": target, "row_mask": row_mask}.items():
+        if value is not None:
+            raise TypeError(f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out.")
+    num_labels = ranking.num_labels
+    if label_names is not None:
+        if num_labels is None:
+            num_labels = len(label_names)
+        if num_labels != len(label_names):
+            raise ValueError(
+                f"{CALLER}: label_names holds {len(label_names):,} names for {num_labels:,} labels; pass one for each."
+            )
+    train = None
+    if train_target is not None:
+        labels = as_tensor(CALLER, "train_target", _padded(train_target))
+        train = LabelFrequency(num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, labels))
+        train.update(labels)
+
+    batch = slice(0, ranking.num_rows), ranking, None
+    return Data(ranking.num_rows, num_labels, ranking.ids.device, lambda _: iter([batch]), train=train)
 
 
 # -- tensors --------------------------------------------------------------------------------------------------------

@@ -23,9 +23,10 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
+from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments
 from tailmetrics.report.report import Report
-from tailmetrics.tree import LabelTree, Level
+from tailmetrics.tree import LabelTree
 
 ALIKE = (
     "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
@@ -39,7 +40,7 @@ CONFIDENCE = 0.95
 @with_arguments(BatchArguments, BATCH_DEFAULTS)
 def evaluate(
     preds: Any,
-    target: Any,
+    target: Any = None,
     *,
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | str | None = None,
@@ -56,7 +57,6 @@ def evaluate(
     batch_rows: int = 4096,
     headline: str | None = None,
     label_tree: LabelTree | None = None,
-    level: int | None = None,
     **kwargs: Unpack[BatchArguments],
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
@@ -68,9 +68,9 @@ def evaluate(
         preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or lists of ids or names, the best one
             first; or a table such as a DataFrame with the columns query, item and score, or with a list of items in
             each row, the best one first if there are no scores; or a dict from query to a dict from item to score, like
-            the runs of pytrec_eval and ranx.
+            the runs of pytrec_eval and ranx; or a :class:`tailmetrics.Ranking`, which holds its targets and row mask.
         target: The relevant labels, as in :func:`tailmetrics.rank`; or lists of ids or names; or a table or dict as
-            above, with a gain in the place of the score, or without gains.
+            above, with a gain in the place of the score, or without gains. None beside a ranking.
         metrics: One or several metrics, which are copied. None takes precision@1, 3, 5 and ndcg@10, and, if buckets are
             known, by bucket precision@1, recall@10, ndcg@10 and prediction_proportion@10.
         buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,20,101"`` of the training
@@ -107,8 +107,6 @@ def evaluate(
         headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes recall if
             it is by bucket, else the first metric that says how good the ranking is.
         label_tree: The parents of the labels, for metrics that read them. If labels have names, the tree has, too.
-        level: Takes each label as its ancestor at this depth of the tree, 0 for the roots. Counts are summed; buckets
-            and metrics with a number of labels must be those of the ancestors.
         kwargs: See :class:`BatchArguments`.
 
     >>> import torch
@@ -154,7 +152,6 @@ class Options:
     batch_rows: int = 4096
     headline: str | None = None
     label_tree: LabelTree | None = None
-    level: int | None = None
     batch: Mapping[str, Any] = field(default_factory=lambda: BATCH_DEFAULTS)
     confidence: float | None = None
 
@@ -204,10 +201,7 @@ def evaluated(
     data = data._replace(clusters=of_rows(options.clusters, "clusters", data, beside))
     if label_counts is None:
         label_counts = data.train
-    tree, of_level = _tree_of(options.label_tree, options.level, names, data)
-    if of_level is not None:
-        names, label_counts = of_level.tree.label_names, of_level.counts(CALLER, label_counts)
-        data = data._replace(label_order=of_level.order(), seen=None)  # both are of the labels below
+    tree = _tree_of(options.label_tree, names, data)
     known = replace(
         options,
         metrics=metrics,
@@ -218,7 +212,7 @@ def evaluated(
         label_tree=tree,
     )
     num_labels = data.columns if tree is None else tree.num_labels
-    evaluation = prepared(known, groups, num_labels, data.label_order, of_level)
+    evaluation = prepared(known, groups, num_labels, data.label_order)
     _check_known(evaluation.members)
     evaluation.seen = data.seen
     numbers = _groups_of_rows(evaluation, row_groups, data.num_rows)
@@ -240,16 +234,13 @@ def evaluated(
     return report, values, data
 
 
-def _tree_of(
-    tree: Any, level: int | None, names: Sequence[str] | None, data: Data
-) -> tuple[LabelTree | None, Level | None]:
-    """Return the tree of the labels of a report, and the level to which labels are rolled up, None for none."""
-    if tree is None and level is None:
-        return None, None
+def _tree_of(tree: Any, names: Sequence[str] | None, data: Data) -> LabelTree | None:
+    """Return the tree with its labels in the order of the data."""
+    if tree is None:
+        return None
     if not isinstance(tree, LabelTree):
         raise TypeError(
-            f"{CALLER}: label_tree={tree!r} is no tree{'' if level is None else f', which level={level} needs'}; pass "
-            "LabelTree(parents), or LabelTree.from_edges(edges, names)."
+            f"{CALLER}: label_tree={tree!r} is no tree; pass LabelTree(parents), or LabelTree.from_edges(edges, names)."
         )
     if names is not None and (tree.names is not None or data.label_names is not None):
         tree = tree.of_labels(list(names))
@@ -258,8 +249,7 @@ def _tree_of(
             f"{CALLER}: label_tree is of {tree.num_labels} labels, but the data have {data.columns}; pass a parent for "
             "every label, and num_labels= to LabelTree if there are further nodes."
         )
-    of_level = None if level is None else tree.at_level(level)
-    return (tree, None) if of_level is None else (of_level.tree, of_level)
+    return tree
 
 
 def _of_metrics(metrics: Iterable[TopKMetric], name: str, given: Any, usual: Any) -> Any:
@@ -311,7 +301,10 @@ def _read_rows(
     for place, part, relevant in data.batches(batch_rows):
         counts = None if data.row_mask is None else data.row_mask[place]
         groups = None if row_groups is None else row_groups[place]
-        ranking = evaluation.rank(part, relevant, counts, row_groups=groups, tokens=data.tokens)
+        if isinstance(part, Ranking):
+            ranking = part if groups is None else replace(part, rows=replace(part.rows, groups=groups))
+        else:
+            ranking = evaluation.rank(part, relevant, counts, row_groups=groups, tokens=data.tokens)
         evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
         if values is not None:
             values.add(ranking)
@@ -323,7 +316,6 @@ def prepared(
     groups: Sequence[str] | None = None,
     num_labels: int | None = None,
     label_order: Tensor | None = None,
-    level: Level | None = None,
 ) -> Evaluation:
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
@@ -332,7 +324,6 @@ def prepared(
         groups: The names of the row groups.
         num_labels: The number of labels, if the data tell it.
         label_order: The order of labels with equal counts as in :func:`buckets_of`.
-        level: How batches become rows of the labels of ``options.label_tree``; None for labels as they are.
     """
     metrics, buckets, label_tree = options.metrics, options.buckets, options.label_tree
     training = _training(buckets, options.label_counts, label_order)
@@ -371,7 +362,6 @@ def prepared(
         label_names=options.label_names,
         intervals=options.confidence,
         headline=options.headline,
-        level=level,
     )
 
 

@@ -246,8 +246,7 @@ class RowTableWriter:
         self._clusters = clusters
         self._identity = None
         if options is not None:
-            level = evaluation.level
-            names = _label_names(dataset, evaluation.members) if level is None else level.tree.label_names
+            names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, dataset.row_names)
         self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()

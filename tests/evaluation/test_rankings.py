@@ -1,0 +1,81 @@
+"""`evaluate` and `compare_runs` of rankings, which hold their targets."""
+
+import pytest
+import torch
+
+import tailmetrics as tm
+from tailmetrics.evaluation import compare_runs
+
+ROWS, LABELS = 60, 12
+GENERATOR = torch.Generator().manual_seed(0)
+SCORES = torch.rand(ROWS, LABELS, generator=GENERATOR)
+OTHER_SCORES = torch.rand(ROWS, LABELS, generator=GENERATOR)
+TARGET = torch.randint(LABELS, (ROWS,), generator=GENERATOR)
+MASK = torch.arange(ROWS) % 7 != 3
+COUNTS = torch.arange(LABELS, 0, -1)
+METRICS = [tm.RecallAtK(k=2), tm.NDCGAtK(k=3)]
+
+
+def test_a_ranking_has_the_report_of_its_scores_and_target():
+    """Values, intervals, references and counts of rows are equal, with row mask and row groups."""
+    groups = ["even" if row % 2 == 0 else "odd" for row in range(ROWS)]
+    arguments = {"metrics": METRICS, "label_counts": COUNTS, "row_groups": groups}
+    expected = tm.evaluate(SCORES, TARGET, row_mask=MASK, **arguments)
+    report = tm.evaluate(tm.rank(SCORES, TARGET, row_mask=MASK), **arguments)
+    assert repr(report.scalars) == repr(expected.scalars)
+    assert repr(report.intervals) == repr(expected.intervals)
+    assert repr(report.references) == repr(expected.references)
+    assert report.rows == expected.rows == int(MASK.sum())
+    assert report.row_groups == expected.row_groups
+
+
+def test_a_cut_ranking_of_pieces_has_the_values_of_all_scores():
+    """The first k of two halves of the labels, concatenated, rank as the whole matrix does."""
+    halves = [SCORES[:, :6].topk(3), SCORES[:, 6:].topk(3)]
+    pair = (torch.cat([half.values for half in halves], 1), torch.cat([halves[0].indices, halves[1].indices + 6], 1))
+    ranking = tm.rank(pair, TARGET, num_labels=LABELS, complete=False)
+    expected = tm.evaluate(SCORES, TARGET, metrics=METRICS, label_counts=COUNTS)
+    report = tm.evaluate(ranking, metrics=METRICS, label_counts=COUNTS)
+    assert report.scalars == pytest.approx(expected.scalars, abs=0, nan_ok=True)
+
+
+def test_training_targets_are_counted_beside_a_ranking():
+    """With the number of labels of the ranking, although the last label occurs in no training row."""
+    train = torch.tensor([0, 0, 1, 5])
+    expected = tm.evaluate(SCORES, TARGET, metrics=METRICS, train_target=train)
+    report = tm.evaluate(tm.rank(SCORES, TARGET), metrics=METRICS, train_target=train)
+    assert report.scalars == pytest.approx(expected.scalars, nan_ok=True)
+
+
+def test_rankings_of_runs_compare_as_their_scores_do():
+    """Each difference and each p-value is equal."""
+    runs = {"a": SCORES, "b": OTHER_SCORES}
+    expected = compare_runs(runs, TARGET, metrics=METRICS, resamples=200)
+    rankings = {name: tm.rank(scores, TARGET) for name, scores in runs.items()}
+    comparison = compare_runs(rankings, metrics=METRICS, resamples=200)
+    assert comparison.values == expected.values
+    assert repr(comparison.comparisons) == repr(expected.comparisons)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tm.evaluate(SCORES), "target is missing; pass the relevant labels, or a Ranking"),
+        (lambda: tm.evaluate(tm.rank(SCORES, TARGET), TARGET), "target is given beside a Ranking"),
+        (lambda: tm.evaluate(tm.rank(SCORES, TARGET), row_mask=MASK), "row_mask is given beside a Ranking"),
+        (lambda: tm.evaluate(tm.rank(SCORES, TARGET), label_names=["a"]), "1 names for 12 labels"),
+        (lambda: compare_runs({"a": tm.rank(SCORES, TARGET), "b": SCORES}, TARGET), "a is a Ranking and b is not"),
+        (
+            lambda: compare_runs({"a": tm.rank(SCORES, TARGET), "b": tm.rank(SCORES, TARGET.flip(0))}),
+            "rankings a and b have different targets",
+        ),
+        (
+            lambda: compare_runs({"a": tm.rank(SCORES, TARGET), "b": tm.rank(SCORES, TARGET, row_mask=MASK)}),
+            "rankings a and b have different targets or row masks",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_ranking_is_refused(call, message):
+    """Targets twice, no targets, and runs of different rows."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
