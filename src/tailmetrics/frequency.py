@@ -23,8 +23,9 @@ from tailmetrics.ranking._inputs import (
 )
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._likely_mistakes import looks_at_padded_lists
 from tailmetrics.ranking._reading import read_target
-from tailmetrics.ranking._warnings import warn_of_padded_lists, warn_outside
+from tailmetrics.ranking._warnings import warn_outside
 
 
 @final
@@ -112,9 +113,10 @@ class LabelFrequency(ExactMetric):
             context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
             targets = _read_target(context, Batch(None, given, row_mask), self.num_labels)
             if self._update_count == 1 and self.validate_args and targets.padded is not None:  # of the first batch
-                warn_of_padded_lists(
-                    "LabelFrequency", targets.padded, "pass the lists as target_ids, and ignore_index={label}"
-                )
+                remedy = "pass the lists as target_ids, and ignore_index={label}"
+                text = looks_at_padded_lists("LabelFrequency", targets.padded, remedy)
+                if text is not None:
+                    warn_outside(text)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "

@@ -278,7 +278,7 @@ class Level(NamedTuple):
             scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
             lists = lists_from_scores(context, scores, depth)
         rest = ranking.rows, None, ranking.queries
-        found = Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index)
+        found = Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index, notes=ranking.notes)
         found.remembered(LARGEST_OF_LABELS, lambda: True)
         return found
 

@@ -202,7 +202,7 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, given, eva
     """Probabilities in the place of logits: a preset is tried on one row first, which does not use the warning up."""
     files = given(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
-    said = f"CrossEntropy: {tmp_path / 'preds.npy'}, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
+    said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
     warnings = evaluated(*files, *metrics, warns=[*["No file says"] * (chosen == "preset"), said])["warnings"]
     assert [one.partition(", as")[0] for one in warnings if one.startswith("CrossEntropy")] == [said]
     options = ["--preds", files[1], "--names", "a", "b", "--resamples", 200, "--quiet"]
@@ -221,14 +221,14 @@ def test_a_warning_is_once_on_a_screen(given, tailmetrics, monkeypatch, screens,
 
 
 def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetrics, tmp_path):
-    """The warning names the file; with the options that it names the value is that of the probabilities."""
+    """With the options that it names the value is that of the probabilities."""
     rng = np.random.default_rng(0)
     target = (rng.random((80, 9)) < 0.3).astype(np.int64)
     logits = rng.normal(size=(80, 9)) + 2 * target
     files = given(preds=logits, target=target)
     status, _, err = tailmetrics("evaluate", *files, "--metrics+", "F1AtThreshold", "--metrics.threshold", "0.3")
     assert status == 0
-    assert f"F1AtThreshold: {tmp_path / 'preds.npy'}, float64 [80, 9]" in err
+    assert "F1AtThreshold: preds, float64 [80, 9]" in err
     hint = err.strip().rpartition("write its logit: ")[2].removesuffix(".")
     (value,) = evaluated(*files, *hint.split(), warns=())["metrics"].values()
     above = 1 / (1 + np.exp(-logits)) > 0.3

@@ -53,7 +53,6 @@ from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import check_batch
 from tailmetrics.ranking import Ranking, rank
 from tailmetrics.ranking._inputs import labels_without
-from tailmetrics.ranking._warnings import READ_FROM, with_value
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
@@ -421,7 +420,7 @@ def stream(
     if options.probabilities and any(metric.reading.reads.decisions for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
     path, num_rows = dataset.preds.path, dataset.stop - dataset.start
-    with with_value(READ_FROM, str(path)), progress(f"evaluating {path.name}", num_rows) as advance:
+    with progress(f"evaluating {path.name}", num_rows) as advance:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)

@@ -41,7 +41,7 @@ from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, BatchArguments, Context
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
@@ -267,7 +267,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._warns and not is_compiling():
             self._warns = False
             for said in whole_buckets(members, self.named) if self._warns_of_cutoffs else ():
-                warn_outside(f"TopKCollection: {said}")
+                warn_of_batch(ranking.notes, f"TopKCollection: {said}")
         return ranking
 
     @with_keywords

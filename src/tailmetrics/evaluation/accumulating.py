@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -39,7 +38,8 @@ from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._warnings import KEPT_WARNINGS, warn_of_padding, with_value
+from tailmetrics.ranking._likely_mistakes import looks_at_padding
+from tailmetrics.ranking._warnings import warn_of_batch
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
@@ -138,12 +138,6 @@ class Evaluation:
             rows = RowValues(self.collection, labels_alone=True)
             self.over_labels = rows if rows.metrics and has_scipy() else None
 
-    @contextmanager
-    def _keeping(self) -> Iterator[None]:
-        """Collect the warnings of metrics for the report; metrics warn only at the first batch."""
-        with with_value(KEPT_WARNINGS, self.warnings):
-            yield
-
     def rank(
         self,
         preds: Any,
@@ -160,11 +154,12 @@ class Evaluation:
         twice, as in batches of :mod:`tailmetrics.io`.
         """
         ignored = self.members[0].ignore_index  # equal in all members
-        with self._keeping():
-            if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
-                warn_of_padding("target", target, tokens, row_mask, ignored)
-            with one_thread():
-                ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through)
+        if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
+            text = looks_at_padding("target", target, tokens, row_mask, ignored)
+            if text is not None:
+                warn_of_batch(self.warnings, text)
+        with one_thread():
+            ranking = self.collection._rank(Batch(preds, target, row_mask, row_groups), looked_through)
         if ignored is not None and target is not None and ranking.row_mask is not None:
             # a mask (B,) may stand for B·T rows
             mask = torch.ones(1, dtype=torch.bool) if row_mask is None else torch.as_tensor(row_mask)
@@ -179,8 +174,8 @@ class Evaluation:
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
-        with self._keeping():
-            self.collection.update(ranking)
+        self.collection.update(ranking)
+        self.warnings += ranking.notes
         with one_thread():
             for one in (self.counts, *self.moments):
                 one.update(ranking)

@@ -14,7 +14,7 @@ from tailmetrics.metrics._references import ReferenceRanking
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._reading import BatchRows
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 QUERIES_REMEMBERED = 2**16
 """Number of queries of earlier updates that are kept, to find repeated queries: half a megabyte."""
@@ -179,7 +179,7 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
         warn_once(ranking, "ignored", f"{caller}: {OF_IGNORED.format(label=ignored)}")
     if metric._warns_of_cutoffs:
         for said in whole_buckets([metric], str):
-            warn_outside(f"{caller}: {said}")
+            warn_of_batch(ranking.notes, f"{caller}: {said}")
     known = metric.num_labels or ranking.num_labels or EVERYTHING
     whole = f"k=None, all {known:,} labels"
     cuts = {f"k={k}" if k else whole: k or known for k in metric.cutoffs}
@@ -200,7 +200,7 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
 
 def warn_once(ranking: Ranking, what: object, text: str) -> None:
     """Warn once for a batch, even if several metrics of a collection have the same reason ``what`` to warn."""
-    ranking.remembered(("warned of", what), lambda: warn_outside(text))
+    ranking.remembered(("warned of", what), lambda: warn_of_batch(ranking.notes, text))
 
 
 def is_listed(ranking: Ranking) -> bool:

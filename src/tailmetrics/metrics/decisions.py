@@ -22,9 +22,10 @@ from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._inputs import Context
+from tailmetrics.ranking._likely_mistakes import first_rows
 from tailmetrics.ranking._matrices import above
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
+from tailmetrics.ranking._warnings import warn_of_batch
 
 __all__ = ["F1AtThreshold", "PrecisionAtThreshold", "RecallAtThreshold"]
 
@@ -353,8 +354,9 @@ def _warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | T
         return
     if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
         instead = f": {context.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
-        warn_outside(
-            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
+        warn_of_batch(
+            context.notes,
+            f"{context.caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
             "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
-            f"preds.sigmoid(), or its logit{instead}."
+            f"preds.sigmoid(), or its logit{instead}.",
         )

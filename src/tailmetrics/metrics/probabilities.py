@@ -22,9 +22,10 @@ from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._likely_mistakes import first_rows
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import READ_FROM, first_rows, warn_outside
+from tailmetrics.ranking._warnings import warn_of_batch
 
 __all__ = ["CalibrationErrorAtK", "CrossEntropy"]
 
@@ -205,10 +206,11 @@ def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> N
     of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
     highest = 1 / (1 + (sample.shape[1] - 1) / e)  # of one score of 1 beside scores of 0
     range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
-    warn_outside(
-        f"{caller}: {READ_FROM.get()}, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
+    warn_of_batch(
+        ranking.notes,
+        f"{caller}: preds, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
         f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
-        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}"
+        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}",
     )
 
 

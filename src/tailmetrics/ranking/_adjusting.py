@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._likely_mistakes import first_rows
 from tailmetrics.ranking._ranking import Ranking
 from tailmetrics.ranking._reading import retrieved
-from tailmetrics.ranking._warnings import first_rows, warn_outside
+from tailmetrics.ranking._warnings import warn_of_batch
 
 ScoreKind: TypeAlias = Literal["softmax", "sigmoid", "probabilities"]
 """What scores are: logits of a softmax, logits of a sigmoid for each label, or probabilities."""
@@ -45,10 +46,11 @@ def warn_of_kind(caller: str, ranking: Ranking, kind: ScoreKind) -> None:
     scores = ranking.values if ranking.scores is None else first_rows(ranking.context(caller), ranking.scores)
     known = torch.empty(0) if scores is None or kind == "probabilities" else scores[scores > -torch.inf]
     if known.numel() and bool((known.abs() <= 1).all()):
-        warn_outside(
+        warn_of_batch(
+            ranking.notes,
             f"{caller}: all scores lie in [-1, 1], as probabilities and cosines do, but are read as logits "
             f"(scores={kind!r}), from which the training counts take off more than they hold. Pass "
-            "scores='probabilities' if they are; multiply cosines by the scale that the loss gave them."
+            "scores='probabilities' if they are; multiply cosines by the scale that the loss gave them.",
         )
 
 

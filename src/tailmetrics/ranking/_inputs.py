@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 from typing import Any, Final, Literal, TypeAlias
@@ -73,6 +73,7 @@ class Context:
         looked_through: Whether all lists are known to hold no label twice, and no label behind -1.
         row_mask: Shape (N,), bool: the rows that count; None for all.
         kernels: The kernels that read the batch.
+        notes: The warnings about the batch that were issued.
     """
 
     caller: str
@@ -87,6 +88,7 @@ class Context:
     looked_through: bool = False
     row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
+    notes: list[str] = field(default_factory=list)
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, K) with -1 in the rows that do not count."""

@@ -28,10 +28,11 @@ from tailmetrics.ranking._inputs import (
     rows_of_documents,
 )
 from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
+from tailmetrics.ranking._likely_mistakes import looks_at_padding
 from tailmetrics.ranking._matrices import FLAGGED
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
-from tailmetrics.ranking._warnings import warn_of_padding
+from tailmetrics.ranking._warnings import warn_of_batch
 
 LARGEST_OF_LABELS = "scores are the largest of the labels of an ancestor"
 """The key under which a ranking of a level of a tree remembers that no softmax can be taken of its scores."""
@@ -60,6 +61,7 @@ class Ranking(TargetRanks):
             are numbers of documents from 0; None if ``ids`` are labels.
         queries: Shape (N,): the index of the query of each row, for flat queries; None for other batches.
         ignore_index: The label of rows that do not count, as it was given.
+        notes: The warnings about the batch, by :func:`rank` and by the metrics that have read it.
         distinct: Whether it is known that no list is empty and no two values of a row are equal.
         filled: Whether every place of ``ids`` is known to hold a label.
         num_rows: N, including rows that do not count.
@@ -86,6 +88,7 @@ class Ranking(TargetRanks):
     documents: Tensor | None = field(repr=False, default=None)
     queries: Tensor | None = field(repr=False, default=None)
     ignore_index: int | None = None
+    notes: list[str] = field(repr=False, default_factory=list)
 
     @classmethod
     def from_scores(
@@ -358,7 +361,7 @@ class Ranking(TargetRanks):
 
     def context(self, caller: str) -> Context:
         """Return a context for checks and warnings that read the values of the batch."""
-        return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
+        return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels, notes=self.notes)
 
     def tied_at(self, k: int) -> Tensor:
         """Whether the label at rank ``k`` and the label behind it have equal scores, shape (N,), bool.
@@ -563,10 +566,12 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
     tokens = ranking.shape[-2] if context.warns and getattr(ranking, "ndim", 2) > 2 else 1
     as_tensors(context, batch)
     if tokens > 1 and context.validate:
-        warn_of_padding(caller, batch.target, tokens, batch.row_mask, None)
+        text = looks_at_padding(caller, batch.target, tokens, batch.row_mask)
+        if text is not None:
+            warn_of_batch(context.notes, text)
     queries = documents = None
     if batch.indexes is not None:
         queries, documents = rows_of_documents(context, batch)
         depth = Depth(None)
     lists, targets, rows = read_batch(context, batch, depth)
-    return Ranking(*lists, targets, context.num_labels, rows, documents, queries, ignore_index=ignore_index)
+    return Ranking(*lists, targets, context.num_labels, rows, documents, queries, ignore_index, context.notes)

@@ -13,15 +13,15 @@ from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import Entries, ListCheck, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._warnings import (
-    warn_of_distances,
-    warn_of_ids,
-    warn_of_no_common_id,
-    warn_of_padded_lists,
-    warn_of_sampled_negatives,
-    warn_of_scores,
-    warn_of_speed,
+from tailmetrics.ranking._likely_mistakes import (
+    looks_at_distances,
+    looks_at_ids,
+    looks_at_no_common_id,
+    looks_at_padded_lists,
+    looks_at_sampled_negatives,
+    looks_at_scores,
 )
+from tailmetrics.ranking._warnings import warn_of_batch, warn_of_speed
 
 
 class Lists(NamedTuple):
@@ -125,25 +125,40 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         lists = lists_from_scores(context, scores, scores.shape[1] if depth.ranked is None else depth.ranked)
     if kept is not None and lists.ids.shape[1] > kept:
         lists = first_places(lists, kept, next_value=depth.complete)
-    if context.warns and context.kernels.reads:
-        warn_of_speed()
-    if context.warns and context.validate and targets.padded is not None and batch.documents is None:
-        warn_of_padded_lists(context.caller, targets.padded, PADDED)
-    if context.warns and context.validate and not depth.decisions:
-        if batch.documents is not None:
-            warn_of_scores(context, *batch.documents)
-        elif scores is None:
-            warn_of_ids(context, main)
-            if batch.form == "target":
-                warn_of_no_common_id(context, main, batch.target)
-        elif ids is not None or scores.is_sparse_csr:
-            warn_of_distances(context, scores, ids)
-        elif lists.scores is not None:
-            warn_of_scores(context, main, batch.target)
-            if batch.form == "target":
-                warn_of_sampled_negatives(context, main, batch.target)
+    if context.warns:
+        if context.kernels.reads:
+            warn_of_speed()
+        if context.validate:
+            for text in likely_mistakes(context, batch, lists, targets, depth):
+                warn_of_batch(context.notes, text)
     plain = batch.row_groups is None and batch.row_weights is None
     return lists, targets, PLAIN_ROWS if plain else read_rows(context, batch)
+
+
+def likely_mistakes(context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth) -> list[str]:
+    """Return what a first batch looks like, where it is probably a mistake, as sentences of warnings."""
+    preds, target = batch.preds, batch.target
+    texts = []
+    if targets.padded is not None and batch.documents is None:
+        texts.append(looks_at_padded_lists(context.caller, targets.padded, PADDED))
+
+    if depth.decisions:
+        pass  # decisions hold only 0 and 1
+    elif batch.documents is not None:
+        texts.append(looks_at_scores(context, *batch.documents))
+    elif isinstance(preds, tuple):
+        texts.append(looks_at_distances(context, *preds))
+    elif preds.is_sparse_csr:
+        texts.append(looks_at_distances(context, preds, None))
+    elif lists.scores is None:
+        texts.append(looks_at_ids(context, preds))
+        if batch.form == "target":
+            texts.append(looks_at_no_common_id(context, preds, target))
+    else:
+        texts.append(looks_at_scores(context, preds, target))
+        if batch.form == "target":
+            texts.append(looks_at_sampled_negatives(context, preds, target))
+    return [text for text in texts if text is not None]
 
 
 def first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
