@@ -91,3 +91,16 @@ def test_rows_are_those_that_count_and_can_be_left_out(tmp_path: Path) -> None:
     validated(tmp_path / "without", ByHeart(), rows=False)
     assert not list((tmp_path / "without").rglob("*.parquet"))
     assert main(["compare", str(tmp_path / "reports"), str(tmp_path / "without" / "reports")]) == 2
+
+
+class OfTexts(ByHeart):
+    """Names of rows stand in the place of their numbers."""
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+        return {**super().validation_step(batch), "row_ids": [f"q{row}" for row in batch[0].tolist()]}
+
+
+def test_texts_as_row_ids_are_refused_by_name(tmp_path: Path) -> None:
+    """With what to return instead."""
+    with pytest.raises(ValueError, match=r"HeadToTailReport: row_ids is .*the names of all rows as row_names="):
+        validated(tmp_path, OfTexts())

@@ -19,7 +19,6 @@ from tailmetrics.cli.evaluate import (
     chosen_metrics,
     notes_on_sequences,
     report_of,
-    seen_labels,
     stream,
 )
 from tailmetrics.cli.inputs import (
@@ -135,7 +134,6 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
     for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
         one = deepcopy(evaluation)
         one.start()
-        one.seen = seen_labels(dataset, inputs)
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, of_rows, data, write=writer.write)
             report = report_of(one, given, dataset, data, of_rows)

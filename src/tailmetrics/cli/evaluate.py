@@ -44,7 +44,6 @@ from tailmetrics.evaluation.data import note_on_equal, note_on_swapped, notes_on
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
-from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.database import Names
 from tailmetrics.io.labels import order_of_names
@@ -111,7 +110,6 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         evaluation.start(device)
         writer = None
         if engine is None:
-            evaluation.seen = seen_labels(dataset, inputs)
             if table is not None:
                 value_options = options_of_values(data) if _keeps_rows(options, output) else None
                 writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options, clusters))
@@ -194,11 +192,6 @@ def report_of(
     lacking = 0 if groups is None else int((groups.numbers < 0).sum())
     notes += [f"{lacking:,} rows have no group and count only overall."] * (lacking > 0)
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
-
-
-def seen_labels(dataset: Dataset, inputs: Inputs) -> SeenLabels | None:
-    """Return what counts the places that show labels of the same row in training."""
-    return SeenLabels.of(dataset, inputs.train, f"add --filter {inputs.files.options.train_target}")
 
 
 def notes_on_sequences(dataset: Dataset) -> list[str]:
@@ -438,7 +431,7 @@ def stream(
                     tokens=dataset.tokens,
                     looked_through=True,
                 )
-                evaluation.update(ranking, rows=batch.rows)
+                evaluation.update(ranking)
                 if write is not None:
                     write(batch.rows, ranking)
             except DataFileError:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
@@ -29,7 +28,6 @@ from tailmetrics.evaluation.description import (
 )
 from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy, with_intervals
 from tailmetrics.evaluation.row_values import RowValues, from_all
-from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed, whole_buckets
@@ -85,7 +83,6 @@ class Evaluation:
         self.collection.leave_warnings()  # to the report
         self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names = label_names
-        self.seen: SeenLabels | None = None
         self.confidence = intervals
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
@@ -167,10 +164,8 @@ class Evaluation:
             ranking._memo[IGNORED] = given - ranking.row_mask.sum()
         return ranking
 
-    def update(
-        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
-    ) -> Ranking:
-        """Rank a batch once, accumulate and return it; ``rows`` holds the number of each row."""
+    def update(self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None) -> Ranking:
+        """Rank a batch once, accumulate and return it."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
@@ -181,9 +176,6 @@ class Evaluation:
                 one.update(ranking)
             if self.over_labels is not None:
                 self.over_labels.add(ranking)
-            numbers = None if rows is None else _checked_numbers(rows, ranking.num_rows)
-            if self.seen is not None and numbers is not None:
-                self.seen.update(ranking, numbers)
         return ranking
 
     def _counted(self) -> list[Any]:
@@ -291,7 +283,6 @@ class Evaluation:
                 *notes.on_lost(lost, positives),
                 *notes.on_buckets(self.bucketings),
                 *notes.on_padding(self.counts.counted, self.counts.top, ignored, self.label_names, positives, of_top),
-                *(() if self.seen is None else self.seen.note()),
                 *notes.on_shared_places(results, named, scalars, self.over_all),
                 *notes.on_chance(results, named, scalars, width, shortest, self.label_names, chance, intervals),
                 *notes.on_ignored(num_rows, left_out, ignored),
@@ -364,17 +355,6 @@ def _check_bucket_names(bucketings: Iterable[LabelBuckets]) -> None:
                 "itself, or give one set names of its own: "
                 "LabelBuckets.from_assignment(buckets.assignment, names, buckets.counts)."
             )
-
-
-def _checked_numbers(rows: Any, num_rows: int) -> Tensor:
-    """Return the row numbers as int64. Raise unless there is a number >= 0 for each row."""
-    numbers: Tensor = torch.as_tensor(rows)
-    if numbers.dtype not in INTEGERS or numbers.shape != (num_rows,) or bool((numbers < 0).any()):
-        raise ValueError(
-            f"Evaluation: the numbers of rows are {shape_of(numbers)} for {num_rows} rows; pass a whole number of at "
-            "least 0 for each row."
-        )
-    return numbers.to(torch.int64)
 
 
 def _read(scalars: dict[str, Tensor]) -> dict[str, float]:

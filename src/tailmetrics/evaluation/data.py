@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import cut, shape_of
-from tailmetrics.evaluation.seen import SeenLabels
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
@@ -60,7 +59,6 @@ class Data(NamedTuple):
         train: Label counts of the training targets; None without training targets.
         notes: Notes on the rows, for the report.
         readings: For each table, the sentence that says how it was read.
-        seen: Counts the places that show labels of the same row in training; None if rows or training have no names.
     """
 
     num_rows: int
@@ -78,7 +76,6 @@ class Data(NamedTuple):
     train: LabelFrequency | None = None
     notes: tuple[str, ...] = ()
     readings: tuple[str, ...] = ()
-    seen: SeenLabels | None = None
 
 
 def read_data(
@@ -360,7 +357,7 @@ def _of_tables(
                 yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
     readings = dataset.readings
-    train = seen = None
+    train = None
     if train_target is not None:
         train = LabelFrequency(len(names))
         with catch_warnings(), _columns_are_renamed(of="train_"):
@@ -369,8 +366,6 @@ def _of_tables(
             for part in trained:
                 train.update(part.target)
             readings += trained.readings
-        if is_table(train_target) and (is_table(preds) or is_table(target)):  # rows of lists have numbers, not names
-            seen = SeenLabels.of(dataset, trained, "leave these items out of preds")
     notes = tuple(
         f"{str(guess.message).partition('; said outright')[0]}; rename columns to choose others."
         if issubclass(guess.category, DataFileNote)
@@ -396,7 +391,6 @@ def _of_tables(
         train=train,
         notes=notes,
         readings=tuple(one.sentence for one in readings),
-        seen=seen,
     )
 
 

@@ -214,7 +214,6 @@ def evaluated(
     num_labels = data.columns if tree is None else tree.num_labels
     evaluation = prepared(known, groups, num_labels, data.label_order)
     _check_known(evaluation.members)
-    evaluation.seen = data.seen
     numbers = _groups_of_rows(evaluation, row_groups, data.num_rows)
     values = _read_rows(evaluation, data, options.batch_rows, numbers, rows)
     report = evaluation.report(title)
@@ -305,7 +304,7 @@ def _read_rows(
             ranking = part if groups is None else replace(part, rows=replace(part.rows, groups=groups))
         else:
             ranking = evaluation.rank(part, relevant, counts, row_groups=groups, tokens=data.tokens)
-        evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
+        evaluation.update(ranking)
         if values is not None:
             values.add(ranking)
     return values

@@ -436,7 +436,7 @@ class Evaluations:
                 "name)."
             )
         groups = group_numbers("HeadToTailReport", groups, names) if names else None
-        ranking = self._each[index].update(preds, target, mask, row_groups=groups, rows=rows)
+        ranking = self._each[index].update(preds, target, mask, row_groups=groups)
         self._unsplit[index].read_batch(ranking)
         self._has_output[index] = True
         if self._rows and ranking.num_rows:

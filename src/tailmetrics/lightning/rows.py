@@ -11,7 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.row_tables import RowTableWriter
 from tailmetrics.ranking import Ranking
@@ -61,7 +63,7 @@ class LoaderRows:
         if self._writer is None:
             self._writer = RowTableWriter(self._path, self._evaluation, self, {})
         self._count += ranking.num_rows
-        self._writer.write(torch.as_tensor(rows).cpu(), ranking)
+        self._writer.write(_row_numbers(rows, ranking.num_rows), ranking)
 
     def close(self, report: Report) -> None:
         """Complete the table with the values and the notes of a report."""
@@ -80,3 +82,17 @@ class LoaderRows:
             unfinished = path.with_name(f".{path.name}-{os.getpid()}")
             copyfile(self._path, unfinished)
             os.replace(unfinished, path)
+
+
+def _row_numbers(row_ids: Any, num_rows: int) -> Tensor:
+    """Return the row numbers as int64 on the CPU. Raise unless there is a whole number of at least 0 for each row."""
+    try:
+        numbers = torch.as_tensor(row_ids).cpu()
+    except (TypeError, ValueError, RuntimeError):  # texts
+        numbers = torch.empty(0)
+    if numbers.dtype not in INTEGERS or numbers.shape != (num_rows,) or bool((numbers < 0).any()):
+        raise ValueError(
+            f"HeadToTailReport: row_ids is {shape_of(row_ids)} for {num_rows} rows; return the number of each row, a "
+            "whole number of at least 0, and the names of all rows as row_names=."
+        )
+    return numbers.to(torch.int64)

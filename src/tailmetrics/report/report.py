@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +18,6 @@ from tailmetrics._arguments import cut, grouped
 from tailmetrics.report.charts import (
     Chart,
     Mark,
-    Scale,
     bar_ticks,
     free_above,
     needed_width,
@@ -193,7 +192,7 @@ class Report(Shown):
         positives: Number of relevant labels over all rows; None if not counted.
         ties: For each cut-off, the share of rows that are cut inside a tie; for None, the share of rows in which a
             relevant label has the score of another label.
-        label_counts: Training counts, for the frequency curve.
+        label_counts: Training counts, for the curves of labels.
         settings: Class and arguments of every metric.
         versions: Versions of the libraries.
         notes: Further warnings.
@@ -398,7 +397,7 @@ class Report(Shown):
         }
         overall = _overall(self)
         sections = [_headline(self), overall, _buckets(self), *_beside(self, references)]
-        sections += [] if brief else [_curves_of_labels(self), *_frequencies(self)]
+        sections += [] if brief else [_curves_of_labels(self)]
         sections += [_tail(self), *_groups(self)]
         sections += [*_blind_spots(self, brief), *_labels(self, brief)]
         return Document(
@@ -775,54 +774,6 @@ def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
     parts = zip(torch.split(seen, [row.labels for row in rows]), rows, strict=True)
     follow = all(int(part.sum()) == row.occurrences for part, row in parts)
     return (seen, ends, [row.name for row in rows]) if follow else (seen, [], [])
-
-
-def _frequencies(report: Report) -> Iterator[Section]:
-    """Yield a drawing of the training counts by rank, both logarithmic, in the colours of the buckets."""
-    if report.label_counts is None or not bool((report.label_counts > 0).any()):
-        return
-    seen, ends, names = _stretches(report)
-    edges = [1, *(1 + end for end in ends or [len(seen)])]
-    across, up = Scale(1, len(seen) + 1, "log"), Scale(FLOOR, int(seen[0]) * 1.2, "log")
-    most = CURVE_POINTS - 2 * (len(edges) - 1)
-    ranks = sorted({round(len(seen) ** (step / (most - 1))) for step in range(most)})
-    marks: list[Mark] = []
-    for place, ((start, end), name) in enumerate(zip(pairwise(edges), names or [""], strict=True)):
-        drawn = [start, *(rank for rank in ranks if start < rank < end), end]
-        points = [(across.share(rank), up.share(int(seen[min(rank, len(seen)) - 1]))) for rank in drawn]
-        colour = shade(place, len(report.buckets), name)
-        left, right = points[0][0], points[-1][0]
-        marks += [Mark("area", [(left, 0.0), *points, (right, 0.0)], colour), Mark("line", points, colour)]
-        if name and right - left > 0.02 + 0.018 * len(short_name(name)):
-            middle = min(points, key=lambda one: abs(one[0] - (left + right) / 2))
-            marks.append(Mark("text", [((left + right) / 2, middle[1])], style="above", text=short_name(name)))
-    words = _frequencies_in_words(seen, len(report.label_counts))
-    axes = "Training occurrences of each label by rank, both axes logarithmic."
-    chart = Chart(
-        "",
-        marks,
-        f"{axes} {words}",
-        across=across.ticks(),
-        up=up.ticks(),
-        names=("labels, most frequent first", "occurrences in training"),
-        height=190,
-        gutter=34,
-        in_picture=False,
-    )
-    coloured = "Coloured by bucket, as the bars are." if len(names) > 1 else ""
-    yield Section("frequency", "How often labels occur in training", sentences(words, coloured), charts=[chart])
-
-
-def _frequencies_in_words(seen: Tensor, labels: int) -> str:
-    half = int(torch.searchsorted(seen.cumsum(0), (int(seen.sum()) + 1) // 2)) + 1
-    once, never = int((seen == 1).sum()), labels - len(seen)
-    parts = [
-        f"{len(seen):,} labels occur {int(seen.sum()):,} times in training, the most frequent {int(seen[0]):,} times",
-        f"the {half:,} most frequent make up half of that" if half > 1 else "it alone makes up half of that",
-        f"{once:,} occur once" if once else "",
-        f"{never:,} never" if never else "",
-    ]
-    return "; ".join(part for part in parts if part) + "."
 
 
 def _curves_of_labels(report: Report) -> Section:
