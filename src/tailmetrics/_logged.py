@@ -63,8 +63,18 @@ class LoggedScalar(Metric):
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: batches go to the collection."""
         raise TypeError(
-            "TopKCollection: a single value of it takes no batches; update the collection. A MetricCollection would "
-            "add each batch several times to a member with several keys: put the TopKCollection beside it."
+            "TopKCollection: a single value of it takes no batches; update the collection, or a metric of "
+            "collection.members(). A MetricCollection would add each batch several times to a member with several "
+            "keys: put the TopKCollection beside it."
+        )
+
+    forward = update  # the one of TorchMetrics would reset the collection before it fails
+
+    def merge_state(self, incoming_state: Any) -> None:
+        """Refuse: a value has no state of its own."""
+        raise TypeError(
+            "TopKCollection: a single value of it has no state to merge; collection.merge_state(other) merges all "
+            "metrics, and collection.members() are the metrics with their states."
         )
 
     def compute(self) -> Tensor:

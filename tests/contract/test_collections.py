@@ -258,3 +258,27 @@ def test_a_list_takes_two_sets_of_buckets():
     collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets=one) for one in sets])
     collection.update(torch.eye(6), torch.arange(6))
     assert {"recall@1/decile_10", "recall@1/x"} < {*collection.compute()}
+
+
+def test_a_value_of_a_metric_with_several_refuses_what_belongs_to_the_metric() -> None:
+    """``items()`` gives one for each key: its updates and merges would be lost, and the error names where they belong."""
+    here, there = (tm.TopKCollection([tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5)]) for _ in range(2))
+    here.update(*HITS)
+    there.update(*MISSES)
+    parts = dict(there.items())
+    for key, part in here.items():
+        if key == "recall@5":
+            part.merge_state(parts[key])  # a metric of one value, which is itself
+            continue
+        with pytest.raises(TypeError, match=r"collection\.merge_state\(other\) merges all metrics, and .*members\(\)"):
+            part.merge_state(parts[key])
+        for add in (part.update, part):
+            with pytest.raises(TypeError, match=r"update the collection, or a metric of collection\.members\(\)"):
+                add(*HITS)
+    for name, metric in here.members().items():
+        if len(metric.keys()) > 1:
+            metric.merge_state(there.members()[name])
+    together = tm.TopKCollection([tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5)])
+    together.update(*HITS)
+    together.update(*MISSES)
+    assert values(here.compute()) == values(together.compute())

@@ -1,5 +1,6 @@
 """Training data in which row i has label i, so that counts show which rows were counted, and how often."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,15 @@ class Numbered(Dataset[dict[str, int]]):
 
 
 class Stream(IterableDataset[dict[str, int]]):
-    """The same without numbers or an end."""
+    """The same without numbers or an end, or with an end behind some rows; it keeps how many rows were read."""
+
+    def __init__(self, end: float = math.inf) -> None:
+        self.end, self.rows_read = end, 0
 
     def __iter__(self) -> Iterator[dict[str, int]]:
         row = 0
-        while True:
+        while row < self.end:
+            self.rows_read += 1
             yield {"x": row % ROWS, "target": row % ROWS}
             row += 1
 

@@ -234,7 +234,7 @@ def test_what_others_tell_the_callback_is_named(owner: str) -> None:
     module = wrong if owner == "model" else SimpleNamespace()
     trainer = SimpleNamespace(datamodule=wrong if owner == "data module" else None)
     with pytest.raises(TypeError, match=f"HeadToTailReport: num_labels of the {owner}='many' is not a whole number"):
-        next(callback._labels._stated(trainer, module))
+        callback._labels._stated_num_labels(trainer, module)
     with pytest.raises(
         TypeError, match=f"HeadToTailReport: label_names of the {owner}=3 is of type int; pass a list of te"
     ):

@@ -1,5 +1,6 @@
 """Training labels are counted over what the loaders show, by their workers, and without a trace in the run."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from counted import ROWS, Given, Model, Numbered, Stream, callback, counted, each_of, loader, trainer
 from pytorch_lightning import seed_everything
+from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.utilities import CombinedLoader
 from torch.utils.data import (
     BatchSampler,
@@ -26,7 +28,7 @@ HELD_IN = range(15)
 pytestmark = pytest.mark.filterwarnings(
     "ignore:::pytorch_lightning",
     "ignore:::lightning",
-    "ignore:HeadToTailReport. labels are counted over the rows that (Given|list|Shuffled|Weighted|limit_)",
+    "ignore:HeadToTailReport. labels are counted over the rows that (Given|list|Shuffled|Weighted|limit_|max_|the Comb)",
 )
 
 
@@ -140,6 +142,111 @@ def test_the_label_that_metrics_ignore_is_not_counted(tmp_path: Path) -> None:
 def test_a_run_of_one_batch_counts_one_batch(tmp_path: Path) -> None:
     """fast_dev_run tries the code; it does not read the whole training set."""
     assert sum(counted(loader(shuffle=True), tmp_path, fast_dev_run=True)) == 4
+
+
+class StepsOfItsOwn(Model):
+    """Decides in its step how often the optimizer steps."""
+
+    automatic_optimization = False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "batches"),
+    [
+        ({"max_steps": 3}, 3),
+        ({"max_steps": 3, "max_epochs": -1}, 3),
+        ({"max_steps": 2, "accumulate_grad_batches": 3}, 6),
+        ({"limit_train_batches": 2}, 2),
+        ({"limit_train_batches": 2, "max_steps": 100}, 2),
+        ({"fast_dev_run": True}, 1),
+    ],
+)
+def test_of_an_endless_stream_as_many_batches_are_counted_as_training_reads(
+    arguments: dict[str, Any], batches: int, tmp_path: Path
+) -> None:
+    """Steps times batches of a step, or the limit of batches; and the report says that a part was counted."""
+    stream = Stream()
+    report = callback()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer(tmp_path, report, **arguments).fit(Model(), DataLoader(stream, 4))
+    assert report.frequency.num_rows == 4 * batches
+    texts = " ".join(str(warning.message) for warning in caught)
+    assert ("labels are counted over the rows that" in texts) != ("fast_dev_run" in arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model"),
+    [
+        ({"max_time": "00:00:00:05", "max_epochs": -1}, Model),
+        ({"max_time": "00:00:00:05"}, Model),
+        ({"max_epochs": -1}, Model),
+        ({"max_steps": 3}, StepsOfItsOwn),
+        (
+            {
+                "val_check_interval": 2,
+                "check_val_every_n_epoch": None,
+                "callbacks": [EarlyStopping("val/recall@5/decile_1")],
+            },
+            Model,
+        ),
+    ],
+)
+def test_a_stream_that_may_never_end_is_refused_before_a_row_is_read(
+    arguments: dict[str, Any], model: type[Model], tmp_path: Path
+) -> None:
+    """What training reads of it is not known: by time, without a limit, or where the step or an early stop decides.
+
+    Lightning itself reads one batch ahead.
+    """
+    stream = Stream()
+    more = arguments.pop("callbacks", [])
+    run = trainer(tmp_path, callback(), *more, **arguments)
+    with pytest.raises(ValueError, match="no length.*label_counts=.*limit_train_batches=.*train_target="):
+        run.fit(model(), DataLoader(stream, 4), loader())
+    assert stream.rows_read == 4
+
+
+def test_a_test_without_training_does_not_read_a_stream(tmp_path: Path) -> None:
+    """Without a fit nothing says how much of it is the training data."""
+
+    class Streamed(Model):
+        def train_dataloader(self) -> Any:
+            return DataLoader(self.stream, 4)
+
+    model = Streamed()
+    model.stream = Stream()
+    with pytest.raises(ValueError, match="the training loader has no length"):
+        trainer(tmp_path, callback()).test(model, loader(), verbose=False)
+    assert model.stream.rows_read == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "arguments", "batches"), [("min_size", {}, 5), ("max_size_cycle", {"max_steps": 2}, 2)]
+)
+def test_a_stream_beside_a_loader_is_counted_as_far_as_their_mode_reads_it(
+    mode: str, arguments: dict[str, Any], batches: int, tmp_path: Path
+) -> None:
+    """With ``min_size`` the five batches of the loader end an epoch; otherwise only the number of steps does."""
+    stream = Stream()
+    report = callback(train_target=lambda batch: batch["target"] if "worker" not in batch else None)
+    loaders = CombinedLoader([DataLoader(stream, 4), loader()], mode)
+    trainer(tmp_path, report, **arguments).fit(Model(), loaders)
+    assert report.frequency.num_rows == 4 * batches
+
+
+def test_a_stream_with_an_end_is_counted_whole(tmp_path: Path) -> None:
+    """Two epochs of ten rows, which end by themselves, as training then does, too."""
+    report = callback()
+    trainer(tmp_path, report, max_epochs=2).fit(Model(), DataLoader(Stream(end=10), 4))
+    assert report.frequency.num_rows == 10
+
+
+def test_a_loader_that_can_be_read_only_once_is_refused(tmp_path: Path) -> None:
+    """A generator would be used up by counting, and leave nothing to train on."""
+    batches = (batch for batch in loader())
+    with pytest.raises(ValueError, match="the training loader is a generator, which can be read only once"):
+        trainer(tmp_path, callback()).fit(Model(), batches)
 
 
 def test_what_has_no_numbered_rows_is_read_up_to_the_limit(tmp_path: Path) -> None:

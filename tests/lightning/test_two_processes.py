@@ -98,3 +98,10 @@ def test_scalars_of_a_collection_are_logged_over_both_processes(found: Any) -> N
 def test_a_report_says_that_both_processes_ranked_the_same_rows(kind: str, is_unsplit: bool, found: Any) -> None:
     """Each row would count twice; rows that are split by a sampler, by a stream or by the data set are not noted."""
     assert found["unsplit"][kind] == [is_unsplit] * 2
+
+
+def test_an_endless_stream_is_read_as_far_as_training_reads_it(found: Any) -> None:
+    """Each process reads the batches of three steps, or two batches, and Lightning one ahead; of unknown steps this one alone."""
+    assert found["streamed"]["max_steps"] <= 3 * 4 + 4
+    assert found["streamed"]["limit_train_batches"] <= 2 * 4 + 4
+    assert found["streamed"]["max_time"].startswith("4 HeadToTailReport: the training loader has no length")

@@ -13,7 +13,7 @@ import pytest
 import test_callback
 import test_log_dict
 import torch
-from counted import ROWS, Given, Model, Numbered, callback, loader, trainer
+from counted import ROWS, Given, Model, Numbered, Stream, callback, loader, trainer
 from lightning_toy import ByHeart, Data
 from torch import distributed
 from torch.distributed import distributed_c10d
@@ -185,6 +185,46 @@ def unsplit(folder: Path) -> dict[str, list[bool]]:
     return notes
 
 
+def streamed(folder: Path) -> dict[str, Any]:
+    """For each limit of a fit on an endless stream, how many rows were read before the first step, or the refusal."""
+    limits: dict[str, dict[str, Any]] = {
+        "max_steps": {"max_steps": 3, "max_epochs": -1},
+        "limit_train_batches": {"limit_train_batches": 2},
+        "max_time": {"max_time": "00:00:01:00", "max_epochs": -1},
+    }
+    outcomes = {}
+    for name, limit in limits.items():
+        stream = Stream()
+        run = trainer(folder, callback(), devices=2, strategy="ddp", **limit)
+        outcomes[name] = rows_before_the_first_step(run, DataLoader(stream, 4), stream)
+    return outcomes
+
+
+def rows_before_the_first_step(run: Any, loaders: Any, stream: Any) -> int | str:
+    """Return how many rows of a stream a fit reads before its first step, or the error by which it reads none."""
+    model = StopsAtOnce(stream)
+    try:
+        run.fit(model, loaders)
+    except ValueError as error:
+        return f"{stream.rows_read} {error}"
+    return model.rows_read
+
+
+class StopsAtOnce(Model):
+    """Keeps how many rows of a stream were read when training began, and ends it after the first batch."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self.stream, self.rows_read = [stream], -1
+
+    def on_train_epoch_start(self) -> None:
+        self.rows_read = self.stream[0].rows_read
+
+    def training_step(self, batch: Any) -> torch.Tensor:
+        self.trainer.should_stop = True
+        return super().training_step({})
+
+
 class RowStream(IterableDataset[dict[str, int]]):
     """Some of the numbered rows, without a length."""
 
@@ -213,7 +253,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patched:
         pictures.leave_blank(patched)
         found = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
-        found["unsplit"] = unsplit(folder)
+        found["unsplit"], found["streamed"] = unsplit(folder), streamed(folder)
         distributed.barrier()
         found["in groups"] = in_groups(folder)
         found["logged"] = logged_by_itself(folder)
