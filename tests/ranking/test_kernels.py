@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from tailmetrics.ranking import (
     _matrices,
     native,
 )
-from tailmetrics.ranking._adjusting import ScoreKind, logarithms
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import LONGEST_IN_C, CpuKernels, NativeKernels
@@ -147,76 +146,6 @@ def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.Mon
         values, ids, *_ = kernels.top_k(torch.zeros(shape), min(7, shape[1]))
         assert len(values) == len(ids) == shape[0]
     _same_choice(kernels, 1 + _random(3, 5003).double() * 1e-12, 20)
-
-
-@pytest.mark.parametrize("kind", ["softmax", "sigmoid", "probabilities"])
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_adjusted_lists_are_those_of_a_stable_sort(kernels: Kernels, kind: ScoreKind, dtype: torch.dtype) -> None:
-    """At one τ, four and six, for equal values, infinite ones, NaN, the smallest numbers, and labels in the order of counts."""
-    logarithms_of, number = partial(logarithms, kind=kind), ("softmax", "sigmoid", "probabilities").index(kind)
-    taus, shuffled = torch.tensor([0.25, 0.5, 1.0, 10.0, 0.75, 2.0]).double(), torch.randperm(9001)
-    counts = (9000 / (torch.arange(9001) + 1.0)).long()
-    cases = [*SCORES, "nan"], [1, 4, 6] * 4, [17, 103, 9001, 9001] * 3, [1, 10, 99, 600] * 3
-    for name, num, width, k in zip(*cases, strict=True):
-        scores = 4 * _random(3, width, seed=width)
-        scores = SCORES[name](scores) if name != "nan" else scores.index_fill(1, torch.tensor([width - 1]), torch.nan)
-        scores = (scores.sigmoid() if kind == "probabilities" else scores).to(dtype)
-        scores[2] = scores[2] * 2.0**-140  # subnormal numbers of float32
-        offsets = ((counts if num == 4 else counts[shuffled])[:width] + 1.0).double().log()
-        found = kernels.top_k_adjusted(scores, offsets, taus[:num], number, min(k, width), logarithms_of)
-        for tau, (values, ids, distinct, numbers) in zip(taus, found, strict=False):
-            wanted, wanted_ids = plain_top_k(logarithms_of(scores) - tau * offsets, min(k, width))
-            assert torch.equal(ids, wanted_ids), (name, num, width)
-            torch.testing.assert_close(values, wanted, rtol=1e-14, atol=0, equal_nan=True)
-            assert not distinct or bool((wanted[:, :-1] > wanted[:, 1:]).all())
-            assert not numbers or bool((wanted[:, : ids.shape[1]] > -torch.inf).all())
-
-
-@pytest.mark.parametrize("kind", ["sigmoid", "probabilities"])
-def test_logarithms_as_floats_lose_no_label(kernels: Kernels, kind: ScoreKind) -> None:
-    """Where values of all sizes of scores differ by less than a float tells, the lists are those of float64."""
-    width, order = 9001, torch.randperm(9001, generator=torch.Generator().manual_seed(3))
-    scores = torch.linspace(-12, 12, width)[order][None]
-    scores = scores.sigmoid() if kind == "probabilities" else scores
-    exact = logarithms(scores, kind)
-    offsets = exact[0] + 40 - 1e-7 * torch.randperm(width, generator=torch.Generator().manual_seed(4)).double()
-    number = ("softmax", "sigmoid", "probabilities").index(kind)
-    for k in (10, 600):
-        found = kernels.top_k_adjusted(
-            scores, offsets, torch.ones(1).double(), number, k, partial(logarithms, kind=kind)
-        )
-        ((_, ids, *_),) = found
-        assert torch.equal(ids, plain_top_k(exact - offsets, k)[1])
-
-
-@pytest.mark.parametrize("arranged", ["at random", "by offset", "alike in runs"])
-@pytest.mark.parametrize("size", [1.0, 1e4])
-def test_labels_at_the_bars_of_several_tau_are_found(kernels: Kernels, arranged: str, size: float) -> None:
-    """The value of each label differs from the best for one of four tau by less than a float tells: lists are exact."""
-    width, generator = 9001, torch.Generator().manual_seed(5)
-    offsets = 12 * size * torch.rand(width, generator=generator).double()
-    offsets = offsets if arranged == "at random" else offsets.sort(descending=True).values
-    offsets = offsets[torch.arange(width) // 64 * 64] if arranged == "alike in runs" else offsets
-    taus = torch.tensor([0.25, 0.5, 0.75, 1.0]).double()
-    lines = taus[:, None] * offsets + torch.tensor([[4.5], [2.25], [0.75], [0.0]]) * size  # they cross at 3, 6 and 9
-    scores = lines.amin(dim=0) - 1e-9 * size * torch.randperm(width, generator=generator).double()
-    for k in (10, 600):
-        found = kernels.top_k_adjusted(scores[None], offsets, taus, 0, k, partial(logarithms, kind="softmax"))
-        for tau, (_, ids, *_) in zip(taus, found, strict=True):
-            assert torch.equal(ids, plain_top_k(scores[None] - tau * offsets, k)[1])
-
-
-def test_labels_without_a_probability_are_found_where_there_are_no_others(kernels: Kernels) -> None:
-    """Scores of -inf, of labels whose offsets differ or not: by id, behind the two labels that have a score."""
-    scores = torch.full((1, 200), -torch.inf)
-    scores[0, [70, 150]] = torch.tensor([1.0, 2.0])
-    for offsets in (torch.ones(200).double(), torch.arange(200).double() / 1000):
-        for k in (10, 200):
-            found = kernels.top_k_adjusted(
-                scores, offsets, torch.tensor([0.5, 1.0]).double(), 0, k, partial(logarithms, kind="softmax")
-            )
-            others = [label for label in range(200) if label not in (70, 150)]
-            assert [ids[0].tolist() for _, ids, *_ in found] == [[150, 70, *others][:k]] * 2
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -322,15 +321,6 @@ class NativeKernels(CpuKernels):
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         return native.top_k(scores, k, num_threads())
-
-    def top_k_adjusted(
-        self, scores: Tensor, offsets: Tensor, taus: Tensor, kind: int, k: int, logarithms: Any
-    ) -> Iterator[tuple[Tensor, Tensor, bool, bool]]:
-        if not scores.numel() or k == 0:
-            yield from super().top_k_adjusted(scores, offsets, taus, kind, k, logarithms)
-            return
-        values, ids, distinct, numbers = native.top_k_adjusted(scores, offsets, taus, kind, k, num_threads())
-        yield from ((*of_tau, distinct, numbers) for of_tau in zip(values, ids, strict=True))
 
     def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
         if scores.dtype not in (torch.float32, torch.float64):

@@ -63,28 +63,6 @@ class ScoreKernels:
             values, ids = map(torch.cat, zip(*parts, strict=True))
         return values, ids[:, :k], False, False
 
-    def top_k_adjusted(
-        self,
-        scores: Tensor,
-        offsets: Tensor,
-        taus: Tensor,
-        kind: int,
-        k: int,
-        logarithms: Callable[[Tensor], Tensor],
-    ) -> Iterator[tuple[Tensor, Tensor, bool, bool]]:
-        """Yield for each τ the result of :meth:`top_k` for the logarithms of the scores less τ times the offsets.
-
-        Args:
-            scores: Shape (N, L), floating.
-            offsets: Shape (L,), at least 0.
-            taus: Shape (T,), above 0.
-            kind: What the scores are, as :func:`tailmetrics.ranking.native.top_k_adjusted` takes it.
-            k: At most L.
-            logarithms: Returns the logarithms of scores of this kind.
-        """
-        known = logarithms(scores)
-        yield from (self.top_k(known - tau * offsets, k) for tau in taus)
-
     def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
         """Return the largest score of each group of labels, shape (N, num_groups).
 

@@ -60,7 +60,7 @@ def load(path: Path) -> tuple[CDLL | None, str]:
     except OSError as error:
         return None, f"torch ({error})"
     of_scores = (f"{name}_{real}" for name in ("top_k", "rank_counts", "largest") for real in ("float", "double"))
-    for name in (*of_scores, "top_k_adjusted", "hits", "check_lists", "within_buckets", "add_up"):
+    for name in (*of_scores, "hits", "check_lists", "within_buckets", "add_up"):
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
     return library, f"C ({path})"
 
@@ -115,40 +115,7 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
         number, real = SCORE_TYPES[scores.dtype]
         of_scores = scores.data_ptr(), number, scores.stride(0), num_rows, width
         lists = k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0]
-        _run(f"top_k_{real}", threads, *of_scores, *lists, 0, 0, 0, 0, 0, 0)
-    return values, ids, not found[0] & 1, not found[0] & 2
-
-
-def top_k_adjusted(
-    scores: Tensor, offsets: Tensor, taus: Tensor, kind: int, k: int, threads: int
-) -> tuple[Tensor, Tensor, bool, bool]:
-    """Return the ``k`` best labels of each row, as :func:`top_k`, once for each of several multiples of the offsets.
-
-    A row of scores is read once. Few labels need logarithms in float64: those in float32 leave out the others.
-
-    Args:
-        scores: Shape (N, L), the types of :func:`top_k`.
-        offsets: Shape (L,), float64, at least 0.
-        taus: Shape (T,), float64, above 0: so many offsets are taken off the logarithms of the scores, in float64.
-        kind: 0 where scores are logarithms, 1 where they are logits of a sigmoid, 2 where they are probabilities.
-        k: At most L, at least 1.
-        threads: The maximum number of threads.
-
-    Returns:
-        As :func:`top_k`, float64, with an axis (T,) in front. The last two values are of all rows and taus.
-    """
-    scores, offsets = scores if scores.stride(1) == 1 else scores.contiguous(), offsets.contiguous()
-    taus = taus.contiguous()
-    num_rows, width = scores.shape
-    shape, depth = (len(taus), num_rows), min(k + 1, width)
-    values, ids = torch.empty(*shape, depth, dtype=torch.float64), torch.empty(*shape, k, dtype=torch.int64)
-    found = array("q", [0])
-    if values.numel():
-        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype][0], scores.stride(0), num_rows, width
-        lists = k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0]
-        rounded, largest = offsets.float(), (taus.max() * offsets.max()).view(torch.int64)  # the bits of a double
-        of_offsets = offsets.data_ptr(), rounded.data_ptr(), taus.data_ptr(), int(largest), len(taus), kind
-        _run("top_k_adjusted", threads, *of_scores, *lists, *of_offsets)
+        _run(f"top_k_{real}", threads, *of_scores, *lists)
     return values, ids, not found[0] & 1, not found[0] & 2
 
 
