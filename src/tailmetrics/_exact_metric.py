@@ -199,6 +199,8 @@ class ExactMetric(Mergeable, Metric):
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
     _known_fingerprint: Fingerprint | None = None
+    _stage: tuple[bool, bool, bool] | None = None
+    """The modes of gradients, inference and training at the first batch; None before it."""
     _was_logged = False
     """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
     _forward_cache: Any = LAST_VALUE
@@ -266,6 +268,9 @@ class ExactMetric(Mergeable, Metric):
             if self._was_logged:
                 before = dict(attributes)
                 self.reset()
+            stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
+            if stage != self._stage:
+                self._enter_stage(stage)
             attributes.update(_computed=None, _update_count=attributes["_update_count"] + 1)
             try:
                 with torch.set_grad_enabled(self._enable_grad):
@@ -278,6 +283,9 @@ class ExactMetric(Mergeable, Metric):
             return None
 
         return guarded
+
+    def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
+        """Do nothing about these modes; a metric that a loop logs compares them with those of its first batch."""
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Compute a value over processes anew each time, and return a copy, which may be changed in place.
@@ -328,6 +336,9 @@ class ExactMetric(Mergeable, Metric):
         try:
             if self._was_logged:
                 self.reset()
+            stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
+            if stage != self._stage:
+                self._enter_stage(stage)
             return super().forward(*args, **kwargs)
         except BaseException:
             self.__dict__.update(before)
@@ -336,7 +347,7 @@ class ExactMetric(Mergeable, Metric):
     def reset(self) -> None:
         """Set all states to 0, and forget that Lightning has read the value."""
         super().reset()
-        vars(self)["_was_logged"] = False
+        vars(self).update(_was_logged=False, _stage=None)
 
     # what is sent
 

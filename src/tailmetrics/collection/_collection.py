@@ -41,6 +41,7 @@ from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, BatchArguments, Context
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._stages import Stage, enter_stage
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 IS_SYNCED = attrgetter("_is_synced")
@@ -81,6 +82,9 @@ class TopKCollection(Mergeable, LoggedCollection):
     _warns = True  # of the first batch
     _warns_of_ties = True  # in the first ``compute`` that has seen many
     _warns_of_cutoffs = True  # of buckets within k, in the first batch
+    _warns_of_stages = True  # of batches of a second stage, such as validation after training
+    _stage: Stage | None = None
+    """The stage of the first batch; None before it."""
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
@@ -303,8 +307,14 @@ class TopKCollection(Mergeable, LoggedCollection):
         prepared = self._prepared(ranking, members)
         seen = self._with_queries(ranking)
         self._before_adding()
+        self._note_stage()
         self._carry_out(ranking, prepared, members)
         vars(self).update(_queries_seen=seen)
+
+    def _note_stage(self) -> None:
+        stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
+        if stage != self._stage:
+            enter_stage(self, stage)
 
     def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Prepared]:
         """Return what a ranking adds to the states of each group, by the name of the member that holds them."""
@@ -359,6 +369,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             prepared = self._prepared(ranking, members)
         seen = self._with_queries(ranking)
         self._before_adding()
+        self._note_stage()
         before = {metric: dict(vars(metric)) for metric in self._parts().values()}
         try:
             for metric in before:
@@ -381,6 +392,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         for metric in self.alternatives.by_name().values():
             metric.reset()
         self._reading = None
+        vars(self)["_stage"] = None
         vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from tailmetrics.ranking._device import one_thread, real_dtype
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
+from tailmetrics.ranking._stages import Stage, enter_stage
 from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
@@ -101,6 +102,8 @@ class TopKMetric(ExactMetric):
     """Whether ``compute`` warns of equal scores; it warns once, and a collection warns in place of its members."""
     _warns_of_cutoffs = True
     """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
+    _warns_of_stages = True
+    """Whether an update warns that the metric holds batches of another stage, such as training; it warns once."""
     _keep_states = False
     _tie_count: TieCount | None = None
     _queries_seen = QueriesSeen()
@@ -462,6 +465,9 @@ class TopKMetric(ExactMetric):
         if seen.known is not None:
             self._queries_seen = seen.with_queries(self._caller, self._queries_seen.known)
         return value
+
+    def _enter_stage(self, stage: Stage) -> None:
+        enter_stage(self, stage)
 
     def reset(self) -> None:
         """Set all states to 0."""
