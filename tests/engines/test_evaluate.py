@@ -1,6 +1,9 @@
 """One call on the parts of a data set: the report of all rows at once, and errors that are not tried again."""
 
+import pickle
 import sys
+import zlib
+from io import BytesIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +12,8 @@ import pytest
 import torch
 
 import tailmetrics
-from tailmetrics import F1AtK, LabelFrequency, NDCGAtK, RecallAtK
+from tailmetrics import F1AtK, LabelBuckets, LabelFrequency, NDCGAtK, RecallAtK
+from tailmetrics.engines.cluster import Work
 from tailmetrics.engines.dask import DaskCluster
 
 ROWS, LABELS = 700, 30
@@ -112,13 +116,8 @@ def test_rows_that_are_refused(alone):
         alone.evaluate([TABLE], [NDCGAtK(k=5, row_groups=["de"])], row_groups="language")
 
 
-def test_a_state_is_small_at_any_number_of_labels(alone):
-    """What a task returns has less than 10 kB where no metric counts labels, tables of buckets left at home."""
-    labels = 300_000
-    counts = torch.arange(labels).flip(0) // 100
-    metrics = [RecallAtK(k=[5, 10, 20], buckets="deciles"), NDCGAtK(k=[5, 10, 20], buckets="deciles")]
-    ids = (torch.arange(40_000) * 48_611 % labels).reshape(2000, 20)  # distinct, as the factor is coprime
-    rows = pa.table({"ids": ids.tolist(), "labels": ids[:, ::7].tolist()})
+def results_of(alone, parts, metrics, **arguments):
+    """Return what the tasks send, and the report."""
     results = []
 
     class Watched(type(alone)):
@@ -126,9 +125,32 @@ def test_a_state_is_small_at_any_number_of_labels(alone):
             work = super()._task(sent)
             return lambda batches: results.append(work(batches)) or results[-1]
 
-    report = Watched().evaluate([rows], metrics, label_counts=counts, intervals=False)
-    assert len(results[0]) < 10_000
+    return results, Watched().evaluate(parts, metrics, **arguments)
+
+
+def test_the_result_of_a_task_is_small_at_a_million_labels(alone):
+    """A mean with its references, bounds of ties and counts of rows and labels: below 3.4 kB."""
+    labels = 1_000_000
+    counts = torch.arange(labels).flip(0) // 100
+    ids = (torch.arange(40_000) * 48_611 % labels).reshape(2000, 20)  # distinct, as the factor is coprime
+    rows = pa.table({"ids": ids.tolist(), "labels": ids[:, ::7].tolist()})
+    (result,), report = results_of(
+        alone, [rows], [RecallAtK(k=5)], buckets=LabelBuckets.deciles(counts), intervals=False
+    )
+    assert len(result) < 3_400
     assert report.positives == 2000 * 3
+
+
+def test_a_result_holds_no_pickled_code(alone):
+    """It is read with weights_only=True, which refuses a pickled collection."""
+    (result, *_), _ = results_of(alone, parts(300), METRICS, label_counts=COUNTS, row_groups="language")
+    content = torch.load(BytesIO(zlib.decompress(result)), weights_only=True)
+    assert {type(value) for value in content["states"].values()} == {torch.Tensor, str, list}
+
+    file = BytesIO()
+    torch.save({"states": tailmetrics.TopKCollection(METRICS)}, file)
+    with pytest.raises(pickle.UnpicklingError, match="weights_only|Weights only"):
+        Work(LabelFrequency(LABELS), [], print).merged([zlib.compress(file.getvalue())])
 
 
 @pytest.mark.parametrize("form", ["arrow", "pandas"])

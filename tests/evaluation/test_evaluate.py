@@ -1,6 +1,5 @@
 """``tailmetrics.evaluate``: the same values as the metrics, from any form of input, in batches of any size."""
 
-import json
 import warnings
 from inspect import signature
 from math import e, inf, log, log2, nan
@@ -178,14 +177,14 @@ WHOLE = ("TieRateAtK", "PersonalizationAtK")
 
 
 def test_what_metrics_warn_of_is_in_every_report():
-    """Probabilities read as logits are told after a merge, from bytes as engines send them, and after a new start."""
+    """Probabilities read as logits are told after a merge, from states as engines send them, and after a new start."""
     scores, target = torch.full((4, 5), 0.2), torch.tensor([0, 1, 2, 3])
     first, second, third = (Evaluation([tm.CrossEntropy(num_labels=5)]) for _ in range(3))
     first.update(scores, target)
     second.update(scores.log(), target)
     assert not second.report("").notes
     second.merge_state(first)
-    third.load_state_bytes(second.state_bytes())
+    third.load_state_dict(second.state_dict())
     first.start()  # as at the next validation
     first.update(scores, target)
     for evaluation in (first, second, third):
@@ -193,21 +192,29 @@ def test_what_metrics_warn_of_is_in_every_report():
         assert told.startswith("CrossEntropy: preds, float32 [4, 5], lie between 0 and 1 and add up to 1 in each row")
 
 
-def test_bytes_that_are_no_evaluation_are_refused_and_change_nothing():
-    """Cut, deep, of other metrics in the last part, and of no evaluation; the report is as before."""
+def test_states_of_another_evaluation_are_refused_and_change_nothing():
+    """Of other metrics, incomplete, of another shape, and none at all; the report is as before."""
     scores, mask = data()
-    one, other = (
+    evaluation, other = (
         Evaluation([tm.RecallAtK(k=3), tm.RecallAtK(k=k, average="macro", num_labels=NUM_LABELS)]) for k in (1, 2)
     )
-    for evaluation in (one, other):
-        evaluation.update(scores, mask)
-    mine, before = one.state_bytes(), one.report("").scalars
-    warnings, *parts = json.loads(mine)
-    odd = [json.loads(other.state_bytes()), [1, *parts], [*parts], [warnings, *parts[:-1], "AAAA"], {}, 5, None]
-    for wrong in (b"", mine[:-9], b"[" * 10**5, *(json.dumps(each).encode() for each in odd)):
-        with pytest.raises(ValueError, match=r"^Evaluation.load_state_bytes: data is of other metrics, or damaged \("):
-            one.load_state_bytes(wrong)
-        assert (one.state_bytes(), one.report("").scalars) == (mine, before)
+    evaluation.update(scores, mask)
+    other.update(scores, mask)
+    states, scalars = evaluation.state_dict(), evaluation.report("").scalars
+    counts = states["counts.counts"]
+    without_counts = {name: state for name, state in states.items() if name != "counts.counts"}
+    for wrong, message in (
+        (other.state_dict(), "of other metrics, buckets or counts"),
+        ({}, "of other metrics, buckets or counts"),
+        (without_counts, "of counts counts is missing|of counts counts is a?n? ?None"),
+        ({**states, "counts.counts": counts[:-1]}, "of counts counts is"),
+    ):
+        with pytest.raises(ValueError, match=rf"^Evaluation.load_state_dict: .*({message})"):
+            evaluation.load_state_dict(wrong)
+        assert evaluation.report("").scalars == scalars
+    assert all(
+        torch.equal(evaluation.state_dict()[name], state) for name, state in states.items() if torch.is_tensor(state)
+    )
 
 
 @pytest.mark.parametrize(
@@ -447,7 +454,7 @@ def test_logits_with_the_axes_of_tokens_and_labels_swapped_are_told(swapped):
     evaluation = Evaluation(tm.CrossEntropy())
     evaluation.update(logits.transpose(1, 2) if swapped else logits, tokens)
     elsewhere = Evaluation(tm.CrossEntropy())
-    elsewhere.load_state_bytes(evaluation.state_bytes())
+    elsewhere.load_state_dict(evaluation.state_dict())
     told = any("whether the last axis of preds is that of labels" in one for one in elsewhere.report("").notes)
     assert told is swapped
 

@@ -214,14 +214,14 @@ def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, more: dict[str, Any]) 
 
 @pytest.mark.slow
 def test_batches_order_and_parts_make_no_difference() -> None:
-    """Rows shuffled, in batches of one to sixty rows, or evaluated apart and merged as bytes: the same bits."""
+    """Rows shuffled, in batches of one to sixty rows, or evaluated apart and merged from their states: the same bits."""
     whole = accumulated([list(range(ROWS))], all_kinds=True).report("").intervals
     assert {"macro_recall@4/gap", "macro_recall@1/de", "macro_auc", "gini@3"} <= {*whole}
     rows = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
     parts = [part.tolist() for part in rows.split([1, 1, 30, 2, 7, 60, 49])]
     assert repr(accumulated(parts, all_kinds=True).report("").intervals) == repr(whole)
     first, second, third = (accumulated(some, all_kinds=True) for some in (parts[:1], parts[1:], []))
-    third.load_state_bytes(second.state_bytes())
+    third.load_state_dict(second.state_dict())
     first.merge_state(third)
     assert repr(first.report("").intervals) == repr(whole)
 

@@ -12,7 +12,7 @@ from tailmetrics.cli.inputs import Share
 from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import DataOptions, EvaluateOptions
 from tailmetrics.engines.cluster import Work
-from tailmetrics.io.files import find
+from tailmetrics.io.files import DataFileError, find
 from tailmetrics.io.formats import format_of_parts
 from tailmetrics.io.reading import Opening
 
@@ -59,14 +59,15 @@ class Engine:
         try:
             cores = self._cluster.connect()
             shares = self._shares or SHARES_PER_CORE * cores
-            work = Work(counter, ("id",), partial(_add_shares, add=add, shares=shares), (*Work.refuses, CommandError))
+            add_shares = partial(_add_shares, add=add, shares=shares)
+            work = Work(counter, ("id",), add_shares, (CommandError, DataFileError, *Work.refusals))
             result = self._cluster.total(self._cluster.numbers(shares), work)
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             text = " ".join(lines[:2])[:ERROR_LENGTH]
             problem = f"--engine {self._name}: {type(error).__name__}: {text}"
             raise CommandError(problem, f"see the log of {self._name}, or leave --engine out.") from error
-        return work.counted(result)
+        return work.total(result)
 
 
 def _check_options(options: EvaluateOptions) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from typing import Any, cast
+
+import torch
 
 from tailmetrics._arguments import check_count
 from tailmetrics.buckets import LabelBuckets
@@ -23,57 +26,84 @@ from tailmetrics.report.report import Report
 
 FAN_IN = 8
 """Number of results that one task adds up: a tree of three levels holds 512 parts, and no task more than 8 states."""
-COUNTED, REFUSED = b"+", b"-"
-"""The first byte of a result. After ``+`` come states; after ``-`` an error that a repeated task would raise too."""
 BATCH_ROWS = 4096
 """Number of rows that are ranked at a time: lists of 500 ids then take 16 MB."""
 
 
 @dataclass
 class Work:
-    """The work of a task: it adds the rows of one part to a counter, and returns the counter's states as bytes.
+    """The work of a task: add the rows of one part to a counter, and return the states of the counter as bytes.
 
-    The engine sends it to the machines, so every attribute can be pickled.
+    The engine sends it to the machines, so every attribute can be pickled. A result holds no code: it is a compressed
+    ``torch.save`` of the counter's ``state_dict``, which is read with ``weights_only=True``.
 
     Attributes:
         counter: An empty evaluation or empty label counts; each task works on a copy.
         columns: The columns that ``add`` reads.
         add: Adds a batch, an Arrow table, to a copy of the counter.
-        refuses: Errors caused by the rows; the engine does not repeat a task that raises one.
+        refusals: Errors caused by the rows; the engine does not repeat a task that raises one.
     """
 
     counter: Any
     columns: Sequence[str]
     add: Callable[[Any, Any], None]
-    refuses: tuple[type[Exception], ...] = (TypeError, ValueError)
+    refusals: tuple[type[Exception], ...] = (TypeError, ValueError)
+
+    def __post_init__(self) -> None:
+        """Let the ``state_dict`` of label counts hold the counts; that of an evaluation holds all states."""
+        if isinstance(self.counter, LabelFrequency):
+            self.counter.persistent(True)
 
     def __call__(self, batches: Iterable[Any]) -> bytes:
-        """Return the states after all batches, or the pickled error of a batch."""
+        """Return the states after all batches, or the error that a batch raised."""
         counter = deepcopy(self.counter)
         try:
             for batch in batches:
-                self.add(counter, _in_arrow(batch))
-        except self.refuses as error:
-            return REFUSED + pickle.dumps(error)
-        return COUNTED + bytes(counter.state_bytes())
+                self.add(counter, _as_arrow(batch))
+        except self.refusals as error:
+            return _compressed(self._refusal(error))
+        return _compressed({"states": counter.state_dict()})
 
     def merged(self, results: Iterable[bytes]) -> bytes:
         """Return the sum of the results of any number of tasks, in any order; or the first result that is an error."""
         total, part = deepcopy(self.counter), deepcopy(self.counter)
         for result in results:
-            if result[:1] == REFUSED:
+            content = _read(result)
+            if "error" in content:
                 return result
-            part.load_state_bytes(result[1:])
+            part.load_state_dict(content["states"])
             total.merge_state(part)
-        return COUNTED + bytes(total.state_bytes())
+        return _compressed({"states": total.state_dict()})
 
-    def counted(self, result: bytes) -> Any:
+    def total(self, result: bytes) -> Any:
         """Return a copy of the counter with the states of a result, or raise the error that the result holds."""
-        if result[:1] == REFUSED:
-            raise pickle.loads(result[1:])
+        content = _read(result)
+        if "error" in content:
+            raise self.refusals[content["error"]](*content["arguments"])
         counter = deepcopy(self.counter)
-        counter.load_state_bytes(result[1:])
+        counter.load_state_dict(content["states"])
         return counter
+
+    def _refusal(self, error: Exception) -> dict[str, Any]:
+        """Return the number of the error's class among the refusals, and the texts that the class is made with."""
+        if type(error) in self.refusals:
+            arguments: Any = error.__reduce__()[1]
+            return {"error": self.refusals.index(type(error)), "arguments": [str(text) for text in arguments]}
+        number = next(number for number, kind in enumerate(self.refusals) if isinstance(error, kind))
+        return {"error": number, "arguments": [str(error)]}
+
+
+def _compressed(content: Mapping[str, Any]) -> bytes:
+    """Return tensors, texts and numbers as compressed bytes."""
+    file = BytesIO()
+    torch.save(content, file)
+    return zlib.compress(file.getvalue())
+
+
+def _read(result: bytes) -> dict[str, Any]:
+    """Return the content of :func:`_compressed`; nothing in it is executed."""
+    content: dict[str, Any] = torch.load(BytesIO(zlib.decompress(result)), weights_only=True)
+    return content
 
 
 class Cluster(ABC):
@@ -170,7 +200,7 @@ class Cluster(ABC):
                 f"{caller}: there is no column {absent[0]!r}; name one of {', '.join(map(repr, columns))}, such as "
                 "preds='ids', target='labels'."
             )
-        return work.counted(self.total(dataset, work))
+        return work.total(self.total(dataset, work))
 
 
 def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
@@ -178,7 +208,7 @@ def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
     return [results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)]
 
 
-def _in_arrow(batch: Any) -> Any:
+def _as_arrow(batch: Any) -> Any:
     """Return a batch as an Arrow table: convert a pandas DataFrame, and return any other batch unchanged."""
     import pyarrow as pa
 

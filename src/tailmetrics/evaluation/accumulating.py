@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -13,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import ExactMetric, sent_together, writable
+from tailmetrics._exact_metric import ExactMetric, sent_together, tensors_of, writable
+from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
@@ -43,6 +42,8 @@ from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 from tailmetrics.significance.labels import OverLabels
 
+ROWS = "rows."
+"""Prefix of the names of values of rows among states."""
 IGNORED = "rows left out by ignore_index"
 """Where a ranking keeps this number until it is accumulated."""
 
@@ -178,12 +179,15 @@ class Evaluation:
                 self.over_labels.add(ranking)
         return ranking
 
-    def _counted(self) -> list[Any]:
-        """Return all parts of the evaluation that have states."""
+    def _metrics(self) -> dict[str, ExactMetric]:
+        """Return by name all metrics with states: members, references, counts of rows and labels, and sums of rows."""
         if not self.started:
             self.start()
-        parts = (self.collection, self.counts, self.over_labels)
-        return [one for one in (*parts, *self.moments) if one is not None]
+        metrics = {f"collection.{name}": metric for name, metric in self.collection._parts().items()}
+        metrics["counts"] = self.counts
+        for number, moments in enumerate(self.moments):
+            metrics[f"moments.{number}"] = moments
+        return metrics
 
     def merge_state(self, other: Evaluation) -> None:
         """Add the states of another evaluation of the same metrics; the order of merges does not change the result.
@@ -191,36 +195,65 @@ class Evaluation:
         Raises:
             ValueError: If a metric differs; the message names the metric and the difference.
         """
-        for mine, its in zip(self._counted(), other._counted(), strict=True):
-            mine.merge_state(its)
+        if not self.started:
+            self.start()
+        if not other.started:
+            other.start()
+        self.collection.merge_state(other.collection)
+        self.counts.merge_state(other.counts)
+        for moments, other_moments in zip(self.moments, other.moments, strict=True):
+            moments.merge_state(other_moments)
+        if self.over_labels is not None and other.over_labels is not None:
+            self.over_labels.merge_state(other.over_labels)
         self.warnings += other.warnings
 
-    def state_bytes(self) -> bytes:
-        """Return the accumulated states as bytes, for :meth:`load_state_bytes` on another machine."""
-        parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
-        return json.dumps([self.warnings, *parts]).encode()
+    def state_dict(self) -> dict[str, Any]:
+        """Return the accumulated states by name, and the warnings, for :meth:`load_state_dict` on another machine.
 
-    def load_state_bytes(self, data: bytes) -> None:
-        """Replace the accumulated states by states from :meth:`state_bytes`.
+        ``torch.load(…, weights_only=True)`` reads what ``torch.save`` writes of it.
+        """
+        states: dict[str, Any] = {"fingerprint": self._fingerprint(), "warnings": list(self.warnings)}
+        for name, metric in self._metrics().items():
+            metric.check_own_states("state_dict")
+            for state_name, state in tensors_of(metric).items():
+                states[f"{name}.{state_name}"] = state.detach().cpu()
+        if self.over_labels is not None:
+            for name, column in self.over_labels.state_dict().items():
+                states[f"{ROWS}{name}"] = column
+        return states
+
+    def load_state_dict(self, states: Mapping[str, Any]) -> None:
+        """Replace the accumulated states by those of :meth:`state_dict`.
 
         Raises:
-            ValueError: If ``data`` is damaged, or comes from other metrics, buckets or counts. Nothing is changed.
+            ValueError: If the states are of other metrics, buckets or counts, or incomplete. Nothing is changed.
         """
-        counted = self._counted()
-        before = [one.state_bytes() for one in counted]
-        try:
-            given, *parts = json.loads(bytes(data))
-            warnings = [*map(str, given)]
-            for one, part in zip(counted, map(b64decode, parts), strict=True):
-                one.load_state_bytes(part)
-        except Exception as error:  # whatever a part makes of bytes that are not its own
-            for one, part in zip(counted, before, strict=True):
-                one.load_state_bytes(part)
+        metrics = self._metrics()
+        if states.get("fingerprint") != self._fingerprint():
             raise ValueError(
-                f"Evaluation.load_state_bytes: data is of other metrics, or damaged ({error}); pass what state_bytes() "
-                "of an evaluation of the same metrics returned, whole."
-            ) from error
-        self.warnings = warnings
+                "Evaluation.load_state_dict: the states are of other metrics, buckets or counts; pass what "
+                "state_dict() of an evaluation of the same metrics returned."
+            )
+        loaded: dict[str, dict[str, Any]] = {}
+        for name, metric in metrics.items():
+            own = {state_name: states.get(f"{name}.{state_name}") for state_name in tensors_of(metric)}
+            problem = metric._problem_with(own)
+            if problem is not None:
+                raise ValueError(
+                    f"Evaluation.load_state_dict: of {name} {problem}; pass all that state_dict() returned."
+                )
+            loaded[name] = own
+        for name, metric in metrics.items():
+            metric.load_state_dict(loaded[name])
+        self.collection._share_again()
+        if self.over_labels is not None:
+            columns = {name.removeprefix(ROWS): column for name, column in states.items() if name.startswith(ROWS)}
+            self.over_labels.load_state_dict(columns)
+        self.warnings = list(states["warnings"])
+
+    def _fingerprint(self) -> str:
+        """Return a digest of all that the states depend on: arguments, buckets and counts of all metrics."""
+        return digest_of([tuple(metric.fingerprint()) for metric in self._metrics().values()])
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the values of the metrics by key, over all ranks."""

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -438,16 +437,15 @@ class RowValues(RowColumns):
         if other._batches:
             self._keep(joined(other._batches))
 
-    def state_bytes(self) -> bytes:
-        """Return the rows as bytes."""
-        file = BytesIO()
-        np.savez(file, **joined(self._batches))
-        return file.getvalue()
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the columns of the rows."""
+        return {name: torch.from_numpy(column) for name, column in joined(self._batches).items()}
 
-    def load_state_bytes(self, data: bytes) -> None:
-        """Replace the rows by rows from :meth:`state_bytes`."""
-        part = _loaded(data)
-        self._batches, self._held = [part] if part else [], {name: column.size for name, column in part.items()}
+    def load_state_dict(self, columns: Mapping[str, torch.Tensor]) -> None:
+        """Replace the rows by rows from :meth:`state_dict`."""
+        batch = {name: column.numpy() for name, column in columns.items()}
+        self._batches = [batch] if batch else []
+        self._held = {name: column.size for name, column in batch.items()}
 
     def columns(self, scalars: Mapping[str, float] = MappingProxyType({}), nothing: float = 0.0) -> dict[str, Any]:
         """Return the values of all rows by key: a vector, two vectors for a ratio, or labels for a label average.
@@ -467,7 +465,7 @@ class RowValues(RowColumns):
 
         Rows are sorted by their content, so that batches and processes do not change a single bit.
         """
-        columns = joined([part for part in map(_loaded, from_all(self.state_bytes())) if part])
+        columns = joined([part for part in from_all(joined(self._batches)) if part])
         found: dict[str, Any] = {}
         for metric in self._averages:
             names = self._label_columns(metric)
@@ -520,8 +518,3 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the columns that all parts have, with the parts concatenated in order."""
     names = [name for name in parts[0] if all(name in part for part in parts)] if parts else ()
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
-
-
-def _loaded(data: bytes) -> dict[str, Any]:
-    with np.load(BytesIO(data), allow_pickle=False) as file:
-        return dict(file)
