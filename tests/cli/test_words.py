@@ -53,7 +53,7 @@ FORKING = """
 import gc, os, sys
 from tailmetrics.cli import compare, evaluate, main, parser
 
-parser._parser()
+parser._parser("evaluate")
 gc.freeze()
 for line in sys.stdin:
     words, *files = eval(line)
@@ -194,7 +194,7 @@ MEANT = {
     ("eval", "--preds", "p.npy"): "evaluate",
     ("--versoin",): "--version",
     ("evaluate", "--pred", "p.npy"): "--preds",
-    ("evaluate", "--pred=p.npy", "--train_target", "y.npy"): "--preds and --train-target",
+    ("evaluate", "--pred=p.npy", "--train-targets", "y.npy"): "--preds and --train-target",
     ("evaluate", "--columns.itm", "x"): "--columns.item",
     ("compare", "--baselin", "a"): "--baseline",
     ("evaluate", "--metrics+=RecalAtK", "--metrics.k", "5"): "RecallAtK",
@@ -203,7 +203,7 @@ MEANT = {
     ("evaluate", "--metrics.help", "RecalAtK"): "RecallAtK",
     ("evaluate", "--metrics+=RecallAtK", "--metrics.scop", "global"): "scope",
     ("evaluate", "--config", "class.yaml"): "NDCGAtK",
-    ("evaluate", "--config", "option.yaml"): "--metrics",
+    ("evaluate", "--config", "option.yaml"): "metrics",
     ("evaluate", "--config", "argument.yaml"): "buckets",
     ("evaluate", "--preset", "xcm"): "xmc",
 }

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import atexit
 import gc
-import locale
 import os
 import signal
 import sys
-from codecs import lookup
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 INTERRUPTED = 130
@@ -42,9 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a letter that the terminal lacks, such as ± in ASCII, ends no command
             stream.reconfigure(errors="backslashreplace")
     if argv is None:
-        if lookup(locale.getpreferredencoding(False)).name != "utf-8":
-            with suppress(locale.Error):  # jsonargparse reads configs, which are UTF-8, in the encoding of the locale
-                locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # not on Windows
             # a shell makes processes in the background ignore SIGINT
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):

@@ -30,8 +30,8 @@ from tailmetrics.cli.inputs import (
     read_labels,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, in_options, tell
-from tailmetrics.cli.options import CompareOptions, DataOptions, OutputOptions, ResamplingOptions
+from tailmetrics.cli.messages import CommandError, did_you_mean, in_options, tell
+from tailmetrics.cli.options import CompareOptions, DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.evaluation import Evaluation
@@ -49,8 +49,8 @@ COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"
 
 def compare_runs(request: Request, said: dict[str, bool]) -> None:
     """Compare runs, then write and print the result; ``said`` holds the warnings printed so far."""
-    options, output, data = request.get(CompareOptions), request.get(OutputOptions), request.get(DataOptions)
-    tables, preds = request.options.tables, options.preds or []
+    options, output, data = request.comparison, request.output, request.data
+    tables, preds = request.tables, options.preds or []
     # commas separate the runs of one model, such as its seeds, unless the whole text names a file
     models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
     names = _names(options, models or [[Path(one)] for one in preds])
@@ -79,10 +79,12 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
 
 def _check_told_nothing_else(request: Request) -> None:
     """Raise if an option of the evaluation is given beside tables: they hold computed values."""
-    data, options = request.get(DataOptions), request.options
-    heeded = {"target", "format", "columns"} if options.clusters else set()  # options that the file of clusters needs
+    data = request.data
+    heeded: set[str] = set()
+    if request.comparison.clusters:  # the file of clusters needs these options
+        heeded = {"target", "format", "columns"}
     given = [one.name for one in fields(data) if getattr(data, one.name) != getattr(DataOptions(), one.name)]
-    given += [name for name in ("metrics", "without") if options[name]]
+    given += [name for name in ("metrics", "without") if getattr(request, name)]
     if unheeded := [f"--{name.replace('_', '-')}" for name in given if name not in heeded]:
         problem = f"{' and '.join(unheeded)} would change nothing: tables hold computed values"
         raise CommandError(problem, "leave them out, or give them to evaluate --per-row, which writes the tables.")
@@ -117,7 +119,7 @@ def _where_paths_differ(files: Sequence[Path]) -> list[str]:
 
 def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:
     """Evaluate each run, and return the paths of the tables of values per row; messages name runs by ``names``."""
-    data = request.get(DataOptions)
+    data = request.data
     inputs = open_inputs(preds, data)
     first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)
     for name, other in zip(names[1:], others, strict=True):  # before they are evaluated, which takes longer
@@ -156,7 +158,7 @@ def clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
 
 
 def _compared(models: dict[str, list[RowTable]], request: Request) -> ComparisonReport:
-    options, output, data = request.get(CompareOptions), request.get(OutputOptions), request.get(DataOptions)
+    options, output, data = request.comparison, request.output, request.data
     names = next(iter(models.values()))[0].names
     models = {name: [one.joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
@@ -204,7 +206,7 @@ def _compared(models: dict[str, list[RowTable]], request: Request) -> Comparison
         headline=request.headline(),
         correction=options.correction,
         baseline=options.baseline,
-        **asdict(request.get(ResamplingOptions)),
+        **asdict(request.resampling),
         clusters=clusters,
         shown={"clusters": options.clusters or ""},
         identities={name: some[0].identity for name, some in models.items()},
@@ -226,7 +228,8 @@ def chosen(table: RowTable, only: list[str] | None) -> list[str]:
             known = dict.fromkeys(key.partition("/")[0] for key in keys)
             problem = f"--only {name}: no metric of rows is called that"
             reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
-            raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
+            hint = f"{did_you_mean([name], known)}choose from {', '.join(known)}; {reason}."
+            raise CommandError(problem, hint)
         kept += found if found != [name] else [name, *(key for key in keys if key.startswith(f"global_{name}/"))]
     return list(dict.fromkeys(kept))
 

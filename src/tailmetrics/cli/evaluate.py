@@ -35,7 +35,7 @@ from tailmetrics.cli.inputs import (
     show_readings,
 )
 from tailmetrics.cli.messages import CommandError, describe, in_options, sentence, tell
-from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
+from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.progress import progress
@@ -65,8 +65,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
 
     ``said`` holds the warnings printed so far.
     """
-    options, data = request.get(EvaluateOptions), request.get(DataOptions)
-    output, resampling = request.get(OutputOptions), request.get(ResamplingOptions)
+    options, data, output, resampling = request.evaluation, request.data, request.output, request.resampling
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.show_reading:
@@ -208,12 +207,12 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
     Raises:
         CommandError: If there are no metrics, or if ``--without`` names an unknown metric.
     """
-    metrics: list[TopKMetric] = request.options.metrics or []
+    metrics: list[TopKMetric] = request.metrics
     if not metrics:
         raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
     stems = {id(metric): _stems(metric) for metric in metrics}
     kept = list(metrics)
-    for name in request.options.without or []:
+    for name in request.without:
         others = [one for one in kept if name.lower() not in (type(one).__name__.lower(), *stems[id(one)])]
         if len(others) == len(kept):
             known = dict.fromkeys(stem for one in stems.values() for stem in one)
@@ -242,11 +241,11 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     if of_labels and isinstance(dataset.label_names, Names):
         problem = "--metrics.threshold holds thresholds in the order of label ids, but the labels are names"
         raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
-    if request.options.preset is None:
+    if request.preset is None:
         return list(metrics)
     kept, target, first = [], torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64)
     listed = first if dataset.preds.dense or not _have_scores(dataset) else (first.float(), first)
-    if request.options.train_target is None and request.options.label_counts is None:
+    if request.data.train_target is None and request.data.label_counts is None:
         uncounted = [metric for metric in metrics if _needs_counts(metric)]
         metrics = [metric for metric in metrics if not _needs_counts(metric)]
         if uncounted and metrics:

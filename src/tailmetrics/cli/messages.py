@@ -1,26 +1,23 @@
-"""Errors and warnings of the command line: each message names the problem and a remedy, without a traceback."""
+"""Errors and warnings of the command line: each names the problem and a remedy, without a traceback."""
 
 from __future__ import annotations
 
 import re
 import sys
 import warnings
-from argparse import ArgumentError
 from ast import literal_eval
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
-from pydoc import locate
 from shlex import quote
 from typing import Any
 
-from tailmetrics._arguments import LONGEST_ERROR, arguments, fitted
+from tailmetrics._arguments import LONGEST_ERROR, fitted
 from tailmetrics.cli.options import KINDS
 from tailmetrics.io import DataFileError, DataFileNote
 from tailmetrics.io.files import SCRATCH
 from tailmetrics.io.reading import LISTENER, Reading
-from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._warnings import SpeedWarning, with_value
 from tailmetrics.report.formatting import printable
 
@@ -43,16 +40,14 @@ class CommandWarning(UserWarning):
     """A decision of the command line, or a fact that a reader of its numbers should know."""
 
 
-def tell(said: str) -> None:
+def tell(text: str) -> None:
     """Warn of a decision of the command line."""
-    warnings.warn(said, CommandWarning, stacklevel=3)
+    warnings.warn(text, CommandWarning, stacklevel=3)
 
 
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 HELP = "evaluate or compare --help lists the options, --metrics.help CLASS the arguments of a metric."
-
-# -- errors -------------------------------------------------------------------------------------------------------
 
 
 def print_error(error: Exception) -> None:
@@ -62,9 +57,7 @@ def print_error(error: Exception) -> None:
 
 
 def describe(error: Exception) -> tuple[str, str]:
-    """Return the problem and the remedy, one line each, with options of the command line in place of arguments.
-
-    Together they have at most 400 letters.
+    """Return the problem and the remedy, one line each, with at most 400 letters together.
 
     Output files are named by their final paths, not by their paths in hidden folders.
 
@@ -76,83 +69,58 @@ def describe(error: Exception) -> tuple[str, str]:
     if isinstance(error, CommandError):
         problem, hint = error.problem, error.hint
     elif isinstance(error, DataFileError):
-        place = f"{error.path}, {error.where}" if error.where else str(error.path)
+        place = str(error.path)
+        if error.where:
+            place = f"{place}, {error.where}"
         problem = f"{place}: {in_options(error.problem)}"
         hint = in_options(error.hint) or "check what wrote the file."
     elif isinstance(error, OSError):
-        problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        problem = str(error)
+        if error.filename:
+            problem = f"{error.filename}: {error.strerror}"
         hint = "check the path, its permissions and the space that is left."
     else:
         problem, _, hint = in_options(str(error)).partition("; ")
-    if choices := _CHOICES.search(hint):
-        hint = did_you_mean(_GIVEN_WORD.findall(problem), re.split(r",? +", choices[1].replace("'", ""))) + hint
-    shown = re.sub(rf"{re.escape(SCRATCH)}[^/\\]+[/\\]", "", problem)
-    whole = printable(_one_line(shown)), printable(_one_line(hint or "check the arguments and the files."))
-    return whole if sum(map(len, whole)) + len("; ") <= LONGEST_ERROR else fitted(*whole)
+        hint = hint or "check the arguments and the files."
+    problem = printable(_one_line(_without_hidden_folders(problem)))
+    hint = printable(_one_line(hint))
+    if len(problem) + len("; ") + len(hint) > LONGEST_ERROR:
+        return fitted(problem, hint)
+    return problem, hint
 
 
-def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """Return a question that names the closest of the known words, or no text if none is close.
+def did_you_mean(unknown_words: Iterable[str], words: Iterable[str]) -> str:
+    """Return a question that names the closest words, or no text if none is close.
 
     >>> did_you_mean(["--pred", "--foo"], ["--preds", "--format"])
     'did you mean --preds? '
     """
-    words = {word.lstrip("-").casefold(): word for word in known}
-    close = [words[one] for word in unknown for one in get_close_matches(word.lstrip("-").casefold(), words, n=1)]
-    return f"did you mean {' and '.join(dict.fromkeys(close))}? " if close else ""
+    by_name = {word.lstrip("-").casefold(): word for word in words}
+    close: list[str] = []
+    for unknown in unknown_words:
+        names = get_close_matches(unknown.lstrip("-").casefold(), by_name, n=1)
+        close += [by_name[name] for name in names if by_name[name] not in close]
+    if not close:
+        return ""
+    return f"did you mean {' and '.join(close)}? "
 
 
-def usage_error(error: ArgumentError, options: Iterable[str]) -> CommandError:
-    """Return an error of jsonargparse in words of the command line.
-
-    Args:
-        error: The error.
-        options: The options of the command.
-    """
-    problem, hint = _shortened(error.message), HELP
-    if lacking := _LACKING.search(problem):
-        name, argument = lacking.groups()
-        problem, hint = f"--metrics+={name}: lacks {argument}", f"add --metrics.{argument}=VALUE behind it. {HELP}"
-    elif unknown := _UNKNOWN_ARGUMENT.search(problem):
-        path, argument = unknown.groups()
-        name, known = path.rpartition(".")[2], arguments(locate(path))
-        problem = f"{name} takes no argument {argument}"
-        hint = f"{did_you_mean([argument], known)}--metrics.help {name} lists its arguments."
-    elif wrong := _WRONG_ARGUMENT.search(error.message):
-        name, argument, kinds, value = wrong.groups()
-        needed = (
-            re.sub(r"<class '(\w+)'>|(?:\w+\.)+(\w+)", r"\1\2", kinds).replace(", ", " or ").replace(" or NoneType", "")
-        )
-        needed = re.sub(r"\bint\b", "whole number", needed.replace("Sequence[int]", "list of whole numbers"))
-        problem, hint = f"{name}: {argument}={value} is no {needed}", f"--metrics.help {name} lists its arguments."
-    elif unknown := _UNKNOWN_CLASS.search(problem):
-        name = ".".join(part for part in unknown.groups() if part)
-        problem, hint = f"there is no class {name}", did_you_mean([unknown[2]], REGISTRY) + HELP
-    elif unknown := _UNKNOWN_OPTION.search(problem):
-        words = unknown.groups() if unknown[1] else re.findall(r"(?<!\S)--?[A-Za-z][\w.-]*", unknown[0])
-        problem, hint = f"{' and '.join(words)}: there is no such option", did_you_mean(words, options) + HELP
-        if not words:
-            problem = f"{unknown[0]}: belongs to no option"
-            hint = f"name files by their options, such as --preds FILE --target FILE. {HELP}"
-    return CommandError(problem, hint)
-
-
-def _shortened(message: str) -> str:
-    """Return jsonargparse's message without its words about None and types of Python; None fits every option."""
-    lines = message.splitlines()
-    if "  Does not validate against any of the Union subtypes" in lines:
-        expected = next(line for line in lines if line.strip().startswith("- ")).strip().removeprefix("- ")
-        given = lines[-1].strip()
-        message = f"{lines[0]} {expected}" + ("" if "Got value" in expected else f". {given}")
-    message = re.sub(r'^Parser key "(\w+)"', lambda key: f"--{key[1].replace('_', '-')}", message)
-    message = _OF_ARGUMENT.sub(r"\1: \2: ", message)
-    return re.sub(r"Expected a (?:<class '(\w+)'>|typing\.Literal\[(.*?)\])", r"expected \1\2", message)
+def _without_hidden_folders(text: str) -> str:
+    """Return a text without the hidden folders in which output files wait."""
+    for separator in ("/", "\\"):
+        parts = text.split(separator)
+        text = separator.join(part for part in parts if not part.startswith(SCRATCH))
+    return text
 
 
 def _one_line(text: str) -> str:
     """Return the lines as one line, joined by semicolons; after a colon there is no semicolon."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return "".join(line + (" " if line.endswith(":") else "; ") for line in lines).removesuffix("; ").strip()
+    line = ""
+    for part in text.splitlines():
+        if line and part.strip():
+            line += " " if line.endswith(":") else "; "
+        line += part.strip()
+    return line
 
 
 # -- the words of the library -------------------------------------------------------------------------------------
@@ -168,18 +136,7 @@ _MASKED = re.compile(
     r"(?:make the metrics with|leave them out with(?: row_mask=\S+ != \S+ or)?) ignore_index=(-?\d+)"
     r"(?:, which metrics, [^;]*? take)?"
 )
-_LACKING = re.compile(r"class_path '(?:\w+\.)*(\w+)':\s+the following arguments are required: (\w+)")
-_UNKNOWN_ARGUMENT = re.compile(r"class_path '([\w.]+)':\s+Option '([\w.]+)' is not accepted")
-_WRONG_ARGUMENT = re.compile(
-    r"class_path '(?:\w+\.)*(\w+)':\s+Parser key \"(\w+)\":\s+Does not .*\s+"
-    r"Subtypes: \[(.*)\]\n[^$]*\n\s*Given value: (.*)"
-)
-_OF_ARGUMENT = re.compile(r"^--metrics:\s+Problem with given class_path '(?:\w+\.)*(\w+)':\s+Parser key \"(\w+)\":\s+")
-_UNKNOWN_CLASS = re.compile(r"(?:Expected a dot import path string: |module '([\w.]+)' has no attribute ')(\w+)")
-_UNKNOWN_OPTION = re.compile(r"(?<=unrecognized arguments: ).*|(?<=does not accept option ')([\w.]+)")
-_CHOICES = re.compile(r"\bchoose (?:one of|from) (.*?)[.;](?: |$)")
 _ANSWER = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\w+)")
-_GIVEN_WORD = re.compile(r"^--[\w-]+ '?([^\s':]+)'?")
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
 
@@ -221,37 +178,44 @@ def _bare(value: str) -> str:
     return str(literal_eval(value)) if value[:1] in ("'", '"') else value
 
 
+# -- warnings -----------------------------------------------------------------------------------------------------
+
+
 @contextmanager
 def plain_warnings() -> Iterator[dict[str, bool]]:
     """Print each warning once, as one line without the line of code that gave it.
 
     Yields a dict of the texts so far: text -> whether it is a note, of files or of speed. Reports repeat the others.
     """
-    said: dict[str, bool] = {}
+    texts: dict[str, bool] = {}
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text, is_note = in_options(str(message)), issubclass(category, (DataFileNote, SpeedWarning))
-        if text not in said:
-            sys.stderr.write(f"{'note' if is_note else 'warning'}: {printable(text)}\n")
-        said[text] = is_note
+        text = in_options(str(message))
+        is_note = issubclass(category, (DataFileNote, SpeedWarning))
+        if text not in texts:
+            kind = "note" if is_note else "warning"
+            sys.stderr.write(f"{kind}: {printable(text)}\n")
+        texts[text] = is_note
 
     def listen(reading: Reading) -> None:
         text = sentence(reading)
-        if text not in said:
+        if text not in texts:
             sys.stderr.write(f"read: {printable(text)}\n")
-        said[text] = True
+        texts[text] = True
 
     with with_value(LISTENER, listen), warnings.catch_warnings():
-        for ours in (DataFileNote, CommandWarning):
-            warnings.simplefilter("always", ours)
+        for category in (DataFileNote, CommandWarning):
+            warnings.simplefilter("always", category)
         warnings.showwarning = show
-        yield said
+        yield texts
 
 
 def sentence(reading: Reading) -> str:
     """Return how a file was read, and the options that say it outright, ready to be pasted."""
-    which = "preds-" if reading.role == "preds" else ""
-    said = [f"--{which}format {reading.form}"]
-    said += [f"--delimiter {quote(str(reading.delimiter))}"] if reading.delimiter not in (None, ",", "\t") else []
-    said += [f"--{which}columns.{name} {quote(column)}" for name, column in reading.columns.items()]
-    return f"{reading.path}: {reading}; said outright: {' '.join(said)}"
+    prefix = "preds-" if reading.role == "preds" else ""
+    options = [f"--{prefix}format {reading.form}"]
+    if reading.delimiter not in (None, ",", "\t"):
+        options.append(f"--delimiter {quote(str(reading.delimiter))}")
+    for name, column in reading.columns.items():
+        options.append(f"--{prefix}columns.{name} {quote(column)}")
+    return f"{reading.path}: {reading}; said outright: {' '.join(options)}"

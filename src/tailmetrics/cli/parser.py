@@ -1,47 +1,28 @@
-"""The parser of the command line, made by jsonargparse: configs name metrics by class, and are checked against it."""
+"""Reads the command line and configs.
+
+Options are set in the order in which they are written; a config or preset sets several at once. The metrics of a
+config are dicts with ``class_path`` and ``init_args``, and become objects at the end.
+"""
 
 from __future__ import annotations
 
 import sys
-from argparse import SUPPRESS, Action, ArgumentError, RawDescriptionHelpFormatter
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from pydoc import locate
-from typing import Any, TypeVar, get_type_hints
+from types import NoneType
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
-import numpy as np
-import torch
 import yaml
-from docstring_parser import parse as parse_docstring
-from jsonargparse import (  # type: ignore[attr-defined] # exported without saying so
-    ActionConfigFile,
-    ArgumentParser,
-    DefaultHelpFormatter,
-    set_dumper,
-)
 
 import tailmetrics
-from tailmetrics._arguments import arguments
-from tailmetrics.buckets import names_of
-from tailmetrics.cli.messages import HELP, CommandError, did_you_mean, usage_error
-from tailmetrics.cli.options import (
-    CompareOptions,
-    DataOptions,
-    EvaluateOptions,
-    OutputOptions,
-    ResamplingOptions,
-)
-from tailmetrics.evaluation.description import by_bucket
-from tailmetrics.io import FORMATS
-from tailmetrics.io.files import check_file, reading
-from tailmetrics.io.reading import only_given
+from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
+from tailmetrics.cli.metrics import MetricSpec, description_of, ignored_label_of, metric_objects, specs_of
+from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
+from tailmetrics.io import FORMATS, Columns
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS
-from tailmetrics.significance.estimating import Resample
 
 EVALUATE = """Evaluate a file of predictions against a file of targets.
 
@@ -58,21 +39,26 @@ COMPARE = """Compare runs row by row.
 
 It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row wrote; or files of predictions
 (--preds), with one --target, and one --preset or --config."""
-METRICS = (
-    "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
-    "--metrics.help RecallAtK lists the arguments of a class."
-)
-
-DEEPEST, MOST_NODES = 50, 10**5
-"""Bounds of a config: how deep it is nested, and how many values it holds."""
-
-HELPS_OF_JSONARGPARSE = {
-    "print_config": "Print all options as a config, and exit. --print_config=skip_default prints those that are given.",
-    "columns": "YAML file of these names.",
+TEXTS = {
+    "config": "YAML file with a list of metrics, and any other option.",
+    "metrics": "The metrics as YAML: a list, each with class_path and init_args.",
+    "metrics+": "Add a metric by its class: --metrics+=RecallAtK --metrics.k=5 adds recall@5.",
+    "metrics.": "An argument of the metric that was added last, such as --metrics.k=5.",
+    "metrics.help": "Print the arguments of a class of metrics, such as RecallAtK, and exit.",
+    "without": "Metrics of the preset or config to leave out, by key or class, such as cross_entropy.",
+    "print-config": "Print the options that are given as a config, and exit.",
+    "tables": "Folders of reports, or tables of values per row, one for each run. Commas join runs of one model.",
 }
-"""Help texts by the name of an option, in plainer words than the texts of jsonargparse."""
 
-Options = TypeVar("Options")
+DEEPEST = 50
+"""The deepest nesting of a config."""
+MOST_VALUES = 10**5
+"""The most values in a config, once its aliases are written out."""
+
+EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+"""What a value of a type is, in words."""
+
+Options = TypeVar("Options", DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions)
 
 
 @dataclass(frozen=True)
@@ -81,194 +67,423 @@ class Request:
 
     Attributes:
         command: ``"evaluate"`` or ``"compare"``.
-        options: The values of all options; metrics and columns are objects.
+        data: The files, and how they are read.
+        resampling: How intervals and tests draw.
+        output: What is shown and written.
+        metrics: The metrics.
+        without: Metrics to leave out, by key or class.
+        preset: The preset; None without one.
+        configs: The config files that were read.
+        evaluation: The options of ``evaluate``.
+        comparison: The options of ``compare``.
+        tables: The tables and folders that are compared.
     """
 
     command: str
-    options: Any
+    data: DataOptions
+    resampling: ResamplingOptions
+    output: OutputOptions
+    metrics: list[TopKMetric]
+    without: list[str]
+    preset: str | None
+    configs: list[Path]
+    evaluation: EvaluateOptions
+    comparison: CompareOptions
+    tables: list[str]
 
-    @property
-    def configs(self) -> list[Path]:
-        """The config files that were given."""
-        return [Path(path.absolute) for path in self.options.config or []]
-
-    def get(self, kind: type[Options]) -> Options:
-        """Return the options of one group."""
-        return kind(**{one.name: self.options[one.name] for one in fields(kind)})  # type: ignore[arg-type]
-
-    def words(self, usual: tuple[str, str]) -> tuple[str, str]:
-        """Return what rows and labels are called; ``usual`` if nobody says it."""
-        if self.options.words is None:
-            return usual
-        said = [word.strip() for word in self.options.words.split(",")]
-        if len(said) != 2 or not all(said):
-            problem = f"--words {self.options.words!r} is not one word for rows and one for labels"
+    def words(self, default: tuple[str, str]) -> tuple[str, str]:
+        """Return what rows and labels are called."""
+        text = self.output.words
+        if text is None:
+            return default
+        words = [word.strip() for word in text.split(",")]
+        if len(words) != 2 or not all(words):
+            problem = f"--words {text!r} is not one word for rows and one for labels"
             raise CommandError(problem, "write two words with a comma between them, such as 'users, items'.")
-        return said[0], said[1]
+        return words[0], words[1]
 
     def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
-        """Return the metric that the results are to be about; None for that of a preset which is not among metrics."""
-        wanted, preset = self.options.headline, self.options.preset
-        of_preset = preset and f"headline: {wanted}" in preset_paths()[preset].read_text(encoding="utf-8").splitlines()
-        lacking = all(wanted not in metric.cutoff_keys() for metric in metrics)
-        return None if of_preset and lacking else wanted
+        """Return the metric that the results are about; None if a preset names a metric that was left out."""
+        headline = self.output.headline
+        if self.preset is None or headline != read_config(preset_paths()[self.preset]).get("headline"):
+            return headline
+        if metrics and not any(headline in metric.cutoff_keys() for metric in metrics):
+            return None
+        return headline
 
 
-def parse(argv: Sequence[str] | None) -> Request:
+def parse(arguments: Sequence[str] | None) -> Request:
     """Return the parsed command line, with its metrics as objects.
+
+    Args:
+        arguments: The words of the command line, without the program's name; None reads ``sys.argv``.
 
     Raises:
         CommandError: If a command, an option or a config does not fit.
     """
-    words = sys.argv[1:] if argv is None else argv
-    parser, options_of = _parser()
-    if words and words[0] not in (*options_of, "-h", "--help", "--version"):
-        known = did_you_mean(words[:1], [*options_of, "--help", "--version"])
-        raise CommandError(f"{words[0]}: is no command", f"{known}begin with evaluate or compare. {HELP}")
-    _check_repeated(words)
-    _check_yaml(words)
-    try:
-        parsed = parser.parse_args(argv)
-        _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
-        # `instantiate` is the name since jsonargparse 4.49, where the older name warns
-        objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
-    except ArgumentError as error:
-        raise usage_error(error, options_of[words[0]]) from error
-    options = objects[objects.command]
-    if not 0 < options.confidence < 1:
-        raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
-    if options.buckets is not None:
-        options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets)]
-    ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
-    options.ignore_index = next(ignored, None)  # also from a config
-    for metric in options.metrics or [] if options.ignore_index is not None else []:  # also metrics beside a preset
-        metric.complete(ignore_index=options.ignore_index)
-    return Request(objects.command, options)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] not in ("evaluate", "compare"):
+        problem = "there is no command"
+        if words:
+            problem = f"{words[0]}: is no command"
+        hint = did_you_mean(words[:1], ["evaluate", "compare", "--help", "--version"])
+        raise CommandError(problem, f"{hint}begin with evaluate or compare. {HELP}")
+    command = words[0]
+    parser = _parser(command)
+    state = _State()
+    unknown = parser.parse_known_args(_plain_words(words[1:]), state)[1]
+    if unknown:
+        raise _unknown_words(unknown, [f"--{name.replace('_', '-')}" for name in [*parser.options, *TEXTS]])
+    if state.prints_config:
+        print(yaml.safe_dump(state.as_config(), allow_unicode=True, sort_keys=False, default_flow_style=None), end="")
+        raise SystemExit(0)
+    return _request(command, state)
 
 
-def _as_yaml(config: Any) -> str:
-    """Return what ``--print_config`` prints, without the names of columns that nobody gave."""
-    return str(yaml.safe_dump(only_given(config), default_flow_style=False, allow_unicode=True, sort_keys=False))
+class _State(Namespace):
+    """The options set so far.
+
+    Attributes:
+        values: The values of options by name, such as ``num_labels`` or ``columns.query``.
+        named_options: The options of one value that the command line has named.
+        configs: The config files that were read.
+        preset: The preset.
+        specs: The metrics of the last config.
+        added_specs: The metrics that ``--metrics+`` added.
+        tables: The tables that are compared.
+        prints_config: Whether the options are printed as a config.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[str, Any] = {}
+        self.named_options: set[str] = set()
+        self.configs: list[Path] = []
+        self.preset: str | None = None
+        self.specs: list[MetricSpec] = []
+        self.added_specs: list[MetricSpec] = []
+        self.tables: list[str] = []
+        self.prints_config = False
+
+    def options(self, kind: type[Options]) -> Options:
+        """Return the options of one dataclass."""
+        values: dict[str, Any] = {}
+        for one in fields(kind):
+            prefix = f"{one.name}."
+            names = {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
+            if names:
+                values[one.name] = Columns(**names)
+            elif one.name in self.values:
+                values[one.name] = self.values[one.name]
+        return kind(**values)
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the options as a config."""
+        config: dict[str, Any] = {}
+        for name, value in self.values.items():
+            group, _, column = name.partition(".")
+            if column:
+                config.setdefault(group, {})[column] = value
+            else:
+                config[name] = value
+        specs = [*self.specs, *self.added_specs]
+        if specs:
+            config["metrics"] = [spec.as_dict() for spec in specs]
+        return config
+
+
+def _request(command: str, state: _State) -> Request:
+    """Return the request, with metrics as objects."""
+    data = state.options(DataOptions)
+    resampling = state.options(ResamplingOptions)
+    if not 0 < resampling.confidence < 1:
+        problem = f"--confidence {resampling.confidence:g} is not between 0 and 1"
+        raise CommandError(problem, "give a share such as 0.95.")
+    metrics = metric_objects([*state.specs, *state.added_specs], data)
+    evaluation, comparison = EvaluateOptions(), CompareOptions()
+    if command == "evaluate":
+        evaluation = state.options(EvaluateOptions)
+    else:
+        comparison = state.options(CompareOptions)
+    return Request(
+        command=command,
+        data=replace(data, ignore_index=ignored_label_of(metrics)),  # a config may name it
+        resampling=resampling,
+        output=state.options(OutputOptions),
+        metrics=metrics,
+        without=state.values.get("without", []),
+        preset=state.preset,
+        configs=state.configs,
+        evaluation=evaluation,
+        comparison=comparison,
+        tables=state.tables,
+    )
+
+
+# -- words ----------------------------------------------------------------------------------------------------------
+
+
+def _plain_words(words: Sequence[str]) -> list[str]:
+    """Return the words as argparse reads them.
+
+    ``--row_groups`` becomes ``--row-groups``. ``--metrics.k 5`` and ``--metrics.k=5`` become ``--metrics. k=5``.
+    """
+    plain: list[str] = []
+    place = 0
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if not word.startswith("--"):
+            plain.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if name.startswith("--metrics.") and name != "--metrics.help":
+            if not equals:
+                if place == len(words):
+                    raise CommandError(f"{name}: has no value", f"write {name}=VALUE.")
+                value = words[place]
+                place += 1
+            plain += ["--metrics.", f"{name.removeprefix('--metrics.')}={value}"]
+        else:
+            plain.append(name.replace("_", "-") + equals + value)
+    return plain
+
+
+def _unknown_words(words: Sequence[str], option_names: Iterable[str]) -> CommandError:
+    """Return the error on words that no option takes."""
+    names = [word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()]
+    if names:
+        problem = f"{' and '.join(names)}: there is no such option"
+        return CommandError(problem, did_you_mean(names, option_names) + HELP)
+    hint = f"name files by their options, such as --preds FILE --target FILE. {HELP}"
+    return CommandError(f"{' '.join(words)}: belongs to no option", hint)
+
+
+# -- options --------------------------------------------------------------------------------------------------------
+
+
+class _Parser(ArgumentParser):
+    """A parser that raises errors, and takes options by their whole names alone.
+
+    Attributes:
+        options: The options that a config can set, by name.
+    """
+
+    def __init__(self, **texts: Any) -> None:
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, argument_default=SUPPRESS, **texts)
+        self.options: dict[str, _SetOption] = {}
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error that argparse would print."""
+        raise CommandError(message, HELP)
+
+
+class _HelpFormatter(RawDescriptionHelpFormatter):
+    """Shows the default of an option behind its text."""
+
+    def _get_help_string(self, action: Action) -> str | None:
+        text = action.help or ""
+        default = getattr(action, "shown_default", None)
+        if default in (None, False):
+            return text
+        return f"{text} (default: {default})"
 
 
 @cache
-def _parser() -> tuple[ArgumentParser, dict[str, list[str]]]:
-    """Return the parser, and the options of each command."""
-    set_dumper("yaml", _as_yaml)
-    parser = _empty_parser(prog="tailmetrics", version=tailmetrics.__version__)
-    usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
-    evaluate = _command(EVALUATE, usage, {"evaluation": EvaluateOptions})
-    compare = _command(COMPARE, "tailmetrics compare FOLDER FOLDER ... [options]", {"comparison": CompareOptions})
-    text = "Folders of reports, or tables of values per row, one for each run. Commas join several runs of one model."
-    compare.add_argument("tables", type=str, nargs="*", help=text)
-    named = {"evaluate": evaluate, "compare": compare}
-    commands = parser.add_subcommands(required=True, dest="command")
-    for name, command in named.items():
-        commands.add_subcommand(name, command, help=str(command.description).splitlines()[0])
-    return parser, {name: [*command._option_string_actions] for name, command in named.items()}
-
-
-def _check_repeated(words: Sequence[str]) -> None:
-    """Raise if an option of one value is given twice: argparse takes the last value, and says nothing."""
-    own = CompareOptions if words and words[0] == "compare" else EvaluateOptions
-    kinds = DataOptions, ResamplingOptions, OutputOptions, own
-    single = {name for kind in kinds for name, of in get_type_hints(kind).items() if of not in (bool, list[str] | None)}
-    named = [word.partition("=")[0] for word in words if word.startswith("--")]
-    for name, number in Counter(named).items():
-        if number > 1 and name[2:].partition(".")[0].replace("-", "_") in single:
-            problem = f"{name} is given {number} times, and takes one value"
-            raise CommandError(problem, "give it once; for several files, give a pattern in quotes: 'part_*.csv'.")
-
-
-def _check_yaml(words: Sequence[str]) -> None:
-    """Raise if a file of YAML is nested too deep, or large once its aliases are written out: reading it has no end."""
-    for word, next_word in zip(words, [*words[1:], ""], strict=False):
-        name, _, value = word.partition("=")
-        path = Path(value or next_word)
-        if name not in ("--config", "--columns", "--preds-columns") or not path.is_file():
-            continue
-        sizes, anchors, counts = dict[str | None, int](), list[str | None](), [0]
-        with suppress(yaml.YAMLError, UnicodeDecodeError):  # jsonargparse says what is wrong
-            for event in yaml.parse(path.read_text(encoding="utf-8")):
-                if isinstance(event, yaml.CollectionStartEvent):
-                    anchors.append(event.anchor)
-                    counts.append(0)
-                elif isinstance(event, yaml.CollectionEndEvent):
-                    sizes[anchors.pop()] = size = counts.pop()
-                    counts[-1] += size
-                else:
-                    counts[-1] += sizes.get(event.anchor, 1) if isinstance(event, yaml.AliasEvent) else 1
-                if len(anchors) > DEEPEST or counts[-1] > MOST_NODES:
-                    problem = f"{name} {path}: is nested too deep, or too large once its aliases are written out"
-                    raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
-
-
-def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
-    width = max(map(len, FORMATS))
+def _parser(command: str) -> _Parser:
+    """Return the parser of a command."""
+    width = max(len(name) for name in FORMATS)
     formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
     epilog = f"formats (--format), found from the name or the first lines of a file:\n{formats}"
-    parser = _empty_parser(description=description, usage=usage, epilog=epilog)
-    parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
-    text = f"A config that comes with the library: {', '.join(preset_paths())}."
-    parser.add_argument("--preset", action=_Preset, help=text)
-    parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
-    text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
-    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
-    options = {**options, "output": OutputOptions, "data": DataOptions, "resampling": ResamplingOptions}
-    for title, kind in options.items():
+    groups: dict[str, type] = {"data": DataOptions, "resampling": ResamplingOptions, "output": OutputOptions}
+    if command == "evaluate":
+        usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
+        parser = _Parser(description=EVALUATE, usage=usage, epilog=epilog)
+        groups = {"evaluation": EvaluateOptions, **groups}
+    else:
+        usage = "tailmetrics compare FOLDER FOLDER ... [options]"
+        parser = _Parser(description=COMPARE, usage=usage, epilog=epilog)
+        parser.add_argument("tables", nargs="*", help=TEXTS["tables"])
+        groups = {"comparison": CompareOptions, **groups}
+    presets = f"A config that comes with the library: {', '.join(preset_paths())}."
+    parser.add_argument("--preset", action=_Preset, metavar="NAME", help=presets)
+    parser.add_argument("--config", action=_Config, metavar="FILE", help=TEXTS["config"])
+    parser.add_argument("--metrics", action=_Metrics, metavar="YAML", help=TEXTS["metrics"])
+    parser.add_argument("--metrics+", action=_AddMetric, metavar="CLASS", help=TEXTS["metrics+"])
+    parser.add_argument("--metrics.", action=_MetricArgument, metavar="ARGUMENT=VALUE", help=TEXTS["metrics."])
+    parser.add_argument("--metrics.help", action=_MetricHelp, metavar="CLASS", help=TEXTS["metrics.help"])
+    parser.add_argument("--print-config", action=_PrintConfig, nargs=0, help=TEXTS["print-config"])
+    _add_option(parser, parser, "without", list[str], TEXTS["without"], None)
+    for title, kind in groups.items():
         group = parser.add_argument_group(title)
-        types = get_type_hints(kind)
-        helps = {one.arg_name: one.description for one in parse_docstring(kind.__doc__ or "").params}
+        types = get_type_hints(kind, include_extras=True)
         for one in fields(kind):
-            of_one = types[one.name]
-            more: dict[str, Any] = {"type": of_one} | ({} if one.default is MISSING else {"default": one.default})
-            if of_one is Resample:  # argparse would write {rows,rows,labels}
-                more["metavar"] = "rows|rows,labels"
-            if of_one is bool:
-                more = {"action": "store_true"}
-            elif of_one == list[str] | None:
-                more = {"type": str, "nargs": "+", "action": "extend"}
-            group.add_argument(f"--{one.name.replace('_', '-')}", help=helps[one.name], **more)
+            annotated_type, text = get_args(types[one.name])
+            value_type = _without_none(annotated_type)
+            if value_type is Columns:
+                for column in fields(Columns):
+                    _add_option(parser, group, f"{one.name}.{column.name}", str, text.format(field=column.name), None)
+            else:
+                _add_option(parser, group, one.name, value_type, text, one.default)
     return parser
 
 
-def _empty_parser(**words: Any) -> ArgumentParser:
-    """Return a parser without arguments, which raises errors, and takes options by their whole names alone."""
-    return ArgumentParser(formatter_class=_Help, exit_on_error=False, allow_abbrev=False, **words)
+def _add_option(parser: _Parser, group: Any, name: str, value_type: Any, text: str, default: Any) -> None:
+    """Add one option to a group of a parser."""
+    arguments: dict[str, Any] = {"metavar": name.rpartition(".")[2].upper()}
+    if value_type is bool and default is False:
+        arguments = {"nargs": 0}
+    elif value_type == list[str]:
+        arguments["nargs"] = "+"
+    elif get_origin(value_type) is Literal:
+        arguments["metavar"] = "|".join(get_args(value_type))
+    action = group.add_argument(
+        f"--{name.replace('_', '-')}",
+        action=_SetOption,
+        dest=name,
+        help=text.replace("%", "%%"),
+        **arguments,
+    )
+    action.value_type = value_type
+    action.shown_default = default
+    parser.options[name.replace("-", "_")] = action
 
 
-class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):
-    """Help that shows the meaning of an option and its default, but not its Python type."""
+def _without_none(value_type: Any) -> Any:
+    """Return a type without None: ``str`` of ``str | None``."""
+    members = [member for member in get_args(value_type) if member is not NoneType]
+    if NoneType in get_args(value_type) and len(members) == 1:
+        return members[0]
+    return value_type
 
-    def _get_help_string(self, action: Action) -> str:
-        has_default = action.default not in (None, False, SUPPRESS) and action.option_strings
-        said = HELPS_OF_JSONARGPARSE.get(action.dest, action.help or "").replace("``", "")
-        return said + (" (default: %(default)s)" if has_default else "")
+
+def converted(source: str, value_type: Any, value: Any) -> Any:
+    """Return the value of an option from its text on the command line, or from a value of YAML.
+
+    Args:
+        source: The option with its value, with which the error begins.
+        value_type: The type of the option.
+        value: The text or value.
+
+    Raises:
+        CommandError: If the value has another type.
+    """
+    if get_origin(value_type) is Literal:
+        choices = get_args(value_type)
+        if value not in choices:
+            raise CommandError(f"{source}: is none of {', '.join(choices)}", f"choose one of {', '.join(choices)}.")
+        return value
+    if value_type == list[str]:
+        if isinstance(value, str):
+            return [value]
+        return [converted(source, str, item) for item in value]
+    try:
+        return _number_or_text(value_type, value)
+    except (TypeError, ValueError):
+        raise CommandError(f"{source}: is not {EXPECTED[value_type]}", f"give {EXPECTED[value_type]}.") from None
 
 
-class _Config(ActionConfigFile):
-    """Reads a config; the error names a file that is not UTF-8 text."""
+def _number_or_text(value_type: Any, value: Any) -> Any:
+    """Return a value as bool, int, float or str; raise ValueError or TypeError if it is something else."""
+    if value_type is bool:
+        truth = {"true": True, "false": False}
+        if isinstance(value, bool):
+            return value
+        if value not in truth:
+            raise ValueError(value)
+        return truth[value]
+    if isinstance(value, (bool, list, dict)):
+        raise TypeError(value)
+    if value_type is int and isinstance(value, float):
+        raise TypeError(value)
+    return value_type(value)
 
-    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
-        try:
-            super().__call__(parser, cfg, values, option_string)  # type: ignore[no-untyped-call]
-        except UnicodeDecodeError as error:
-            raise CommandError(f"--config {values}: is not UTF-8 text", "write the file again as UTF-8.") from error
+
+class _SetOption(Action):
+    """Sets one option from the command line."""
+
+    value_type: Any
+    shown_default: Any
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if self.value_type is bool and self.nargs == 0:
+            namespace.values[self.dest] = True
+            return
+        if self.value_type == list[str]:
+            namespace.values[self.dest] = [*namespace.values.get(self.dest, []), *values]
+            return
+        if self.dest in namespace.named_options:
+            hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
+            raise CommandError(f"{option_string} is given twice, and takes one value", hint)
+        namespace.named_options.add(self.dest)
+        namespace.values[self.dest] = converted(f"{option_string} {values}", self.value_type, values)
+
+
+# -- configs and metrics --------------------------------------------------------------------------------------------
+
+
+class _Config(Action):
+    """Sets the options of a config."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        apply_config(parser, namespace, Path(values))
 
 
 class _Preset(Action):
-    """Reads a config that comes with the library, as if ``--config`` named its path."""
+    """Sets the options of a config that comes with the library."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         presets = preset_paths()
         if values not in presets:
-            problem = f"--preset {values}: there is no such preset"
-            raise CommandError(problem, f"choose one of {', '.join(presets)}.")
-        if getattr(namespace, self.dest):
-            problem = f"--preset {values}: --preset {getattr(namespace, self.dest)} is given already"
+            hint = did_you_mean([values], presets)
+            raise CommandError(
+                f"--preset {values}: there is no such preset", f"{hint}choose one of {', '.join(presets)}."
+            )
+        if namespace.preset is not None:
+            problem = f"--preset {values}: --preset {namespace.preset} is given already"
             raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
-        ActionConfigFile.apply_config(parser, namespace, "config", str(presets[values]))
-        setattr(namespace, self.dest, values)
+        namespace.preset = values
+        apply_config(parser, namespace, presets[values])
+
+
+class _Metrics(Action):
+    """Sets the metrics from a list in YAML."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        namespace.specs = specs_of("--metrics", _yaml_value("--metrics", values))
+
+
+class _AddMetric(Action):
+    """Adds a metric by its class."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        namespace.added_specs.append(MetricSpec(values))
+
+
+class _MetricArgument(Action):
+    """Sets an argument of the metric that was added last."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        name, _, text = values.partition("=")
+        specs = namespace.added_specs or namespace.specs
+        if not specs:
+            raise CommandError(f"--metrics.{name}: there is no metric before it", "add --metrics+=CLASS before it.")
+        specs[-1].init_args[name] = _yaml_value(f"--metrics.{name}", text)
+
+
+class _MetricHelp(Action):
+    """Prints the arguments of a class of metrics, and exits."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        print(description_of(values))
+        raise SystemExit(0)
+
+
+class _PrintConfig(Action):
+    """Has the options printed as a config, once all are set."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        namespace.prints_config = True
 
 
 def preset_paths() -> dict[str, Path]:
@@ -279,31 +494,78 @@ def preset_paths() -> dict[str, Path]:
     return {path.stem: path for path in paths if "metrics:" in path.read_text(encoding="utf-8").splitlines()}
 
 
-def _override(metrics: Sequence[Any], options: Any) -> None:
-    """Write the options for all metrics into the arguments of the parsed metrics.
+def apply_config(parser: _Parser, state: _State, path: Path) -> None:
+    """Set the options of a config; a list of metrics replaces the list of an earlier config.
 
-    An argument that a config gives to a metric stays. But ``--buckets`` replaces buckets given by name, and
-    ``--ignore-index`` replaces any ignored label: the label that pads is a fact of the files, not of a preset.
-
-    Args:
-        metrics: The parsed metrics, each with ``class_path`` and ``init_args``.
-        options: The options.
+    Raises:
+        CommandError: If the file cannot be read, or holds an unknown option or a wrong value.
     """
-    if options.buckets is not None:
-        names_of(options.buckets)  # raises if no kind of buckets has this name
-    for metric in metrics:
-        kind: Any = locate(metric.class_path)
-        known = () if kind is None else arguments(kind)
-        if "init_args" not in metric:
-            metric["init_args"] = type(metric)()
-        given = metric.init_args
-        if isinstance(path := given.get("threshold"), str) and path.endswith(".npy"):
-            check_file(Path(path))
-            with reading(path, ".npy array"):
-                given["threshold"] = torch.from_numpy(np.load(path))
-        for name, usual in {"min_gain": None, **BATCH_DEFAULTS}.items():
-            is_open = name == "ignore_index" or given.get(name, usual) == usual
-            if name in known and is_open and options[name] != usual:
-                given[name] = options[name]
-        if options.buckets is not None and "buckets" in known and isinstance(given.get("buckets"), str):
-            given["buckets"] = options.buckets
+    config = read_config(path)
+    state.configs.append(path)
+    for name, value in config.items():
+        if value is None:
+            continue
+        if name == "metrics":
+            state.specs = specs_of(str(path), value)
+            continue
+        settings = {name: value}
+        if isinstance(value, dict):
+            settings = {f"{name}.{column}": text for column, text in value.items()}
+        for option_name, setting in settings.items():
+            action = parser.options.get(str(option_name).replace("-", "_"))
+            if action is None:
+                hint = did_you_mean([str(option_name)], [*parser.options, "metrics"])
+                raise CommandError(f"{path}: {option_name}: there is no such option", hint + HELP)
+            state.values[action.dest] = converted(f"{path}: {option_name}: {setting}", action.value_type, setting)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return a config.
+
+    Raises:
+        CommandError: If the file is not there, is no YAML in UTF-8, or is too large.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"--config {path}: is not UTF-8 text", "write the file again as UTF-8.") from error
+    except OSError as error:
+        raise CommandError(f"--config {path}: {error.strerror}", "check the path and its permissions.") from error
+    config = _yaml_value(f"--config {path}", text)
+    if config is None:
+        return {}
+    if not isinstance(config, dict):
+        raise CommandError(f"--config {path}: holds no options", "write lines 'option: value', such as 'seed: 1'.")
+    return config
+
+
+def _yaml_value(source: str, text: str) -> Any:
+    """Return the value of a text in YAML.
+
+    Raises:
+        CommandError: If the text is no YAML, is nested too deep, or holds too many values.
+    """
+    try:
+        value = yaml.safe_load(text)
+        _check_size(value)
+    except yaml.YAMLError as error:
+        raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
+    except RecursionError:
+        problem = f"{source}: is nested too deep, or too large once its aliases are written out"
+        raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.") from None
+    return value
+
+
+def _check_size(value: Any) -> None:
+    """Raise RecursionError if a value of YAML is nested too deep, or too large once its aliases are written out."""
+    num_values = 0
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        num_values += 1
+        if depth > DEEPEST or num_values > MOST_VALUES:
+            raise RecursionError
+        if isinstance(part, dict):
+            part = [*part.keys(), *part.values()]
+        if isinstance(part, list):
+            waiting.extend((item, depth + 1) for item in part)

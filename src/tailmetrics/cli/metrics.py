@@ -1,0 +1,174 @@
+"""The metrics of the command line and of configs: from a class and its arguments to objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import Parameter, getdoc, signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tailmetrics.buckets import names_of
+from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
+from tailmetrics.cli.options import DataOptions
+from tailmetrics.evaluation.description import by_bucket
+from tailmetrics.io.files import check_file, reading
+from tailmetrics.metrics import REGISTRY, TopKMetric
+
+SHARED_ARGUMENTS = ("min_gain", "duplicates", "ignore_index")
+"""Arguments of metrics that an option sets for all metrics."""
+
+
+@dataclass
+class MetricSpec:
+    """A metric of a config: the path of its class and its arguments."""
+
+    class_path: str
+    init_args: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry of a config."""
+        return {"class_path": self.class_path, "init_args": dict(self.init_args)}
+
+
+def specs_of(source: str, entries: Any) -> list[MetricSpec]:
+    """Return the metrics of a list in YAML.
+
+    Args:
+        source: The config or option, with which errors begin.
+        entries: The value in YAML: a list of dicts with ``class_path`` and, optionally, ``init_args``.
+
+    Raises:
+        CommandError: If the value has another form.
+    """
+    hint = "write a list of metrics, each with class_path and init_args, such as {class_path: MRR}."
+    if not isinstance(entries, list):
+        raise CommandError(f"{source}: metrics holds {type(entries).__name__}, not a list", hint)
+    specs = []
+    for entry in entries:
+        if isinstance(entry, str):
+            entry = {"class_path": entry}
+        if not isinstance(entry, dict) or not isinstance(entry.get("class_path"), str):
+            raise CommandError(f"{source}: an entry of metrics has no class_path", hint)
+        unknown = sorted(str(name) for name in entry.keys() - {"class_path", "init_args"})
+        arguments = entry.get("init_args") or {}
+        if unknown or not isinstance(arguments, dict):
+            problem = f"{source}: {entry['class_path']} has the entry {', '.join(unknown) or 'init_args'}"
+            raise CommandError(f"{problem}, which is not a dict of init_args", hint)
+        specs.append(MetricSpec(entry["class_path"], dict(arguments)))
+    return specs
+
+
+def metric_class(path: str) -> type[TopKMetric]:
+    """Return a class of metrics.
+
+    Args:
+        path: ``RecallAtK`` for a class of the library, or ``module.Class``.
+
+    Raises:
+        CommandError: If there is no such class of metrics.
+    """
+    if path in REGISTRY:
+        return REGISTRY[path]
+    module_name, _, name = path.rpartition(".")
+    value = None
+    if module_name:
+        try:
+            value = getattr(import_module(module_name), name, None)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
+    if not isinstance(value, type) or not issubclass(value, TopKMetric):
+        raise CommandError(f"there is no class {path}", did_you_mean([name or path], REGISTRY) + HELP)
+    return value
+
+
+def description_of(path: str) -> str:
+    """Return the signature and the documentation of a class of metrics."""
+    kind = metric_class(path)
+    return f"{kind.__name__}{signature(kind)}\n\n{getdoc(kind)}"
+
+
+def metric_objects(specs: Sequence[MetricSpec], options: DataOptions) -> list[TopKMetric]:
+    """Return the metrics, to which the options for all metrics apply.
+
+    An argument that a config gives to a metric stays. But ``--buckets`` replaces buckets given by name, and
+    ``--ignore-index`` replaces any ignored label: the label that pads is a fact of the files, not of a preset.
+
+    Raises:
+        CommandError: If a class is unknown, or refuses its arguments.
+    """
+    if options.buckets is not None:
+        names_of(options.buckets)  # raises if no kind of buckets has this name
+    metrics = [_metric_object(spec, options) for spec in specs]
+    if options.buckets is not None:
+        metrics += by_bucket(metrics, options.buckets)
+    ignored_label = ignored_label_of(metrics)
+    if ignored_label is not None:
+        for metric in metrics:
+            metric.complete(ignore_index=ignored_label)
+    return metrics
+
+
+def ignored_label_of(metrics: Iterable[TopKMetric]) -> int | None:
+    """Return the label that metrics leave out; None if no metric leaves one out."""
+    for metric in metrics:
+        if metric.ignore_index is not None:
+            return metric.ignore_index
+    return None
+
+
+def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
+    kind = metric_class(spec.class_path)
+    parameters = signature(kind).parameters
+    arguments = _with_shared_arguments(spec.init_args, parameters, options)
+    threshold = arguments.get("threshold")
+    if isinstance(threshold, str) and threshold.endswith(".npy"):
+        arguments["threshold"] = _array(threshold)
+    _check_names(kind.__name__, arguments, parameters)
+    try:
+        return kind(**arguments)
+    except TypeError as error:
+        problem, _, hint = str(error).partition("; ")
+        raise CommandError(problem, hint or HELP) from error
+
+
+def _check_names(class_name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> None:
+    """Raise if an argument is unknown, or a required one is missing."""
+    takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
+    for name in arguments:
+        if name not in parameters and not takes_others:
+            hint = f"{did_you_mean([name], parameters)}--metrics.help {class_name} lists its arguments."
+            raise CommandError(f"{class_name} takes no argument {name}", hint)
+    for name, parameter in parameters.items():
+        has_name = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        if has_name and parameter.default is Parameter.empty and name not in arguments:
+            problem = f"--metrics+={class_name}: lacks {name}"
+            raise CommandError(problem, f"add --metrics.{name}=VALUE behind it. {HELP}")
+
+
+def _with_shared_arguments(
+    init_args: Mapping[str, Any], parameters: Mapping[str, Parameter], options: DataOptions
+) -> dict[str, Any]:
+    """Return the arguments of a metric with those that options set for all metrics."""
+    arguments = dict(init_args)
+    for name in SHARED_ARGUMENTS:
+        value = getattr(options, name)
+        default = getattr(DataOptions, name)
+        is_open = name == "ignore_index" or arguments.get(name, default) == default
+        if name in parameters and is_open and value != default:
+            arguments[name] = value
+    if options.buckets is not None and isinstance(arguments.get("buckets"), str):
+        arguments["buckets"] = options.buckets
+    return arguments
+
+
+def _array(path: str) -> torch.Tensor:
+    """Return the numbers of a .npy file."""
+    check_file(Path(path))
+    with reading(path, ".npy array"):
+        return torch.from_numpy(np.load(path))
