@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.loading import BATCH_ROWS
-from tailmetrics.ranking._adjusting import ScoreKind
 from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
@@ -227,15 +226,6 @@ class EvaluateOptions:
         bool,
         "Write labels.csv with the values of each label. The report then names the worst labels.",
     ] = False
-    trade_off: Annotated[
-        str | None,
-        "Strengths τ, such as 0,0.25,0.5: τ times the logarithm of the training count is taken off the "
-        "scores. The report says what the rarest bucket would gain by it, and all labels would lose.",
-    ] = None
-    scores: Annotated[
-        ScoreKind,
-        "What the scores are, for --trade-off; --probabilities says it, too.",
-    ] = "softmax"
     show_reading: Annotated[
         bool,
         "Print how each file is read and its first two rows as they are understood, and stop.",
