@@ -11,15 +11,16 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 from inspect import Parameter, Signature, signature
-from itertools import takewhile
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_args, get_type_hints
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
-from typing_extensions import TypedDict, get_original_bases
+from typing_extensions import TypedDict
+
+from tailmetrics._parameters import SHARED_PARAMETERS
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -44,7 +45,7 @@ _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
 
 Key = TypeVar("Key")
 Member = TypeVar("Member")
-Function = TypeVar("Function")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
@@ -260,11 +261,6 @@ class TorchMetricsArguments(TypedDict, total=False):
 
 NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
-ARGUMENT: Final = re.compile(r"^ {8}(\w+): (.*\n(?: {12}.*\n)*)", re.MULTILINE)
-"""The name and the description of an argument in the docstring of a class or of a function."""
-KWARGS: Final = re.compile(r"^ {8}kwargs: .*\n(?: {12}.*\n)*", re.MULTILINE)
-"""The line for ``**kwargs`` in such a docstring."""
-
 KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annotations__) | {
     "sync_on_compute": True,
     "dist_sync_on_step": False,
@@ -272,9 +268,6 @@ KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annot
     "compute_with_cache": True,
 }
 """The arguments that every ``torchmetrics.Metric`` takes by name, with their defaults."""
-
-SHARED = ("buckets", "scope", "average", "depth", "labels", "empty_target_action", "ties", "min_gain")
-"""The order of arguments that many metrics take, the most important first, before those that every metric takes."""
 
 PRESENTATION = ("name", "validate_args")
 """Arguments that change no value of a metric."""
@@ -290,57 +283,63 @@ SYNONYMS = {
 """Names of arguments in other libraries, and the names of the same argument here: of a class, of ``update``."""
 
 
-def _typed_dicts(constructor: Callable[..., None]) -> list[type]:
-    """Return the typed dict of ``**kwargs: Unpack[...]``, behind the typed dicts that it extends; or nothing."""
-    found = list(get_args(get_type_hints(constructor).get("kwargs")))[:1]
-    for one in found:
-        found += [base for base in get_original_bases(one) if hasattr(base, "__total__")]
-    return found[::-1]
-
-
-def _is_general(typed: Any) -> bool:
-    """Whether a typed dict, and those that it extends, hold only arguments that every metric takes."""
-    return not {*SHARED} & {*typed.__annotations__}
-
-
-def keyword_types(metric: type[Metric]) -> list[type]:
-    """Return the typed dicts of the arguments that the constructor of a class, or of its bases, passes on."""
-    bases = metric.__mro__[: metric.__mro__.index(Metric)]
-    made = (vars(base)["__init__"] for base in bases if "__init__" in vars(base))
-    return next(filter(None, map(_typed_dicts, made)), [])
+def keyword_names(constructor: Callable[..., None]) -> list[str]:
+    """Return the keys of the typed dict of ``**kwargs: Unpack[...]``, but for those of TorchMetrics; or nothing."""
+    typed_dicts = get_args(get_type_hints(constructor).get("kwargs"))
+    if not typed_dicts:
+        return []
+    return [name for name in get_type_hints(typed_dicts[0]) if name not in KEYWORDS]
 
 
 @cache
 def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
     """Return the arguments that a class takes by name: its own, and those that its constructor passes on.
 
-    ``**kwargs: Unpack[T]`` passes on the keys of a typed dict T; other ``**kwargs`` the arguments of the next base.
-    Defaults of these keys are in ``metric.keyword_defaults``.
+    ``**kwargs: Unpack[T]`` passes on the keys of a typed dict T, whose defaults are in the table of shared parameters;
+    other ``**kwargs`` the arguments of the next base.
     """
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     by_name = False
     for base in metric.__mro__[: metric.__mro__.index(Metric)]:
-        own = list(signature(vars(base)["__init__"]).parameters.values())[1:] if "__init__" in vars(base) else []
-        for one in own:
-            if one.kind in NAMED and one.name not in found:
-                found[one.name] = one.replace(kind=Parameter.KEYWORD_ONLY) if by_name else one
-        typed = _typed_dicts(vars(base)["__init__"]) if own else []
-        if typed:
-            keys = dict.fromkeys(name for one in typed for name in one.__annotations__)
-            new = [name for name in keys if name not in found and name not in KEYWORDS]
-            of_every_metric = {name for one in takewhile(_is_general, typed) for name in one.__annotations__}
-            place = {**dict.fromkeys(of_every_metric, len(SHARED)), **{name: at for at, name in enumerate(SHARED)}}
-            new.sort(key=lambda name: place.get(name, -1))  # arguments of this metric alone stand first
-            made = [vars(one)["__init__"] for one in reversed(metric.__mro__[:-1]) if "__init__" in vars(one)]
-            defaults = {one.name: one.default for init in made for one in signature(init).parameters.values()}
-            defaults |= getattr(metric, "keyword_defaults", {})
-            found |= {name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name)) for name in new}
+        if "__init__" not in vars(base):
+            continue
+        constructor = vars(base)["__init__"]
+        own = list(signature(constructor).parameters.values())[1:]
+        for parameter in own:
+            if parameter.kind in NAMED and parameter.name not in parameters:
+                parameters[parameter.name] = parameter.replace(kind=Parameter.KEYWORD_ONLY) if by_name else parameter
+
+        passed_on = [name for name in keyword_names(constructor) if name not in parameters]
+        if passed_on:
+            for name in sorted(passed_on, key=_place_in_signature):
+                parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=_default(metric, name))
             break
-        kinds = {one.kind for one in own}
-        if own and Parameter.VAR_KEYWORD not in kinds:
+
+        kinds = {parameter.kind for parameter in own}
+        if Parameter.VAR_KEYWORD not in kinds:
             break
-        by_name = by_name or (bool(own) and Parameter.VAR_POSITIONAL not in kinds)
-    return MappingProxyType(found)
+        by_name = by_name or Parameter.VAR_POSITIONAL not in kinds
+    return MappingProxyType(parameters)
+
+
+PLACES: Final[Mapping[str, int]] = {name: place for place, name in enumerate(SHARED_PARAMETERS)}
+
+
+def _place_in_signature(name: str) -> int:
+    """Return the place of a keyword in a signature; keywords of a user's own class stand first."""
+    return PLACES.get(name, -1)
+
+
+def _default(metric: type[Metric], name: str) -> Any:
+    """Return the default of a keyword that a class passes on."""
+    if name in SHARED_PARAMETERS:
+        return SHARED_PARAMETERS[name].default
+    for base in metric.__mro__:
+        if "__init__" in vars(base):
+            parameter = signature(vars(base)["__init__"]).parameters.get(name)
+            if parameter is not None:
+                return parameter.default
+    return None
 
 
 class ClassSignature:
@@ -350,62 +349,25 @@ class ClassSignature:
         """Return the signature of the class."""
         if metric is not None:
             raise AttributeError("__signature__")  # the signature of an object is that of its __call__
-        keywords = {
-            name: Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in KEYWORDS.items()
-        }
-        return Signature(sorted({**arguments(owner), **keywords}.values(), key=lambda one: one.kind))
+        parameters = dict(arguments(owner))
+        for name, default in KEYWORDS.items():
+            parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+        return Signature(sorted(parameters.values(), key=lambda parameter: parameter.kind))
 
 
-def with_arguments(typed: Any, defaults: Mapping[str, Any]) -> Callable[[Function], Function]:
-    """Return a decorator of a function, or of the constructor of a class, with ``**kwargs: Unpack[typed]``.
-
-    ``inspect.signature`` and ``help`` show every key of the typed dict as an argument with its default and description.
-    Keys that a call leaves out get their defaults. An unknown argument is an error.
-    """
-    types = get_type_hints(typed)
-    lines = "".join(f"        {name}: {said}" for name, said in ARGUMENT.findall(typed.__doc__ or ""))
-
-    def decorate(function: Any) -> Any:
-        text = KWARGS.sub(lambda _: lines, function.__doc__ or "")
-        if isinstance(function, type):
-            function.__init__ = decorate(vars(function)["__init__"])  # type: ignore[misc] # of this very class
-            function.__doc__ = text
-            return function
-        own = [one for one in signature(function).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
-        more = (
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
-            for name, default in defaults.items()
-        )
-        shape = signature(function).replace(parameters=[*own, *more])
-        caller = function.__qualname__.removesuffix(".__init__")
-
-        @wraps(function)
-        def with_defaults(*args: Any, **kwargs: Any) -> Any:
-            check_keywords(caller, shape, kwargs)
-            return function(*args, **{**defaults, **kwargs})
-
-        vars(with_defaults)["__signature__"] = shape
-        with_defaults.__doc__ = text
-        return with_defaults
-
-    return decorate
-
-
-def described(metric: type[Metric]) -> str | None:
-    """Return the docstring of a class with a line for each argument that its constructor passes on.
-
-    They replace the line ``kwargs: ...`` in ``Args:``. Their descriptions are in the docstrings of the typed
-    dicts of ``**kwargs``, and of the base classes.
-    """
+def documentation(metric: type[Metric]) -> str | None:
+    """Return the docstring of a class, with a line for each shared parameter in place of the line ``kwargs: ...``."""
     text: str | None = vars(metric).get("__doc__")
-    if text is None:
-        return None
-    own = dict(ARGUMENT.findall(text))
-    sources = [*reversed(metric.__mro__[1:]), *keyword_types(metric)]
-    known = {name: said for source in sources for name, said in ARGUMENT.findall(vars(source).get("__doc__") or "")}
-    more = "".join(f"        {name}: {known[name]}" for name in arguments(metric) if name in known and name not in own)
-    keywords = "        kwargs: Those of :class:`torchmetrics.Metric`.\n"
-    return KWARGS.sub(lambda _: more + keywords, text)
+    before, line, behind = (text or "").partition("        kwargs: ")
+    if not line:
+        return text
+    shared = [
+        parameter.described()
+        for name, parameter in SHARED_PARAMETERS.items()
+        if name in arguments(metric) and f"        {name}: " not in before
+    ]
+    behind = behind.partition("\n")[2]
+    return before + "".join(shared) + "        kwargs: Those of :class:`torchmetrics.Metric`.\n" + behind
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -426,7 +388,7 @@ def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) 
             raise unknown_arguments(metric, unknown) from None
         takes = ", ".join(arguments(metric))
         raise TypeError(f"{metric.__name__}: {error}; it takes {takes}, most of them by name only.") from None
-    if unknown and _typed_dicts(metric.__init__):
+    if unknown and keyword_names(metric.__init__):
         raise unknown_arguments(metric, unknown)
     parameters = list(shape.parameters.values())[1:]
     names = [one.name for one in parameters if one.kind == Parameter.POSITIONAL_OR_KEYWORD]
@@ -469,6 +431,19 @@ def check_keywords(caller: str, called: Signature, passed: Iterable[str]) -> Non
         known = [name for name in called.parameters if name != "self"]
         problem = f"{caller}: {' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not taken"
         raise TypeError(f"{problem}; it takes {', '.join(known)}{_meant(unknown, known)}") from None
+
+
+def names_unknown_keywords(function: Function) -> Function:
+    """Return a function that says of an unknown argument which one may have been meant."""
+    shape = signature(function)
+    caller = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check_keywords(caller, shape, kwargs)
+        return function(*args, **kwargs)
+
+    return cast("Function", call)
 
 
 def _meant(unknown: Sequence[str], known: Sequence[str]) -> str:

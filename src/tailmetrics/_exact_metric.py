@@ -23,7 +23,7 @@ from tailmetrics._arguments import (
     TorchMetricsArguments,
     arguments,
     check_keywords,
-    described,
+    documentation,
     given,
     grouped,
     settled_arguments,
@@ -60,16 +60,16 @@ def with_keywords(method: Method) -> Method:
     called = signature(method)
 
     @wraps(method)
-    def named(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():
-            return eagerly(named, self, *args, **kwargs)
+            return eagerly(call, self, *args, **kwargs)
         try:
             return method(self, *args, **kwargs)
         except TypeError:
             check_keywords(f"{type(self).__name__}.{method.__name__}", called, kwargs)
             raise
 
-    return cast("Method", named)
+    return cast("Method", call)
 
 
 class Mergeable:
@@ -210,7 +210,7 @@ class ExactMetric(Mergeable, Metric):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the descriptions of arguments of the base classes to the docstring."""
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = described(cls)
+        cls.__doc__ = documentation(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""

@@ -78,7 +78,7 @@ def test_metrics_refuse_wrong_arguments(case: Any) -> None:
 SCORES, TARGET = torch.randn(3, 8), torch.tensor([1, 2, 3])
 IDS = torch.arange(3)[:, None]
 FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
-    "rank depth": [lambda v=v: tm.rank(SCORES, TARGET, depth=v) for v in (0, -1, 1.5, "a", None, True)],
+    "rank depth": [lambda v=v: tm.rank(SCORES, TARGET, depth=v) for v in (0, -1, 1.5, "a", True)],
     "rank num_labels": [lambda v=v: tm.rank(IDS, TARGET, num_labels=v) for v in (0, -1, 2.5, "a", True, 7.0)],
     "from_scores depth": [
         lambda v=v: tm.Ranking.from_scores(SCORES, target_ids=TARGET, depth=v) for v in (0, -1, 1.5, "a", True)

@@ -11,7 +11,8 @@ import torch
 import tailmetrics
 from cases import BUCKETS, FEW, NUM_LABELS, TREE, data, fed
 from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, Ranking, RecallAtK, TopKCollection, functional, rank
-from tailmetrics._arguments import KEYWORDS, arguments, with_arguments
+from tailmetrics._arguments import KEYWORDS, arguments
+from tailmetrics._parameters import SHARED_PARAMETERS
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation import compare_runs, evaluate
@@ -114,10 +115,14 @@ def test_arguments_of_how_a_batch_is_read_are_shown_and_named(function: Any) -> 
         function([RecallAtK(1)], TARGET, ignored_index=0)
 
 
-def test_docstrings_may_be_stripped() -> None:
-    """As ``python -OO`` does: a function still takes the arguments of its typed dict, with their defaults."""
-    bare = type("Bare", (), {"__annotations__": {"one": int}})
-    assert with_arguments(bare, {"one": 1})(lambda **kwargs: kwargs)() == {"one": 1}
+@pytest.mark.parametrize("name", REGISTRY)
+def test_the_table_of_shared_parameters_has_the_types_of_keywords(name: str) -> None:
+    """The typed dict of ``**kwargs`` and the table agree, so that type checkers see what help shows."""
+    own = next(base for base in REGISTRY[name].__mro__ if "__init__" in vars(base))
+    (keywords,) = get_args(get_type_hints(vars(own)["__init__"], include_extras=True)["kwargs"])
+    for key, type_of_key in keywords.__annotations__.items():
+        if key not in KEYWORDS:
+            assert SHARED_PARAMETERS[key].type == type_of_key.__forward_arg__, key
 
 
 def test_an_argument_of_how_a_batch_is_read_is_known_everywhere() -> None:

@@ -12,9 +12,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
-from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, with_arguments
+from tailmetrics._arguments import check_choice, names_unknown_keywords
 from tailmetrics._exact_metric import (
     ExactMetric,
     Mergeable,
@@ -38,7 +37,7 @@ from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._ties import Ties, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, BatchArguments, Context
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._stages import Stage, enter_stage
@@ -48,7 +47,6 @@ IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
 
 
-@with_arguments(BatchArguments, BATCH_DEFAULTS)
 class TopKCollection(Mergeable, LoggedCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
@@ -65,7 +63,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         row_groups: Names of groups of rows.
         references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
             ``"attainable"``.
-        kwargs: See :class:`BatchArguments`.
+        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
+            counts the first place, and the later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
+            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
@@ -93,6 +94,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     _reading: tuple[dict[str, Any], Depth] | None = None
     """What holds for each batch, and how deep it is read; None until the first one comes, with no member left open."""
 
+    @names_unknown_keywords
     def __init__(
         self,
         metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
@@ -101,13 +103,19 @@ class TopKCollection(Mergeable, LoggedCollection):
         postfix: str | None = None,
         row_groups: Sequence[str] | None = None,
         references: Sequence[Reference] = (),
-        **kwargs: Unpack[BatchArguments],
+        duplicates: Duplicates = "error",
+        ignore_index: int | None = None,
     ) -> None:
         members = by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
-        given = {name: one for name, one in kwargs.items() if one not in (None, BATCH_DEFAULTS[name])}
-        given |= {} if row_groups is None else {"row_groups": row_groups}
+        given: dict[str, Any] = {}
+        if duplicates != "error":
+            given["duplicates"] = duplicates
+        if ignore_index is not None:
+            given["ignore_index"] = ignore_index
+        if row_groups is not None:
+            given["row_groups"] = row_groups
         seen: dict[str, str] = {}
         for name, metric in members:
             metric.complete(**given)

@@ -8,9 +8,8 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typing_extensions import Unpack
 
-from tailmetrics._arguments import grouped, with_arguments
+from tailmetrics._arguments import grouped, names_unknown_keywords
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
@@ -21,7 +20,7 @@ from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, check_indexes
+from tailmetrics.ranking._inputs import Duplicates, check_indexes
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 from tailmetrics.tree import LabelTree
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Resample
 
 
-@with_arguments(BatchArguments, BATCH_DEFAULTS)
+@names_unknown_keywords
 def compare_runs(
     runs: Mapping[str, Any],
     target: Any = None,
@@ -55,7 +54,8 @@ def compare_runs(
     seed: int = 0,
     clusters: Any = None,
     headline: str | None = None,
-    **kwargs: Unpack[BatchArguments],
+    duplicates: Duplicates = "error",
+    ignore_index: int | None = None,
 ) -> ComparisonReport:
     """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
 
@@ -83,7 +83,10 @@ def compare_runs(
         clusters: The cluster of each row, such as its user, in the forms of ``row_groups``: the rows of a cluster are
             drawn together. None draws single rows.
         headline: The metric that the comparison is about, as for :func:`evaluate`.
-        kwargs: See :class:`BatchArguments`.
+        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
+            counts the first place, and the later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
+            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -97,7 +100,7 @@ def compare_runs(
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
     _check_rankings(runs)
-    options = Options.of(given, batch=kwargs, metrics=listed(metrics))
+    options = Options.of(given, batch={"duplicates": duplicates, "ignore_index": ignore_index}, metrics=listed(metrics))
     found = {name: evaluated(preds, target, options, rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():

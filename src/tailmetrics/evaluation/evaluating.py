@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_count, check_counts, shape_of, with_arguments, writable_array
+from tailmetrics._arguments import check_count, check_counts, names_unknown_keywords, shape_of, writable_array
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
@@ -24,7 +23,7 @@ from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, 
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._labels import OVER
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree
 
@@ -37,7 +36,7 @@ CONFIDENCE = 0.95
 """Default confidence of intervals."""
 
 
-@with_arguments(BatchArguments, BATCH_DEFAULTS)
+@names_unknown_keywords
 def evaluate(
     preds: Any,
     target: Any = None,
@@ -57,7 +56,8 @@ def evaluate(
     batch_rows: int = 4096,
     headline: str | None = None,
     label_tree: LabelTree | None = None,
-    **kwargs: Unpack[BatchArguments],
+    duplicates: Duplicates = "error",
+    ignore_index: int | None = None,
 ) -> Report:
     """Evaluate predictions, and return a report that notebooks show and that can be written as files.
 
@@ -107,7 +107,10 @@ def evaluate(
         headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes recall if
             it is by bucket, else the first metric that says how good the ranking is.
         label_tree: The parents of the labels, for metrics that read them. If labels have names, the tree has, too.
-        kwargs: See :class:`BatchArguments`.
+        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
+            counts the first place, and the later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
+            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
 
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
@@ -118,9 +121,9 @@ def evaluate(
     given = locals()
     drawn = intervals is not False and (bool(intervals) or clusters is not None)
     quick = None if intervals is False or clusters is not None else CONFIDENCE
-    report, rows, data = evaluated(
-        preds, target, Options.of(given, batch=kwargs, confidence=quick), title=title, rows=drawn
-    )
+    batch = {"duplicates": duplicates, "ignore_index": ignore_index}
+    options = Options.of(given, batch=batch, confidence=quick)
+    report, rows, data = evaluated(preds, target, options, title=title, rows=drawn)
     columns = {} if rows is None else rows.columns(report.scalars)
     if rows is None or not columns:
         return report

@@ -105,16 +105,7 @@ MacroOf: TypeAlias = Literal["of_averages"]
 
 
 class UnbucketedArguments(BatchArguments, TorchMetricsArguments, total=False):
-    """Keyword arguments of every metric, also where buckets mean nothing.
-
-    Args:
-        num_labels: Number of labels L; needed only if neither the buckets nor ``preds`` show it.
-        row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
-            value is computed over all rows and over the rows of each group.
-        weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
-        name: Key of the value in :meth:`scalars`, in place of the usual key.
-        validate_args: False skips the checks of values in tensors, for which the CPU waits for the GPU.
-    """
+    """Keyword arguments of every metric, also where buckets mean nothing."""
 
     num_labels: int | None
     row_groups: Sequence[str] | None
@@ -124,84 +115,44 @@ class UnbucketedArguments(BatchArguments, TorchMetricsArguments, total=False):
 
 
 class TopKArguments(UnbucketedArguments, total=False):
-    """Keyword arguments of metrics that can be broken down by bucket.
-
-    Args:
-        buckets: Label buckets, or a text such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``, from
-            which :meth:`bind` makes the buckets.
-    """
+    """Keyword arguments of metrics that can be broken down by bucket."""
 
     buckets: Buckets | None
 
 
 class LevelArguments(TopKArguments, total=False):
-    """Keyword arguments of metrics that ask which labels are relevant.
-
-    Args:
-        min_gain: Smallest gain with which a label is relevant; None: every label with a gain above 0 is relevant.
-            CG, DCG and nDCG keep all gains, as in trec_eval.
-    """
+    """Keyword arguments of metrics that ask which labels are relevant."""
 
     min_gain: float | None
 
 
 class RowArguments(LevelArguments, total=False):
-    """Keyword arguments of metrics that read each row.
-
-    Args:
-        scope: ``"bucket"`` reads the row's top ``depth`` list, keeps only the bucket's labels, and takes the top k of
-            these. ``"global"`` takes the row's overall top k, in which only the bucket's labels count as relevant.
-        empty_target_action: Value of a row without a relevant label: ``"neg"`` is 0, ``"pos"`` is 1; with ``"skip"``
-            the row does not count; ``"error"`` raises an error. None means ``"neg"`` overall, but ``"skip"`` for
-            ``CrossEntropy`` and ``KForRecall``; within buckets, None means ``"skip"`` for the mean over rows and
-            ``"neg"`` for averages over labels, in which every row counts.
-    """
+    """Keyword arguments of metrics that read each row."""
 
     scope: Scope
     empty_target_action: EmptyTargetAction | None
 
 
 class RelevanceArguments(RowArguments, total=False):
-    """Keyword arguments of metrics with a value for each row.
-
-    Args:
-        average: ``"samples"``, the mean over rows. Precision, recall and F1 also take ``"micro"``, the ratio of the
-            sums over all labels; ``"macro"``, the mean over labels; ``"weighted"``, that mean weighted by support;
-            ``"none"``, the value of each label.
-    """
+    """Keyword arguments of metrics with a value for each row."""
 
     average: Average
 
 
 class ListArguments(RelevanceArguments, total=False):
-    """Keyword arguments of metrics that read the one list of each row.
-
-    Args:
-        depth: Number of labels of a list, best first, that ``scope="bucket"`` reads, and ``KForRecall`` always.
-    """
+    """Keyword arguments of metrics that read the one list of each row."""
 
     depth: int
 
 
 class RankArguments(ListArguments, total=False):
-    """Keyword arguments of metrics that compare the ranked labels of each row with its relevant labels.
-
-    Args:
-        ties: How labels of equal score are ranked: ``"id"``, the lower id first, as in a list; ``"expected"``, the mean
-            value over all orders of these labels; ``"worst"``, relevant labels last; ``"best"``, relevant labels first
-            (for ``RelevanceAtK``, any other label at rank k, or a relevant label there).
-    """
+    """Keyword arguments of metrics that compare the ranked labels of each row with its relevant labels."""
 
     ties: Ties
 
 
 class OverLabelsArguments(RowArguments, total=False):
-    """Keyword arguments of metrics that can also be averaged over labels.
-
-    Args:
-        labels: The labels over which ``average="macro"`` takes the mean: ``"present"``, those in the targets;
-            ``"union"``, those in the targets or the predictions; ``"all"``, all labels.
-    """
+    """Keyword arguments of metrics that can also be averaged over labels."""
 
     labels: LabelSet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from inspect import Parameter, signature
+from inspect import Parameter
 from math import isfinite
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
@@ -24,7 +24,6 @@ from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, 
 from tailmetrics.metrics._batches import QueriesSeen, check_batch
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Keys, Stem, convention
-from tailmetrics.metrics._labels import OverLabels
 from tailmetrics.metrics._readings import Ranks, Reading, TieCount
 from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Prepared, State, check_cells
 from tailmetrics.metrics._ties import ties_in_words
@@ -82,8 +81,6 @@ class TopKMetric(ExactMetric):
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     stem: ClassVar[str] = Stem()  # type: ignore[assignment] # a text, of each class
-    keyword_defaults: ClassVar[Mapping[str, Any]] = {}
-    """The defaults of arguments that constructors pass on."""
     usual_settings: Mapping[str, Any] = MappingProxyType({})
     """The actual defaults of arguments whose default in the signature is None."""
     reading: Reading
@@ -682,16 +679,6 @@ class TopKMetric(ExactMetric):
         figure, ax = self._plot(named[0] if one else named, ax)
         ax.set_ylabel(keys[0] if len(keys) == 1 else self.stem)
         return figure, ax
-
-
-def _defaults_of(*parts: type) -> dict[str, Any]:
-    """Return the defaults of the keywords of constructors, by name."""
-    found = (one for part in parts for one in signature(part.__init__).parameters.values())  # type: ignore[misc]
-    return {one.name: one.default for one in found if one.default is not Parameter.empty}
-
-
-PARTS = (TopKMetric, Reading, Ranks, Aggregation, OverLabels)
-TopKMetric.keyword_defaults = MappingProxyType({**_defaults_of(*PARTS), **BATCH_DEFAULTS})
 
 
 def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:

@@ -15,6 +15,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from tailmetrics._arguments import INTEGERS, check_choice, check_count, check_ids_in_range, shape_of
+from tailmetrics._parameters import SHARED_PARAMETERS
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
@@ -22,20 +23,15 @@ Duplicates: TypeAlias = Literal["error", "first"]
 
 
 class BatchArguments(TypedDict, total=False):
-    """Keyword arguments that say how a batch is read: of ``rank``, and of every metric, collection and evaluation.
-
-    Args:
-        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
-            counts the first place, and the later places are misses.
-        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
-            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
-    """
+    """Keyword arguments that say how a batch is read, of every metric; SHARED_PARAMETERS describes them."""
 
     duplicates: Duplicates
     ignore_index: int | None
 
 
-BATCH_DEFAULTS: Final[Mapping[str, Any]] = {"duplicates": "error", "ignore_index": None}
+BATCH_DEFAULTS: Final[Mapping[str, Any]] = {
+    name: SHARED_PARAMETERS[name].default for name in ("duplicates", "ignore_index")
+}
 """Every argument of :class:`BatchArguments` with its default."""
 
 

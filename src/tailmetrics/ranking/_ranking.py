@@ -9,18 +9,22 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
-from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_number, shape_of, with_arguments
+from tailmetrics._arguments import (
+    LARGEST_CUTOFF,
+    check_choice,
+    check_count,
+    check_number,
+    names_unknown_keywords,
+    shape_of,
+)
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._all_scores import log_sum
 from tailmetrics.ranking._device import made_once, once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
-    BATCH_DEFAULTS,
     OTHERS,
     Batch,
-    BatchArguments,
     Context,
     Duplicates,
     ExplicitTarget,
@@ -486,7 +490,7 @@ def _eighths(size: int) -> Tensor:
     return torch.stack([torch.arange(size) % 8 == 0, torch.zeros(size, dtype=torch.bool)], dim=1)
 
 
-@with_arguments(BatchArguments, BATCH_DEFAULTS)
+@names_unknown_keywords
 def rank(
     preds: Any,
     target: Any,
@@ -498,7 +502,8 @@ def rank(
     row_groups: Any = None,
     row_weights: Any = None,
     validate_args: bool = True,
-    **kwargs: Unpack[BatchArguments],
+    duplicates: Duplicates = "error",
+    ignore_index: int | None = None,
 ) -> Ranking:
     """Rank a batch once, for any number of metrics.
 
@@ -520,7 +525,10 @@ def rank(
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
         row_weights: Shape (N,), numbers of at least 0: the weight of each row.
         validate_args: False skips the checks that read values; the checks make a GPU wait.
-        kwargs: See :class:`BatchArguments`.
+        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
+            counts the first place, and the later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
+            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
 
     Returns:
         The ranking. Of labels with equal scores, the lower id is ranked first.
@@ -529,7 +537,7 @@ def rank(
         TypeError: If an argument has a type that is not listed above.
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
-    context = Context("rank", num_labels, validate_args, **kwargs, warns=True)
+    context = Context("rank", num_labels, validate_args, duplicates, ignore_index, warns=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
     return rank_batch(context, batch, depth_of_scores("rank", depth, complete))
 
