@@ -234,7 +234,7 @@ from pathlib import Path
 from tailmetrics.cli import compare, evaluate, main, parser
 from tailmetrics.evaluation import Evaluation
 
-parser._parser()  # made once, and not in each run
+parser._parser("evaluate")  # made once, and not in each run
 
 update, calls = Evaluation.update, []
 
@@ -306,7 +306,7 @@ def titled(shown):
     figure.suptitle(shown.document().title)
     return figure
 
-parser._parser()  # made once, and not in each run
+parser._parser("evaluate")  # made once, and not in each run
 pictures.picture = titled
 
 def contents(folder):
