@@ -190,9 +190,11 @@ def test_references_and_orders_may_be_asked_for_later() -> None:
         fed(one, BATCH.scores, BATCH.target)
     values, found = later.compute(), later.references()
     assert str(found) == str(early.references())
-    assert later.alternatives.adjusted
-    for name in later.alternatives.adjusted:
-        for key, (own, most) in later.alternatives.above_chance(name, later.rank(BATCH.scores, BATCH.target)).items():
+    assert later.reference_models.adjusted
+    for name in later.reference_models.adjusted:
+        for key, (own, most) in later.reference_models.above_chance(
+            name, later.rank(BATCH.scores, BATCH.target)
+        ).items():
             wanted = (values[key] - found["chance"][key]) / (found["attainable"][key] - found["chance"][key])
             assert float(own.nansum() / most.nansum()) == pytest.approx(float(wanted), nan_ok=True)
     orders = later.orders()

@@ -3,134 +3,291 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
+import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import sent_together
+from tailmetrics._exact_metric import ExactMetric, sent_together, tensors_of
+from tailmetrics._transfer import identity
+from tailmetrics.metrics._aggregations import Aggregation
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
-from tailmetrics.metrics._states import Addition, Prepared
+from tailmetrics.metrics._readings import Ranks
+from tailmetrics.metrics._references import (
+    AttainableRanking,
+    ChanceRanking,
+    PopularityRanking,
+    RankedCounts,
+    Reference,
+    ReferenceRanking,
+    ReferenceRanks,
+)
+from tailmetrics.metrics._states import Addition, Increments, Prepared, State
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
 
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values of."""
 
+Name = TypeVar("Name", bound=str)
+
+
+class AlternativeStates(ExactMetric):
+    """The states of all members of a collection under other rankings, side by side in two tensors.
+
+    Args:
+        shapes: The shape of each state, by name.
+        maxima: The names of the states that keep the largest value; the others are sums.
+        depends_on: What the numbers depend on, beside the arguments of the members.
+        kwargs: See :class:`torchmetrics.Metric`.
+    """
+
+    summed: Tensor
+    largest: Tensor
+
+    def __init__(
+        self, shapes: Mapping[str, tuple[int, ...]], maxima: Sequence[str], depends_on: str, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self._places: dict[str, tuple[str, int, int, tuple[int, ...]]] = {}
+        ends = {"summed": 0, "largest": 0}
+        for name, shape in shapes.items():
+            kind = "largest" if name in maxima else "summed"
+            start = ends[kind]
+            ends[kind] = start + torch.Size(shape).numel()
+            self._places[name] = kind, start, ends[kind], shape
+        self.add_state("summed", torch.zeros(ends["summed"], dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("largest", torch.zeros(ends["largest"], dtype=torch.int64), dist_reduce_fx="max")
+
+    def state(self, name: str) -> Tensor:
+        """Return the state of a name, a view of the tensor that holds it."""
+        kind, start, end, shape = self._places[name]
+        return cast("Tensor", getattr(self, kind))[start:end].view(shape)
+
+    def make_writable(self) -> None:
+        """Copy tensors that cannot be changed in place, as a reset under ``inference_mode`` makes them."""
+        for name, tensor in tensors_of(self).items():
+            if tensor.is_inference():
+                vars(self)[name] = tensor.clone()
+
+    def update(self) -> None:
+        """Raise: a collection adds batches to the states."""
+        raise NotImplementedError("AlternativeStates: the collection adds batches to these states.")
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return all states over all processes, by name."""
+        return {name: self.state(name).clone() for name in self._places}
+
 
 class Alternatives:
-    """Metrics like the members of a collection, of reference models and of other orders of equal scores.
+    """Other rankings of the rows of a collection, and the values of its members under each of them.
 
     Args:
         members: The members, by name; all bound.
-        names: References and orders.
-        counts: Training counts, shape (L,); None if they are unknown, and then there is no ``"popularity"``.
+        aggregations: By ranking and name of the member: the aggregation of the member that reads this ranking. Members
+            that have no value there are left out.
+        depends_on: What numbers depend on beside the members.
 
     Attributes:
-        metrics: By reference or order, and name of the member: the metric. Members that cannot tell are left out.
+        states: The states of all these aggregations.
     """
 
     def __init__(
-        self, members: Mapping[str, TopKMetric], names: Sequence[Reference | Ties], counts: Tensor | None
+        self,
+        members: Mapping[str, TopKMetric],
+        aggregations: Mapping[str, Mapping[str, Aggregation]],
+        depends_on: str = "",
     ) -> None:
         self._members = members
-        self._counts = None if counts is None else RankedCounts(counts)
-        known = [one for one in names if one != "popularity" or counts is not None]
-        self.metrics = {one: {name: self._alike(member, one) for name, member in self._can(one)} for one in known}
+        self.aggregations = aggregations
+        self._declared: dict[str, dict[str, dict[str, State]]] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
+        maxima: list[str] = []
+        for ranking_name, by_member in aggregations.items():
+            self._declared[ranking_name] = {}
+            for member_name, aggregation in by_member.items():
+                declared = aggregation.states()
+                self._declared[ranking_name][member_name] = declared
+                groups = len(members[member_name].group_keys())
+                for state_name, state in declared.items():
+                    full_name = _full_name(ranking_name, member_name, state_name)
+                    shapes[full_name] = (groups, *state.shape)
+                    if state.reduce == "max":
+                        maxima.append(full_name)
 
-    def _can(self, name: Reference | Ties) -> list[tuple[str, TopKMetric]]:
-        ties = "expected" if name in REFERENCES else name
-        can = [(key, metric) for key, metric in self._members.items() if ties in metric.aggregation.tie_rules]
-        # of what is lower for better lists, such as fall-out, the best list begins with no relevant label of the bucket
-        return [one for one in can if name != "attainable" or one[1].higher_is_better]
+        self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
+        for member in members.values():
+            self.states.to(member.device)
 
-    @staticmethod
-    def _alike(metric: TopKMetric, name: Reference | Ties) -> TopKMetric:
-        ties = "expected" if name in REFERENCES else name
-        return metric.again(ties=ties, buckets=metric.bound_buckets).to(metric.device)
+    def __bool__(self) -> bool:
+        """Whether there is a value to accumulate."""
+        return any(self.aggregations.values())
 
-    def by_name(self) -> dict[str, TopKMetric]:
-        """Return all metrics by a name."""
-        return {f"{one} of {name}": metric for one, some in self.metrics.items() for name, metric in some.items()}
+    def note(self, addition: Addition, ranking_name: str, member_name: str, increments: Increments, rows: Any) -> None:
+        """Note what a batch adds to the states of one member under one ranking."""
+        rows = self._members[member_name].own_rows(rows)
+        for state_name, declared in self._declared[ranking_name][member_name].items():
+            state = self.states.state(_full_name(ranking_name, member_name, state_name))
+            addition.note(state, increments[state_name], rows, declared.reduce)
 
-    def of_orders(self) -> list[TopKMetric]:
-        """Return the metrics of other orders of equal scores."""
-        return [metric for name, some in self.metrics.items() if name not in REFERENCES for metric in some.values()]
+    def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
+        """Return values by ranking and key, over all processes.
 
-    def note_in(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[TopKMetric]:
-        """Note what a batch adds to the metrics; return those to which it adds.
+        Members are left out that were given a batch without values under these rankings.
+        """
+        states = self.states
+        for member in self._members.values():
+            states.process_group = member.process_group
+        values: dict[str, dict[str, Tensor]] = {}
+        with sent_together("TopKCollection", [states] if states.will_send else []), states.over_all_processes():
+            for ranking_name, by_member in self.aggregations.items():
+                values[ranking_name] = {}
+                for member_name, aggregation in by_member.items():
+                    member = self._members[member_name]
+                    if member._update_count != states._update_count:
+                        continue
+                    group_states = self._group_states(ranking_name, member_name)
+                    value = member.shaped([aggregation.values(group) for group in group_states])
+                    for key, scalar in member.scalars(value).items():
+                        values[ranking_name][named(key)] = scalar
+        return values
+
+    def _group_states(self, ranking_name: str, member_name: str) -> list[dict[str, Tensor]]:
+        """Return the states by short name: a dict for all rows, then a dict for each row group."""
+        states = {}
+        for state_name in self._declared[ranking_name][member_name]:
+            states[state_name] = self.states.state(_full_name(ranking_name, member_name, state_name))
+        number_of_groups = len(self._members[member_name].group_keys())
+        return [{name: state[group] for name, state in states.items()} for group in range(number_of_groups)]
+
+
+def _full_name(ranking_name: str, member_name: str, state_name: str) -> str:
+    return f"{ranking_name} {member_name} {state_name}"
+
+
+class OtherOrders(Alternatives):
+    """The members of a collection under other orders of equal scores.
+
+    Args:
+        members: The members, by name; all bound.
+        orders: The orders.
+    """
+
+    def __init__(self, members: Mapping[str, TopKMetric], orders: Sequence[Ties]) -> None:
+        aggregations: dict[str, dict[str, Aggregation]] = {}
+        for order in orders:
+            aggregations[order] = {}
+            for name, member in members.items():
+                if order in member.aggregation.tie_rules:
+                    reading = cast("Ranks", member.reading).with_ties(order)
+                    aggregations[order][name] = member.aggregation.bound(reading)
+        super().__init__(members, aggregations)
+
+    def readings(self) -> list[Any]:
+        """Return the readings, which tell how deep a batch has to be ranked."""
+        return [aggregation.reading for by_member in self.aggregations.values() for aggregation in by_member.values()]
+
+    def note_in(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
+        """Note what a batch adds; return the states to which it adds.
 
         Args:
             addition: Where it is noted.
             ranking: The batch.
             prepared: What the batch adds to members, as far as that is known.
         """
-        read: list[TopKMetric] = []
-        usual = {name: one.increments for name, one in prepared.items()}
-        for name, metrics in self.metrics.items():
-            rows, is_order = ranking, name not in REFERENCES
-            if not is_order:
-                rows = self._ranked_by(cast("Reference", name), ranking)
-            elif not (ranking.complete or ranking.scores_all):
-                continue  # labels below the end of the list may tie with its last label
-            for key, metric in metrics.items():
-                reading: Any = metric.reading
-                if is_order and reading.has_no_ties(ranking):
-                    member: Any = self._members[key].aggregation
-                    if key not in usual:
-                        usual[key] = member.increments(ranking)
-                    own: Any = metric.aggregation
-                    metric.note_in(addition, Prepared(own.of_other_order(member, usual[key]), ranking.rows))
-                else:
-                    metric.note_in(addition, metric.prepared(rows))
-                read.append(metric)
-        return read
+        was_cut = not (ranking.complete or ranking.scores_all)
+        if not self or was_cut:
+            return []  # labels below the end of the list may tie with its last label
 
-    def _ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
+        self.states.make_writable()
+        member_increments = {name: prepared_member.increments for name, prepared_member in prepared.items()}
+        for order, by_member in self.aggregations.items():
+            for name, aggregation in by_member.items():
+                if cast("Ranks", aggregation.reading).has_no_ties(ranking):
+                    member = self._members[name].aggregation
+                    if name not in member_increments:
+                        member_increments[name] = member.increments(ranking)
+                    increments = aggregation.of_other_order(member, member_increments[name])
+                else:
+                    increments = aggregation.increments(ranking)
+                self.note(addition, order, name, increments, ranking.rows)
+        return [self.states]
+
+
+class ReferenceModels(Alternatives):
+    """The members of a collection, read from the rankings of reference models.
+
+    Args:
+        members: The members, by name; all bound.
+        references: The references.
+        counts: Training counts, shape (L,); None if they are unknown, and then there is no ``"popularity"``.
+    """
+
+    def __init__(
+        self, members: Mapping[str, TopKMetric], references: Sequence[Reference], counts: Tensor | None
+    ) -> None:
+        self._counts = None if counts is None else RankedCounts(counts)
+        aggregations: dict[str, dict[str, Aggregation]] = {}
+        for reference in references:
+            if reference == "popularity" and counts is None:
+                continue
+            aggregations[reference] = {}
+            for name, member in members.items():
+                if _has_value(member, reference):
+                    reading = ReferenceRanks(cast("Ranks", member.reading))
+                    aggregations[reference][name] = member.aggregation.bound(reading)
+        super().__init__(members, aggregations, identity(counts))
+
+    def note_in(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
+        """Note what a batch adds; return the states to which it adds."""
+        if not self:
+            return []
+
+        self.states.make_writable()
+        for reference, by_member in self.aggregations.items():
+            reference_ranking = self.ranked_by(cast("Reference", reference), ranking)
+            for name, aggregation in by_member.items():
+                increments = aggregation.increments(reference_ranking)
+                self.note(addition, reference, name, increments, ranking.rows)
+        return [self.states]
+
+    def ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
         """Return the rows of a ranking as a reference ranks them."""
         key = ("reference", reference, self._counts)
-        return ranking.remembered(
-            key, lambda: ReferenceRanking.of_rows(ranking, reference, self._width(ranking), self._counts)
-        )
+        return ranking.remembered(key, lambda: self._ranked_by(reference, ranking))
 
-    def _width(self, ranking: Ranking) -> int:
+    def _ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
+        num_labels = self._num_labels_of(ranking)
+        if reference == "chance":
+            return ChanceRanking.for_rows(ranking, num_labels)
+        if reference == "popularity":
+            return PopularityRanking.for_rows(ranking, num_labels, counts=self._counts)
+        return AttainableRanking.for_rows(ranking, num_labels)
+
+    def _num_labels_of(self, ranking: Ranking) -> int:
         """Return the number of labels that references rank."""
-        buckets = next((one.bound_buckets for one in self._members.values() if one.bound_buckets is not None), None)
-        num_labels = ranking.num_labels if buckets is None else buckets.num_labels
-        if ranking.documents is not None and ranking.num_rows:
-            num_labels = int(ranking.documents.max())
-        if num_labels is None:
+        if ranking.documents is not None:
+            return 0  # each row has its own number of documents
+        for member in self._members.values():
+            if member.bound_buckets is not None:
+                return member.bound_buckets.num_labels
+        if ranking.num_labels is None:
             raise ValueError(
                 "TopKCollection: references= needs the number of labels, which ids do not tell; make a member with "
                 "num_labels=, or leave references out."
             )
-        return num_labels
-
-    def values(self, names: Sequence[Reference | Ties], named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
-        """Return values by reference or order, and key, over all processes."""
-        chosen = {one: metrics for one, metrics in self.metrics.items() if one in names}
-        sending = [metric for metrics in chosen.values() for metric in metrics.values() if metric.will_send]
-        with sent_together("TopKCollection", sending):
-            return {
-                one: {
-                    named(key): value
-                    for name, metric in metrics.items()
-                    for key, value in zip(self._members[name].keys(), metric.scalars().values(), strict=True)
-                    if metric.update_count == self._members[name]._update_count
-                }
-                for one, metrics in chosen.items()
-            }
+        return ranking.num_labels
 
     @property
     def adjusted(self) -> list[str]:
         """Names of the members that have :meth:`above_chance`: means over rows with buckets."""
-        means = (
-            name
-            for name, one in self._members.items()
-            if one.buckets is not None and one.aggregation.row_terms == "mean"
-        )
-        sides: tuple[Reference, Reference] = "chance", "attainable"
-        return [name for name in means if all(name in self.metrics.get(side, {}) for side in sides)]
+        chance, attainable = (self.aggregations.get(reference, {}) for reference in ("chance", "attainable"))
+        names = []
+        for name, member in self._members.items():
+            is_mean = member.buckets is not None and member.aggregation.row_terms == "mean"
+            if is_mean and name in chance and name in attainable:
+                names.append(name)
+        return names
 
     def above_chance(self, name: str, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
         """Return by key, for each row, (value - chance) and (attainable - chance), shape (N,) each.
@@ -140,8 +297,16 @@ class Alternatives:
         """
         if name not in self.adjusted:
             return {}
-        values = self._members[name].row_values(ranking)
-        sides: tuple[Reference, Reference] = "chance", "attainable"
-        least, most = (self.metrics[side][name].row_values(self._ranked_by(side, ranking)).values() for side in sides)
-        triples = zip(values.items(), least, most, strict=True)
-        return {key: (value - chance, best - chance) for (key, value), chance, best in triples}
+        member = self._members[name]
+        values = member.row_values(ranking)
+        chance = member.row_values_of(self.aggregations["chance"][name], self.ranked_by("chance", ranking))
+        best = member.row_values_of(self.aggregations["attainable"][name], self.ranked_by("attainable", ranking))
+        return {key: (value - chance[key], best[key] - chance[key]) for key, value in values.items()}
+
+
+def _has_value(member: TopKMetric, reference: Reference) -> bool:
+    """Whether a metric has a value for a reference: it needs a formula for the mean over all orders of equal scores."""
+    if "expected" not in member.aggregation.tie_rules:
+        return False
+    # the best list does not begin with relevant labels for a metric whose lower values are better, such as fall-out
+    return reference != "attainable" or bool(member.higher_is_better)

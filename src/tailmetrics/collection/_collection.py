@@ -26,7 +26,7 @@ from tailmetrics._exact_metric import (
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection._alternatives import ORDERS, Alternatives
+from tailmetrics.collection._alternatives import ORDERS, AlternativeStates, OtherOrders, ReferenceModels
 from tailmetrics.collection._summaries import labels_of, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -89,8 +89,8 @@ class TopKCollection(Mergeable, LoggedCollection):
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
-    alternatives: Alternatives
-    """Metrics of reference models and of other orders of equal scores; none until all members are bound."""
+    _reference_models: ReferenceModels | None = None
+    _other_orders: OtherOrders | None = None
     _reading: tuple[dict[str, Any], Depth] | None = None
     """What holds for each batch, and how deep it is read; None until the first one comes, with no member left open."""
 
@@ -152,19 +152,29 @@ class TopKCollection(Mergeable, LoggedCollection):
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
         """Accumulate these references from now on, like the argument ``references``; return the collection."""
         self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
-        return self._with_alternatives()
+        self._reference_models = None
+        return self
 
     def with_orders(self) -> TopKCollection:
         """Accumulate from now on what :meth:`orders` returns; return the collection."""
         self._orders = ORDERS
-        return self._with_alternatives()
-
-    def _with_alternatives(self) -> TopKCollection:
-        """Make the metrics of references and orders, once all members are bound; return itself."""
-        names = (*self._references, *self._orders) if self.is_bound else ()
-        self.alternatives = Alternatives(self.members(), names, self.training_counts)
-        self._reading = None
+        self._other_orders = self._reading = None
         return self
+
+    @property
+    def reference_models(self) -> ReferenceModels:
+        """The members, read from the rankings of reference models; none until all members are bound."""
+        if self._reference_models is None:
+            references = self._references if self.is_bound else ()
+            self._reference_models = ReferenceModels(self.members(), references, self.training_counts)
+        return self._reference_models
+
+    @property
+    def other_orders(self) -> OtherOrders:
+        """The members under other orders of equal scores; none until all members are bound."""
+        if self._other_orders is None:
+            self._other_orders = OtherOrders(self.members(), self._orders if self.is_bound else ())
+        return self._other_orders
 
     @property
     def training_counts(self) -> Tensor | None:
@@ -229,7 +239,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         for metric in self.members().values():
             metric.bind(training)
         self._share_states()
-        return self._with_alternatives()
+        self._reference_models = self._other_orders = self._reading = None
+        return self
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
@@ -265,7 +276,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._reading is None:
             for metric in members:
                 metric.check_bound("before update")
-            depths: list[Any] = [metric.reading.reads for metric in (*members, *self.alternatives.of_orders())]
+            readings = [*(metric.reading for metric in members), *self.other_orders.readings()]
+            depths: list[Any] = [reading.reads for reading in readings]
             lists = [depth.kept for depth in depths]
             whole = None if None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
@@ -341,7 +353,11 @@ class TopKCollection(Mergeable, LoggedCollection):
         leaders, addition = [members[name] for name in prepared], Addition()
         for metric, one in zip(leaders, prepared.values(), strict=True):
             metric.note_in(addition, one)
-        others = self.alternatives.note_in(addition, ranking, prepared) if self.alternatives.metrics else []
+        others: list[ExactMetric] = []
+        if self._references:
+            others += self.reference_models.note_in(addition, ranking)
+        if self._orders:
+            others += self.other_orders.note_in(addition, ranking, prepared)
         addition.carry_out()
         _count_one((*leaders, *others))
         if len(leaders) < len(members):
@@ -397,8 +413,8 @@ class TopKCollection(Mergeable, LoggedCollection):
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
         super().reset()
-        for metric in self.alternatives.by_name().values():
-            metric.reset()
+        for states in self._alternative_states().values():
+            states.reset()
         self._reading = None
         vars(self)["_stage"] = None
         vars(self).pop("_queries_seen", None)
@@ -429,7 +445,16 @@ class TopKCollection(Mergeable, LoggedCollection):
             return {name: metric.result() for name, metric in members.items()}
 
     def _parts(self) -> Mapping[str, ExactMetric]:
-        return {**self.members(), **self.alternatives.by_name()}
+        return {**self.members(), **self._alternative_states()}
+
+    def _alternative_states(self) -> dict[str, AlternativeStates]:
+        """Return the states of references and of other orders, if there are some."""
+        states = {}
+        if self._references and self.reference_models:
+            states["references"] = self.reference_models.states
+        if self._orders and self.other_orders:
+            states["orders"] = self.other_orders.states
+        return states
 
     def _held(self) -> list[MetricStates]:
         self._share_again()
@@ -451,7 +476,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         >>> {name: float(values["recall@1"]) for name, values in collection.references().items()}
         {'chance': 0.25, 'attainable': 0.5}
         """
-        return self.alternatives.values(self._references, self.named)
+        return self.reference_models.values(self.named)
 
     def orders(self) -> dict[str, dict[str, Tensor]]:
         """Return by name and key the values under other orders of equal scores, after :meth:`with_orders`.
@@ -460,12 +485,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         is the mean over all orders. Lists of ids have one order. Metrics that have read a cut list are left out,
         because the cut may separate equal scores.
         """
-        return self.alternatives.values(self._orders, self.named)
+        return self.other_orders.values(self.named)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Move the metrics of references with the others."""
-        for metric in self.alternatives.by_name().values():
-            metric._apply(fn)
+        for states in self._alternative_states().values():
+            states._apply(fn)
         return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _sent_together(self, members: Iterable[TopKMetric]) -> AbstractContextManager[None]:

@@ -130,7 +130,7 @@ class Evaluation:
         self.started = True
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
-            adjusted = [name for name in self.collection.alternatives.adjusted if name in having]
+            adjusted = [name for name in self.collection.reference_models.adjusted if name in having]
             kinds = [*((name, False) for name in having), *((name, True) for name in adjusted)]
             self.moments = [RowMoments(self.collection, *kind).to(device) for kind in kinds]
             rows = RowValues(self.collection, labels_alone=True)

@@ -193,7 +193,7 @@ class RowMoments(ExactMetric):
 
     def _of_rows(self, ranking: Ranking) -> list[Tensor]:
         """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
-        above_chance = partial(self._collection.alternatives.above_chance, self.name)
+        above_chance = partial(self._collection.reference_models.above_chance, self.name)
         found = list((above_chance if self.adjusted else self._metric.row_values)(ranking).values())
         sides = list(zip(*found, strict=True)) if isinstance(found[0], tuple) else [found]
         return [torch.stack(list(side)) for side in sides]

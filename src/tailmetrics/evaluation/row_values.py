@@ -237,7 +237,7 @@ class RowColumns:
         if self._of_each_label is not None and all(one is not deepest for one in self._averages):
             self._averages.append(deepest)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
-        adjusted = [name for name in collection.alternatives.adjusted if name in self._means]
+        adjusted = [name for name in collection.reference_models.adjusted if name in self._means]
         gaps: dict[str, list[str]] = {}
         unbounded: list[str] = []
         for metric in self.metrics:
@@ -290,7 +290,7 @@ class RowColumns:
             for name, metric in self._means.items():
                 for key, value in metric.row_values(ranking).items():
                     found |= _columns(self._collection.named(key), value)
-                for key, value in self._collection.alternatives.above_chance(name, ranking).items():
+                for key, value in self._collection.reference_models.above_chance(name, ranking).items():
                     found |= _columns(self._collection.named(adjusted_key(key)), value)
         for metric in self._averages:
             for name, (lengths, codes) in zip(self._label_columns(metric), lists_of(metric, ranking), strict=True):

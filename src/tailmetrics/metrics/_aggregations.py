@@ -19,7 +19,6 @@ from tailmetrics._arguments import check_choice
 from tailmetrics.metrics._arguments_of_metrics import Average, EmptyTargetAction
 from tailmetrics.metrics._batches import warn_once
 from tailmetrics.metrics._readings import Ranks, Reading
-from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import (
     COUNT,
     SUMS_OF_WEIGHTS,
@@ -279,17 +278,32 @@ class _RowAggregation(Aggregation):
 
     def __init__(self, caller: str, reading: Reading, weighted: bool, **arguments: Any) -> None:
         super().__init__(caller, reading, weighted, **arguments)
-        formula = reading.formula
-        # a value that is 0 or 1 in each order of equal scores has a fraction as mean
-        averaged = formula.value_format is COUNT and reading.ties == "expected"
-        self.value_format = UNIT if averaged else formula.value_format
-        self._reference_values = ValuesByCounts()
+        self._choose_format()
 
     def bound(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
         bound = super().bound(reading)
-        bound._reference_values = ValuesByCounts()
+        bound._choose_format()
         return bound
+
+    def _choose_format(self) -> None:
+        """Set the format of values: a whole number in each order of equal scores has a fraction as mean."""
+        formula = self.reading.formula
+        self.is_mean_of_counts = formula.value_format == COUNT and self.reading.ties == "expected"
+        self.value_format = UNIT if self.is_mean_of_counts else formula.value_format
+
+    def _ones(self) -> list[int]:
+        """Return for each cut-off the sum that one row of value 1 adds."""
+        if self.is_mean_of_counts:
+            return [1] * len(self.reading.ks)
+        return [self.reading.formula.one(k) for k in self.reading.ks]
+
+    def _fractions(self, counts: Tensor) -> Tensor:
+        """Return mean counts of rows, (K, ...), divided by the count that makes a value of 1."""
+        fractions = []
+        for k, row_counts in zip(self.reading.ks, counts, strict=True):
+            fractions.append(divide(row_counts, self.reading.formula.one(k)))
+        return torch.stack(fractions)
 
     @property
     def sum_format(self) -> FixedPoint:
@@ -323,7 +337,9 @@ class MeanOfRows(_RowAggregation):
         only_hits = reading.formula.zero_without_hits
         if only_hits and ranking.rows is PLAIN_ROWS and ranking.num_rows * reading.num_buckets >= MANY_ROWS:
             read = ranks.with_hits
-        values = reading.values(ranking, read, self._reference_values)
+        values = reading.values(ranking, read)
+        if self.is_mean_of_counts:
+            values = self._fractions(values)
         if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
             values = torch.where(ranking.row_mask.view(-1, *[1] * (values.ndim - 2)), values, 0.0)
         if self.value_format.limbs and values.dtype == torch.bool:
@@ -348,9 +364,9 @@ class MeanOfRows(_RowAggregation):
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
         rows, answered, counted = self._rows(states)
-        unit, values, reading = self.row_format.unit, [], self.reading
-        for k, of_k in zip(reading.ks, self.by_cutoff(self.sum_format.totals(states["sum"])), strict=True):
-            one = self.sum_format.unit * reading.formula.one(k)
+        unit, values = self.row_format.unit, []
+        for row_one, of_k in zip(self._ones(), self.by_cutoff(self.sum_format.totals(states["sum"])), strict=True):
+            one = self.sum_format.unit * row_one
             if self.empty_target_action == "pos":
                 pairs = zip(of_k, answered, strict=True)
                 of_k = [total + (rows - some) * one // unit for total, some in pairs]
@@ -381,9 +397,7 @@ class MeanOfRows(_RowAggregation):
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
         reading = self.reading
         ranks = reading.of(ranking)
-        values = reading.values(ranking, ranks, self._reference_values).to(torch.float64)
-        ones = [reading.formula.one(k) for k in reading.ks]
-        values = torch.stack([value / one for one, value in zip(ones, values, strict=True)])
+        values = self._fractions(reading.values(ranking, ranks).to(torch.float64))
         if self.empty_target_action != "neg":
             stand_in = 1.0 if self.empty_target_action == "pos" else torch.nan
             values = torch.where(self.answered(ranking, ranks), values, stand_in)
@@ -415,7 +429,7 @@ class RatioOfSums(_RowAggregation):
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return both terms of the rows of a batch."""
-        terms = self.reading.values(ranking, self.reading.of(ranking), self._reference_values)
+        terms = self.reading.values(ranking, self.reading.of(ranking))
         return {"sums": PerRow(terms, self.value_format, row_axis=2)}
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
@@ -430,7 +444,7 @@ class RatioOfSums(_RowAggregation):
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
-        terms = self.reading.values(ranking, self.reading.of(ranking), self._reference_values).to(torch.float64)
+        terms = self.reading.values(ranking, self.reading.of(ranking)).to(torch.float64)
         return terms.movedim(2, -1).flatten(1, -2)
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import check_ids_in_range, shape_of
-from tailmetrics.metrics._references import ReferenceRanking
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._reading import BatchRows
@@ -100,8 +99,8 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
             f"{caller}: the batch is on {ranking.ids.device}, the metric on {metric._device}; "
             f"move the metric with .to({str(ranking.ids.device)!r})."
         )
-    unknown = scores is None and ranking.values is None
-    if metric.ties != "id" and unknown and not isinstance(ranking, ReferenceRanking):
+    has_no_scores = scores is None and ranking.values is None
+    if metric.ties != "id" and has_no_scores:
         raise ValueError(
             f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids; pass "
             "scores or scored candidates, or leave ties out."
@@ -172,8 +171,6 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
         missing = ranking.n_relevant == 0
         if bool((missing if ranking.row_mask is None else missing & ranking.row_mask).any()):
             warn_once(ranking, "no class", f"{caller}: {OF_NO_CLASS}")
-    if isinstance(ranking, ReferenceRanking):
-        return
     cut, ignored = max((k or 0 for k in metric.cutoffs), default=0), metric.ignore_index
     if cut and ignored is not None and ignored >= 0 and bool((ranking.ids[:, :cut] == ignored).any()):
         warn_once(ranking, "ignored", f"{caller}: {OF_IGNORED.format(label=ignored)}")

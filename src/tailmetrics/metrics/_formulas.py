@@ -209,7 +209,7 @@ def check_returned_values(
     low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
     # a quotient of sums may be rounded to a little more than 1
     if not whole and not 0 <= low <= high <= number.largest * (1 + 1e-9):
-        most = "" if number is REAL else f" and at most {number.largest:g}, or larger with fixed_point = REAL"
+        most = "" if number == REAL else f" and at most {number.largest:g}, or larger with fixed_point = REAL"
         raise ValueError(
             f"{caller}: {method} returned {high if low >= 0 else low}; values are numbers of at least 0{most}."
         )

@@ -494,8 +494,8 @@ class TopKMetric(ExactMetric):
     def note_in(self, addition: Addition, prepared: Prepared) -> None:
         """Note the prepared amounts in ``addition``: sums over all rows here, the others by :meth:`Addition.note`."""
         rows, held = prepared.rows, vars(self)
-        if (rows.groups is not None and not self.row_groups) or (rows.weights is not None and not self.weighted):
-            rows = BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
+        if rows.groups is not None or rows.weights is not None:
+            rows = self.own_rows(rows)
         for name, increment in prepared.increments.items():
             full = self._names[name]
             state = held[full]
@@ -511,6 +511,12 @@ class TopKMetric(ExactMetric):
             if isinstance(increment, AtCells) and self.aggregation.is_own:
                 check_cells(self._caller, name, increment.cells, state)
             addition.note(state, increment, rows, self._declared[name].reduce)
+
+    def own_rows(self, rows: BatchRows) -> BatchRows:
+        """Return the row groups and row weights of a batch without those that the metric does not take."""
+        if (rows.groups is None or self.row_groups) and (rows.weights is None or self.weighted):
+            return rows
+        return BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
 
     @property
     def reads_labels(self) -> bool:
@@ -602,7 +608,11 @@ class TopKMetric(ExactMetric):
             ValueError: If rows have no value of their own, as in averages over labels, or the ranking cannot be read.
         """
         check_batch(self, ranking)
-        found = self.aggregation.of_rows(ranking)
+        return self.row_values_of(self.aggregation, ranking)
+
+    def row_values_of(self, aggregation: Aggregation, ranking: Ranking) -> dict[str, Any]:
+        """Return :meth:`row_values` with another aggregation of this metric, such as that of a reference."""
+        found = aggregation.of_rows(ranking)
         found = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
         if found.ndim == 2 and self.bound_buckets is not None and 0 in self.bound_buckets.sizes:
             # the mean over rows is NaN, too; both terms of a ratio are 0

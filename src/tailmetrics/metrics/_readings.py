@@ -16,7 +16,6 @@ from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._batches import warn_of_ranks
 from tailmetrics.metrics._formulas import Formula
-from tailmetrics.metrics._references import RanksByCounts, ReferenceRanking, ValuesByCounts
 from tailmetrics.metrics._states import Increment, PerRow, at_labels
 from tailmetrics.metrics._ties import (
     AnyOrder,
@@ -126,8 +125,8 @@ class Reading(ABC):
         ranking = self.relevant(ranking)
         return ranking if self.buckets is None else ranking.by_bucket(self.buckets, "global")
 
-    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
-        """Return the value of each row, (K, ...), or two terms, (2, K, ...); ``known`` keeps values of references."""
+    def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return the value of each row, (K, ...), or two terms, (2, K, ...)."""
         return self.formula.at(ranks, self.ks)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:  # noqa: B027 - most have nothing to warn of
@@ -211,6 +210,13 @@ class Ranks(Reading):
         # ... and the ranks of all relevant labels are read, not only of those among the first places
         self._whole = None in self.cutoffs and not to_depth
 
+    def with_ties(self, ties: Ties) -> Self:
+        """Return the reading with another order of equal scores."""
+        reading = copy(self)
+        reading.ties = ties
+        vars(reading).pop("reads", None)
+        return reading
+
     @once
     def reads(self) -> Depth:
         """How deep a batch has to be ranked."""
@@ -237,11 +243,6 @@ class Ranks(Reading):
     def _tied(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks in the order of equal scores that ``ties`` names."""
         buckets, ties, formula = self.buckets, self.ties, self.formula
-        if isinstance(ranking, ReferenceRanking):
-            by_counts = ranking.by_counts(buckets, self.scope, self.depth) if formula.reads_counts_alone else None
-            if formula.reads_one_rank and ranking.reference == "attainable":
-                return ranking.at_any_rank(buckets, self.scope, self.depth)
-            return by_counts or ranking.ranks(buckets, self.scope, self.depth, formula.weights)
         by = (None if buckets is None else (buckets.digest, self.scope, self.depth), self.reads_everything)
         ranks, above, equal = ranking.remembered(
             ("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth, self.reads_everything)
@@ -256,15 +257,11 @@ class Ranks(Reading):
         worth = ranks.target_gains if formula.weights is None else weights_at_targets(ranks, formula.weights)
         return in_order(ranks, above, equal, worth, cast("Any", ties), cut)
 
-    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
-        """Return the formula's value of each row; for references and expected ranks, its mean over all orders."""
+    def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return the formula's value of each row; for expected ranks, its mean over all orders of equal scores."""
         formula, ks = self.formula, self.ks
-        if isinstance(ranks, RanksByCounts):
-            assert isinstance(ranking, ReferenceRanking)
-            of_buckets = self.buckets, self.scope, self.depth
-            return ranks.mean_by_counts(lambda one: formula.at(one, ks), ks, known, lambda: ranking.ranks(*of_buckets))
         if isinstance(ranks, ExpectedRanks):
-            return ranks.mean_of(lambda one: formula.at(one, ks), max(ks))
+            return ranks.mean_of(lambda ranks: formula.at(ranks, ks), max(ks))
         return formula.at(ranks, ks)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:

@@ -1,29 +1,28 @@
 """References without a model, on the same rows: a random ranking, a ranking by popularity, and the best possible one.
 
-A reference gives each label a score: the same score (chance) or its training count (popularity). Values are means over
-all orders of equal scores. What is attainable is the value of the best list: it begins with the relevant labels, those
-of the largest gain first, or of the largest weight, for a metric that weighs labels. In a bucket it begins with the
-relevant labels of this bucket, so that no list has a better value there. It is as long as the list of the row, or as
-long as it must be to hold the relevant labels. The time for a batch depends on the number of relevant labels, not on
-the number of labels.
+A reference is a ranking of the rows of a batch, with the same relevant labels. It has no lists of all labels, but the
+ranks of the relevant labels, so that a batch costs the number of relevant labels, not the number of labels. A metric
+reads it with its own ``min_gain``, scope and depth, as the mean over all orders of equal scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.metrics._formulas import Formula
+from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
-from tailmetrics.ranking._device import real_dtype
-from tailmetrics.ranking._hits import Entries, Hits, LabelWeights
+from tailmetrics.ranking._device import real_dtype, whole_numbers
+from tailmetrics.ranking._hits import Hits, LabelWeights
 from tailmetrics.ranking._ranking import Scope
-from tailmetrics.ranking._reading import Lists
 from tailmetrics.ranking._target_ranks import RelevantLabels
 
 Reference: TypeAlias = Literal["chance", "popularity", "attainable"]
@@ -33,150 +32,226 @@ REFERENCES: Final[tuple[Reference, ...]] = ("chance", "popularity", "attainable"
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRanking(Ranking):
-    """The rows of a batch ranked by a reference: there are no lists, only ranks of the relevant labels.
+    """The rows of a batch ranked by a reference.
 
     Attributes:
-        reference: Name of the reference.
-        lists: The ranking whose rows these are.
-        counts: Training counts, for popularity.
-        shared: What references of one batch share.
+        lists: The ranking of the model, whose rows these are.
     """
 
-    reference: Reference = "chance"
     lists: Ranking | None = field(repr=False, default=None)
-    counts: RankedCounts | None = field(repr=False, default=None)
-    shared: dict[object, RanksByCounts] = field(repr=False, default_factory=dict)
 
     @classmethod
-    def of_rows(
-        cls, ranking: Ranking, reference: Reference, num_labels: int, counts: RankedCounts | None
-    ) -> ReferenceRanking:
-        """Return the rows of a ranking of ``num_labels`` labels as a reference ranks them."""
-        rows = ranking.targets, num_labels, ranking.rows, ranking.documents
-        shared = ranking.remembered("shared by references", dict[object, RanksByCounts])
-        more: dict[str, Any] = {"reference": reference, "lists": ranking, "counts": counts, "shared": shared}
-        return cls(*Lists(ranking.ids[:, :0], None, True), *rows, **more)
+    def for_rows(cls, lists: Ranking, num_labels: int, **own: Any) -> Self:
+        """Return the rows of a ranking of ``num_labels`` labels as the reference ranks them."""
+        return cls(
+            ids=lists.ids[:, :0],
+            values=None,
+            complete=True,
+            repeated=None,
+            scores=None,
+            distinct=False,
+            filled=False,
+            targets=lists.targets,
+            num_labels=None if lists.documents is not None else num_labels,
+            rows=lists.rows,
+            documents=lists.documents,
+            lists=lists,
+            **own,
+        )
 
-    def ranks(
-        self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
-    ) -> ExpectedRanks:
-        """Return the ranks of the relevant labels, with the arguments of :meth:`Ranking.by_bucket`.
+    def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
+        """Return the ranks of the relevant labels that a formula reads, with the arguments of :meth:`by_bucket`."""
+        key = ("reference", None if buckets is None else buckets.digest, scope, depth)
+        return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
 
-        If the metric weighs labels, ``weights`` are its weights.
-        """
-        weights = weights if self.reference == "attainable" else None
-        key = ("reference", None if buckets is None else buckets.digest, scope, depth, weights and weights.digest)
-        return self.remembered(key, lambda: self._ranks(buckets, scope, depth, weights))
-
-    def at_any_rank(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> AnyOrder:
-        """Return ranks for a formula of one rank: a ranking can have a relevant label there if the list is so long."""
-        chance = replace(self, reference="chance").ranks(buckets, scope, depth)
-        return AnyOrder(chance, chance.above, chance.equal, chance.cut, every=False)
-
-    def by_counts(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> RanksByCounts | None:
-        """Return the ranks grouped by counts of labels; None if a row's value depends on more than these counts."""
-        if self.reference == "popularity" or not self.targets.binary:
-            return None
-        attainable = self.reference == "attainable"
-        key = attainable, None if buckets is None else buckets.digest, scope, depth if attainable else 0
-        if key not in self.shared:
-            relevant = RelevantLabels(self.targets, buckets)
-            counts = self.sizes(buckets, scope) if not attainable else self.lengths(buckets, scope, depth, relevant.n)
-            self.shared[key] = RanksByCounts(relevant, counts)
-        return self.shared[key]
-
-    def lengths(self, buckets: LabelBuckets | None, scope: Scope, depth: int, n: Tensor) -> Tensor:
-        """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G).
-
-        ``n`` is the number of relevant labels, in the same shape.
-        """
-        lists = self.lists
-        assert lists is not None
-        if buckets is None or scope == "global":
-            own, most = lists.length if buckets is None else lists.length[:, None], EVERYTHING
-        else:
-            key = ("lengths by bucket", buckets.digest, depth)
-            own, most = lists.remembered(key, lambda: buckets.totals(lists.ids[:, :depth])), depth
-        return torch.maximum(own.expand(n.shape), n.clamp(max=most))
+    @abstractmethod
+    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
+        """Return the ranks of the relevant labels."""
 
     def sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
         """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
-        device, num_labels = self.targets.device, self.num_labels
-        assert num_labels is not None
+        device = self.targets.device
         if buckets is not None and scope == "bucket":
             return buckets.label_counts.to(device).expand(self.num_rows, -1)
-        of_row = torch.full((self.num_rows,), num_labels, device=device) if self.documents is None else self.documents
-        return of_row if buckets is None else of_row[:, None].expand(-1, len(buckets))
 
-    def _ranks(
-        self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None
-    ) -> ExpectedRanks:
-        targets, entries = self.targets, self.targets.entries
-        worth = entries.gains
-        if weights is not None:
-            worth = weights.on(entries.ids.device)[entries.ids.clamp(min=0)]
-        worth = torch.ones_like(entries.ids, dtype=torch.float64) if worth is None else worth
-        num_labels = self.num_labels
-        assert num_labels is not None
-        groups = 1 if buckets is None else len(buckets)
-        bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
-        keys = entries.rows * groups + bucket
-        sizes, relevant = self.sizes(buckets, scope), RelevantLabels(targets, buckets)
-        within, cut = (None if scope != "bucket" else buckets), None
-        if self.reference == "attainable":
-            of_labels = keys.masked_fill(entries.ids < 0, self.num_rows * groups)
-            above, equal = place_by_worth(worth, of_labels), torch.ones_like(keys)
-            sizes = self.lengths(buckets, scope, depth, relevant.n)
-            keys = keys if within is None else torch.where(above < depth, keys, self.num_rows * groups)
+        if self.documents is not None:
+            row_sizes = self.documents
         else:
-            above, equal = self._standing(entries, sizes, keys, within)
-        if within is not None and depth < num_labels and self.reference != "attainable":
-            of_row = self.sizes(None, scope)
-            above_in_all, _ = self._standing(entries, of_row, entries.rows, None)
-            cut = self._cut(within, depth, relevant.n.shape)
-            keys = torch.where(above_in_all < depth, keys, self.num_rows * groups)
-        keys = torch.where(entries.ids >= 0, keys, self.num_rows * groups)
-        shape = (self.num_rows,) if buckets is None else (self.num_rows, groups)
-        padding = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
-        hits = padding.hits(above + 1, entries.ids, entries.gains)
-        plain = TargetRanks(hits, relevant, sizes, num_labels, EVERYTHING, num_labels)
-        return ExpectedRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), padding.place(equal, 1), cut)
+            row_sizes = torch.full((self.num_rows,), self._known_num_labels, device=device)
+        if buckets is None:
+            return row_sizes
+        return row_sizes[:, None].expand(-1, len(buckets))
 
-    def _cut(self, buckets: LabelBuckets, depth: int, shape: Sequence[int]) -> CutSpan:
-        """Return the equal scores among which the lists of ``depth`` labels, fewer than all, end, by row and bucket."""
-        sizes = buckets.label_counts.to(self.targets.device).expand(shape)
-        above_in, equal_in = torch.zeros_like(sizes), sizes
-        if self.reference == "popularity":
-            assert self.counts is not None
-            of_buckets = self.counts.at_depth(buckets, depth, sizes.device)
-            above_in, equal_in = (side.expand(sizes.shape) for side in of_buckets)
-        all_equal = equal_in.sum(dim=1, keepdim=True)
-        return CutSpan(above_in, equal_in, all_equal, depth - above_in.sum(dim=1, keepdim=True))
+    @property
+    def _known_num_labels(self) -> int:
+        """The largest number of labels in a row."""
+        if self.documents is not None:
+            return int(self.documents.max()) if self.num_rows else 0
+        assert self.num_labels is not None
+        return self.num_labels
 
-    def _standing(
-        self, entries: Entries, sizes: Tensor, keys: Tensor, buckets: LabelBuckets | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return how many labels score higher than each entry, and how many have its score, the entry included.
+    def _row_keys(self, buckets: LabelBuckets | None) -> Tensor:
+        """Return the flat index of the row, or of the row and bucket, of each relevant label, (T,)."""
+        entries = self.targets.entries
+        if buckets is None:
+            return entries.rows
+        return entries.rows * len(buckets) + buckets.of(entries.ids)
+
+    def _placed(
+        self,
+        buckets: LabelBuckets | None,
+        above: Tensor,
+        listed: Tensor,
+        lengths: Tensor,
+    ) -> tuple[TargetRanks, Any]:
+        """Return the target ranks of relevant labels, and a table with the place of each of them.
 
         Args:
-            entries: T relevant labels.
-            sizes: Number of ranked labels in each row, or in each row and bucket.
-            keys: Shape (T,): the index of each entry in ``sizes``.
-            buckets: If given, popularity compares a label only with labels of its bucket.
+            buckets: G buckets, or None.
+            above: Shape (T,): how many labels stand before each relevant label.
+            listed: Shape (T,), bool: whether the label is in the list.
+            lengths: Lengths of the lists, shape (N,) or (N, G).
         """
-        if self.reference == "chance":
-            return torch.zeros_like(entries.ids), sizes.reshape(-1)[keys]
-        assert self.counts is not None
-        above, equal = self.counts.above(buckets, entries.ids.device)
-        ids = entries.ids.clamp(min=0)
-        return above[ids], equal[ids]
+        targets, entries = self.targets, self.targets.entries
+        shape = (self.num_rows,) if buckets is None else (self.num_rows, len(buckets))
+        nowhere = self.num_rows * (1 if buckets is None else len(buckets))
+        keys = torch.where(listed & (entries.ids >= 0), self._row_keys(buckets), nowhere)
+        table = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
+        hits = table.hits(above + 1, entries.ids, entries.gains)
+        relevant = RelevantLabels(targets, buckets)
+        deepest = self._known_num_labels
+        return TargetRanks(hits, relevant, lengths, self.num_labels, EVERYTHING, deepest, self.documents), table
+
+    def _with_ties(
+        self,
+        buckets: LabelBuckets | None,
+        above: Tensor,
+        equal: Tensor,
+        listed: Tensor,
+        lengths: Tensor,
+        cut: CutSpan | None,
+    ) -> ExpectedRanks:
+        """Return the target ranks of labels with equal scores, ``equal`` of them with the score of each label."""
+        ranks, table = self._placed(buckets, above, listed, lengths)
+        return ExpectedRanks(ranks, (ranks.hits.ranks - 1).clamp(max=NOT_RANKED), table.place(equal, 1), cut)
 
 
-def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class ChanceRanking(ReferenceRanking):
+    """All labels have the same score: every order of them is equally likely."""
+
+    def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
+        """Return the ranks of the relevant labels; only their number, if the value of a row depends on nothing else."""
+        if formula.reads_counts_alone and self.targets.binary:
+            key = ("row counts", None if buckets is None else buckets.digest, scope, depth)
+            return self.remembered(key, lambda: self._row_counts(buckets, scope, depth))
+        return super().read(buckets, scope, depth, formula)
+
+    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
+        entries, sizes = self.targets.entries, self.sizes(buckets, scope)
+        above = torch.zeros_like(entries.ids)
+        equal = sizes.reshape(-1)[self._row_keys(buckets).clamp(max=max(0, sizes.numel() - 1))]
+        listed = torch.ones_like(entries.ids, dtype=torch.bool)
+        return self._with_ties(buckets, above, equal, listed, sizes, self._cut(buckets, scope, depth, sizes))
+
+    def _row_counts(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> RowCounts:
+        relevant, sizes = RelevantLabels(self.targets, buckets), self.sizes(buckets, scope)
+        return RowCounts(relevant, sizes, self._cut(buckets, scope, depth, sizes), self.documents is not None)
+
+    def _cut(self, buckets: LabelBuckets | None, scope: Scope, depth: int, sizes: Tensor) -> CutSpan | None:
+        """Return how many labels of each bucket are among all labels, of which a list holds ``depth``."""
+        if buckets is None or scope == "global" or depth >= self._known_num_labels:
+            return None
+        all_equal = sizes.sum(dim=1, keepdim=True).expand(sizes.shape)
+        return CutSpan(torch.zeros_like(sizes), sizes, all_equal, torch.full_like(sizes, depth))
+
+
+@dataclass(frozen=True, eq=False)
+class PopularityRanking(ReferenceRanking):
+    """The training count of a label is its score.
+
+    Attributes:
+        counts: Training counts.
+    """
+
+    counts: RankedCounts | None = field(repr=False, default=None)
+
+    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
+        counts, ids, sizes = self.counts, self.targets.entries.ids, self.sizes(buckets, scope)
+        assert counts is not None
+        listed = torch.ones_like(ids, dtype=torch.bool)
+        cut, within = None, buckets if scope == "bucket" else None
+        if within is not None and depth < self._known_num_labels:
+            above_in_all, _ = counts.of_labels(None, ids)
+            listed = above_in_all < depth
+            cut = counts.cut(within, depth, sizes)
+        above, equal = counts.of_labels(within, ids)
+        return self._with_ties(buckets, above, equal, listed, sizes, cut)
+
+
+@dataclass(frozen=True, eq=False)
+class AttainableRanking(ReferenceRanking):
+    """The best list: it begins with the relevant labels, those of the largest worth first.
+
+    The worth of a label is its gain, or its weight for a metric that weighs labels. In a bucket the list begins with
+    the relevant labels of this bucket. It is as long as the list of the model, or as long as it must be to hold the
+    relevant labels.
+    """
+
+    def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
+        """Return the ranks of the relevant labels; for a formula of one rank, that a relevant label may stand there."""
+        digest = None if buckets is None else buckets.digest
+        if formula.reads_one_rank:
+            return self.remembered(("any rank", digest, scope, depth), lambda: self._any_rank(buckets, scope, depth))
+        weights = formula.weights
+        key = ("attainable", digest, scope, depth, None if weights is None else weights.digest)
+        return self.remembered(key, lambda: self._ranks(buckets, scope, depth, weights))
+
+    def _ranks(
+        self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
+    ) -> TargetRanks:
+        place = place_by_worth(self._worth(weights), self._row_keys(buckets), self.targets.entries.ids < 0)
+        listed = torch.ones_like(place, dtype=torch.bool)
+        if buckets is not None and scope == "bucket":
+            listed = place < depth
+        return self._placed(buckets, place, listed, self._lengths(buckets, scope, depth))[0]
+
+    def _worth(self, weights: LabelWeights | None) -> Tensor:
+        """Return the worth of each relevant label, shape (T,)."""
+        entries = self.targets.entries
+        if weights is not None:
+            return weights.on(entries.ids.device)[entries.ids.clamp(min=0)]
+        if entries.gains is not None:
+            return entries.gains
+        return torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+
+    def _any_rank(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
+        """Return ranks by which each relevant label may stand at every rank of the best list."""
+        entries, lengths = self.targets.entries, self._lengths(buckets, scope, depth)
+        above, listed = torch.zeros_like(entries.ids), torch.ones_like(entries.ids, dtype=torch.bool)
+        ranks, _ = self._placed(buckets, above, listed, lengths)
+        first = torch.zeros_like(ranks.hits.ranks)
+        return AnyOrder(ranks, first, lengths.unsqueeze(-1).expand(first.shape), None, every=False)
+
+    def _lengths(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
+        """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G)."""
+        lists, n = self.lists, RelevantLabels(self.targets, buckets).n
+        assert lists is not None
+        if buckets is None:
+            return torch.maximum(lists.length, n)
+        if scope == "global":
+            return torch.maximum(lists.length[:, None].expand(n.shape), n)
+        key = ("lengths by bucket", buckets.digest, depth)
+        own = lists.remembered(key, lambda: buckets.totals(lists.ids[:, :depth]))
+        return torch.maximum(own, n.clamp(max=depth))
+
+
+def place_by_worth(worth: Tensor, keys: Tensor, void: Tensor) -> Tensor:
     """Return the place, from 0, of each relevant label (T,) among those of its key (T,), of largest worth first.
 
-    Of labels of equal worth any order has the same value.
+    Void labels take no place. Of labels of equal worth any order has the same value.
     """
+    keys = torch.where(void, keys.max() + 1, keys) if len(keys) else keys
     order = worth.argsort(descending=True, stable=True)
     order = order[keys[order].argsort(stable=True)]
     ordered, place = keys[order], torch.empty_like(order)
@@ -184,91 +259,116 @@ def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
     return place
 
 
-@dataclass(eq=False)
-class ValuesByCounts:
-    """The values of one metric for a reference, one for each tuple of label counts in the rows so far.
+class RowCounts(TargetRanks):
+    """How many labels are relevant, and how many are ranked, in each row, or in each row and bucket.
 
-    Attributes:
-        places: The index of each tuple in the last axis of ``values``.
-        values: Shape (K, number of tuples); None before the first tuple.
-    """
-
-    places: dict[tuple[int, ...], int] = field(default_factory=dict)
-    values: Tensor | None = None
-
-
-class RanksByCounts(TargetRanks):
-    """Target ranks of a reference for which a value depends only on counts, such as of relevant labels and all labels.
-
-    Rows, or rows and buckets, with the same counts have the same value, so the value is computed once for each tuple of
-    counts. All gains are 1.
+    All labels tie, so the value of a row depends on these two numbers alone. It is computed once for each pair of them.
 
     Args:
-        relevant: The relevant labels.
-        counts: Shape (N,) or (N, G): how many labels are ranked, on which the value depends, too.
+        relevant: The relevant labels; all gains are 1.
+        sizes: Shape (N,) or (N, G): how many labels are ranked.
+        cut: The number of labels of a bucket that a list holds; None if lists hold all labels.
+        of_documents: Whether the labels of a row are the documents of a query.
+
+    Attributes:
+        pairs: The distinct pairs of numbers.
+        pair_of_row: The index in ``pairs`` of each row, or of each row and bucket.
     """
 
-    def __init__(self, relevant: RelevantLabels, counts: Tensor) -> None:
-        self.relevant, self._memo = relevant, {}
-        n = relevant.n
-        columns = [count.expand(n.shape).reshape(-1) for count in (n, counts)]
-        which = torch.zeros_like(columns[0])
-        # column by column, with small numbers in place of tuples: ``unique`` of rows takes 50 times as long
-        for column in columns:
-            if len(column) and column.max() > column.min():
-                which = torch.unique(which * (column.max() + 1) + column, return_inverse=True)[1]
-        place = which.new_zeros(int(which.max()) + 1 if len(which) else 0)
-        self._places = place.scatter_(0, which, torch.arange(len(which), device=n.device))
-        self._tuples = [tuple(one) for one in torch.stack(columns, dim=-1)[self._places].tolist()]
-        self._which = which.view(n.shape)
+    def __init__(self, relevant: RelevantLabels, sizes: Tensor, cut: CutSpan | None, of_documents: bool) -> None:
+        self.relevant = relevant
+        self._memo = {}
+        self._cut = cut
+        self._of_documents = of_documents
+        n, sizes = relevant.n.reshape(-1), sizes.reshape(-1)
+        # one number for each pair: ``unique`` of pairs takes 50 times as long
+        base = int(sizes.max()) + 1 if len(sizes) else 1
+        codes, pair_of_row = torch.unique(n * base + sizes, return_inverse=True)
+        self._row_of_pair = torch.zeros_like(codes).scatter_(0, pair_of_row, whole_numbers(len(n), n.device))
+        self.pairs: list[tuple[int, int]] = [divmod(code, base) for code in codes.tolist()]
+        self.pair_of_row = pair_of_row.view(relevant.n.shape)
 
     @property
     def with_hits(self) -> TargetRanks:
-        """These ranks, which are of all rows."""
+        """These counts, which are those of all rows."""
         return self
 
-    def mean_by_counts(
-        self,
-        value: Callable[[ExpectedRanks], Tensor],
-        ks: tuple[int, ...],
-        known: ValuesByCounts,
-        all_ranks: Callable[[], ExpectedRanks],
-    ) -> Tensor:
-        """Return the mean of a ``value`` as :meth:`ExpectedRanks.mean_of` does.
+    def ranks_of(self, numbers: list[int]) -> ExpectedRanks:
+        """Return the ranks of the relevant labels of one row for each of some ``pairs``, given their numbers."""
+        device = self.pair_of_row.device
+        n, sizes = torch.tensor([self.pairs[number] for number in numbers], device=device).unbind(1)
+        relevant = whole_numbers(max(1, int(n.max())), device) < n[:, None]
+        first_rank, no_id = torch.ones_like(n)[:, None], torch.full_like(n, -1)[:, None]
+        hits = Hits(torch.where(relevant, first_rank, NOT_RANKED), torch.where(relevant, 0, no_id), None)
+        documents, num_labels = (sizes, None) if self._of_documents else (None, int(sizes.max()))
+        ranks = TargetRanks(hits, self.relevant, sizes, num_labels, EVERYTHING, int(sizes.max()), documents)
+        ranks.n_relevant = n
+        equal = sizes[:, None].expand(relevant.shape)
+        return ExpectedRanks(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers))
 
-        Args:
-            value: A function of ranks that returns the value of each row.
-            ks: Cut-offs.
-            known: The values for the tuples of earlier batches; values for new tuples are added.
-            all_ranks: Returns the ranks of all rows; called only if a tuple is new.
-        """
-        if not self._tuples:
-            return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
-        new = [place for place, one in enumerate(self._tuples) if one not in known.places]
-        if new:
-            values = self._some(all_ranks(), self._places[new]).mean_of(value, max(ks))
-            known.places |= {self._tuples[place]: len(known.places) + number for number, place in enumerate(new)}
-            known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
-        assert known.values is not None
-        places = torch.tensor([known.places[one] for one in self._tuples], device=self._which.device)
-        return known.values[:, places][:, self._which]
+    def _cut_of(self, numbers: list[int]) -> CutSpan | None:
+        cut = self._cut
+        if cut is None:
+            return None
+        rows = self._row_of_pair[numbers]
+        sides = (cut.above, cut.equal, cut.all_equal, cut.listed)
+        return CutSpan(*(side.reshape(-1)[rows] for side in sides))
 
-    def _some(self, ranks: ExpectedRanks, places: Tensor) -> ExpectedRanks:
-        """Return the ranks of chosen rows, or of chosen pairs of a row and a bucket."""
 
-        def chosen(side: Tensor) -> Tensor:
-            return side.expand(self._which.shape).reshape(-1)[places]
+class ReferenceRanks(Ranks):
+    """The ranks of the relevant labels in the ranking of a reference.
 
-        target_ranks, above, equal = (
-            side.reshape(-1, side.shape[-1])[places] for side in (ranks.hits.ranks, ranks.above, ranks.equal)
+    Args:
+        reading: The reading of a metric, whose arguments hold here, too.
+    """
+
+    def __init__(self, reading: Ranks) -> None:
+        cutoffs = reading.cutoffs if len(reading.cutoffs) > 1 else reading.cutoffs[0]
+        super().__init__(
+            reading.caller,
+            cutoffs,
+            reading.formula,
+            reading.by_bucket,
+            min_gain=reading.min_gain,
+            scope=reading.scope,
+            depth=reading.depth,
+            ties="expected",
         )
-        hits = Hits(target_ranks, torch.where(target_ranks < NOT_RANKED, 0, -1), None)
-        plain = TargetRanks(hits, ranks.relevant, chosen(ranks.length), ranks.num_labels, EVERYTHING, ranks.deepest)
-        plain.n_relevant = chosen(ranks.n_relevant)
-        cut = ranks.cut
-        if cut is not None:
-            cut = CutSpan(*(chosen(side) for side in (cut.above, cut.equal, cut.all_equal, cut.listed)))
-        return ExpectedRanks(plain, above, equal, cut)
+        self.formula, self.buckets, self.num_labels = reading.formula, reading.buckets, reading.num_labels
+        self.num_buckets = reading.num_buckets
+        self._number_of_pair: dict[tuple[int, int], int] = {}
+        self._chance_values: Tensor | None = None
+
+    def of(self, ranking: Ranking) -> TargetRanks:
+        """Return the ranks of the relevant labels."""
+        relevant = self.relevant(ranking)
+        assert isinstance(relevant, ReferenceRanking)
+        return relevant.read(self.buckets, self.scope, self.depth, self.formula)
+
+    def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return the mean of the formula's value of each row over all orders of equal scores."""
+        if isinstance(ranks, RowCounts):
+            return self._values_by_counts(ranks)
+        return super().values(ranking, ranks)
+
+    def _values_by_counts(self, rows: RowCounts) -> Tensor:
+        """Return the values of rows; those of pairs of counts that came before are kept."""
+        device = rows.pair_of_row.device
+        if not rows.pairs:
+            return torch.zeros(len(self.ks), *rows.pair_of_row.shape, dtype=real_dtype(device), device=device)
+
+        new = [number for number, pair in enumerate(rows.pairs) if pair not in self._number_of_pair]
+        if new:
+            values = super().values(rows, rows.ranks_of(new))  # type: ignore[arg-type] # reads ranks alone
+            if self._chance_values is not None:
+                values = torch.cat([self._chance_values, values], dim=1)
+            self._chance_values = values
+            for number in new:
+                self._number_of_pair[rows.pairs[number]] = len(self._number_of_pair)
+
+        assert self._chance_values is not None
+        columns = torch.tensor([self._number_of_pair[pair] for pair in rows.pairs], device=device)
+        return self._chance_values[:, columns[rows.pair_of_row]]
 
 
 class RankedCounts:
@@ -279,30 +379,34 @@ class RankedCounts:
     """
 
     def __init__(self, counts: Tensor) -> None:
-        self._counts = counts.cpu()
-        self._known: dict[tuple[object, ...], Tensor] = {}
+        self.counts = counts.cpu()
+        self._tables: dict[tuple[object, ...], Tensor] = {}
 
-    def above(self, buckets: LabelBuckets | None, device: torch.device) -> Tensor:
-        """Return per label how many labels of its bucket have a larger count, and how many an equal one, (2, L)."""
-        key = "above", None if buckets is None else buckets.digest, device
-        if key not in self._known:
-            groups = torch.zeros_like(self._counts) if buckets is None else buckets.assignment
-            above, tied = counts_above_and_tied(self._counts, groups)
-            self._known[key] = torch.stack([above, tied + 1]).to(device)
-        return self._known[key]
+    def of_labels(self, buckets: LabelBuckets | None, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return for labels (T,) how many of their bucket have a larger count, and how many have an equal count.
 
-    def at_depth(self, buckets: LabelBuckets, depth: int, device: torch.device) -> Tensor:
-        """Return by bucket how many labels have a larger count than the label at ``depth``, and how many an equal one.
-
-        Shape (2, G).
+        The second number includes the label itself.
         """
-        key = "at depth", buckets.digest, depth, device
-        if key not in self._known:
-            counts, last = self._counts, self._counts.sort(descending=True).values[depth - 1]
-            sides = (buckets.assignment[mask] for mask in (counts > last, counts == last))
-            found = torch.stack([torch.bincount(side, minlength=len(buckets)) for side in sides])
-            self._known[key] = found.to(device)
-        return self._known[key]
+        key = ("above", None if buckets is None else buckets.digest, ids.device)
+        if key not in self._tables:
+            groups = torch.zeros_like(self.counts) if buckets is None else buckets.assignment
+            above, tied = counts_above_and_tied(self.counts, groups)
+            self._tables[key] = torch.stack([above, tied + 1]).to(ids.device)
+        above, equal = self._tables[key][:, ids.clamp(min=0)]
+        return above, equal
+
+    def cut(self, buckets: LabelBuckets, depth: int, sizes: Tensor) -> CutSpan:
+        """Return the equal counts among which lists of ``depth`` labels end, by row and bucket, shape of ``sizes``."""
+        key = ("cut", buckets.digest, depth, sizes.device)
+        if key not in self._tables:
+            last = self.counts.sort(descending=True).values[depth - 1]
+            totals = []
+            for labels in (self.counts > last, self.counts == last):
+                totals.append(torch.bincount(buckets.assignment[labels], minlength=len(buckets)))
+            self._tables[key] = torch.stack(totals).to(sizes.device)
+        above, equal = (side.expand(sizes.shape) for side in self._tables[key])
+        all_equal = equal.sum(dim=1, keepdim=True)
+        return CutSpan(above, equal, all_equal, depth - above.sum(dim=1, keepdim=True))
 
 
 def counts_above_and_tied(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:

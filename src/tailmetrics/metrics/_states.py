@@ -328,6 +328,10 @@ class Addition:
             self.flags += _of_cells(state, increment, BatchRows(rows.groups))
         else:
             assert isinstance(increment, PerRow)  # flags in blocks could not be undone
+            if isinstance(increment, EqualRows) and rows.weights is None and state.shape[0] == 1:
+                self.states.append(state)
+                self.amounts.append(increment.total)
+                return
             values = increment.values.movedim(increment.row_axis, 0)
             if rows.weights is not None:
                 weights = rows.weights.view(-1, *[1] * (values.ndim - 1))

@@ -21,7 +21,7 @@ from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, wa
 from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
-from tailmetrics.metrics._references import ValuesByCounts, counts_above_and_tied
+from tailmetrics.metrics._references import counts_above_and_tied
 from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._all_scores import counts_by_bucket
@@ -540,7 +540,7 @@ class Pairs(AllScores):
         key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope))
         return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope))
 
-    def values(self, ranking: Ranking, ranks: Any, known: ValuesByCounts) -> Tensor:
+    def values(self, ranking: Ranking, ranks: Any) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
         found: Tensor = self.formula.function(ranks)
         return found.unsqueeze(0)

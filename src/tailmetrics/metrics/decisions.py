@@ -18,7 +18,6 @@ from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, CountRatio, f_beta
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
-from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._inputs import Context
@@ -156,7 +155,7 @@ class Decisions(Reading):
             f"labels with a score above {k:g}" if isinstance(k, float) else "labels with a score above their threshold"
         )
 
-    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
+    def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the ratio of each row, shape (K, N) or (K, N, G)."""
         hits, predicted = self.counts(self.relevant(ranking), ranks)
         if self.scope == "global":

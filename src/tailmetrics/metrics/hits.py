@@ -95,7 +95,7 @@ class PrecisionAtK(TopKMetric):
     def __init__(self, k: Cutoffs, *, denominator: Denominator = "predicted", **kwargs: Unpack[LabelArguments]) -> None:
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
         formula = of_hits(precision_at_k, {"denominator": denominator}, is_additive=denominator == "k")
-        if denominator == "k" and kwargs.get("ties") != "expected":  # whole numbers need one column of a state
+        if denominator == "k":  # whole numbers need one column of a state
             formula = replace(formula, function=_hits_of_k, value_format=COUNT, per_one=int)
         super().__init__(k, formula, aggregation=ByAverage(PRECISION), **kwargs)
 

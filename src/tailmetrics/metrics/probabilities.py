@@ -18,7 +18,6 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, R
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
-from tailmetrics.metrics._references import ValuesByCounts
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
@@ -64,7 +63,7 @@ class Probabilities(Reading):
         """Warn of scores in [0, 1], once for all members of a collection."""
         ranking.remembered("probabilities warned of", lambda: _warn_of_probabilities(ranking, self.caller))
 
-    def values(self, ranking: Ranking, ranks: TargetRanks, known: ValuesByCounts) -> Tensor:
+    def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
         found: Tensor = self.formula.function(self.relevant(ranking), self.buckets)
         return found.unsqueeze(0)
