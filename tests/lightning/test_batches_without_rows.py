@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 import tailmetrics
 from tailmetrics.lightning import HeadToTailReport
-from tailmetrics.lightning.trainer import SamplerPadding
+from tailmetrics.lightning.split_rows import SamplerPadding
 
 pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
 

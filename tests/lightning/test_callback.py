@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import gc
 import json
 import math
 import warnings
@@ -217,6 +218,7 @@ def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None
         ({"label_names": "abc"}, r"label_names='abc' is of type str; pass a list of texts\."),
         ({"row_names": [1]}, r"row_names holds 1 of type int; pass a list of texts\."),
         ({"name": 3}, "name=3 is no part of a file name"),
+        ({"headline": "recall@7"}, r"headline='recall@7' is no metric here; choose one of 'recall@1'\."),
         ({"label_counts": {"a": 1}}, "label_counts is a dict; pass a tensor or list of whole numbers, one per label"),
     ],
 )
@@ -234,8 +236,56 @@ def test_what_others_tell_the_callback_is_named(owner: str) -> None:
     module = wrong if owner == "model" else SimpleNamespace()
     trainer = SimpleNamespace(datamodule=wrong if owner == "data module" else None)
     with pytest.raises(TypeError, match=f"HeadToTailReport: num_labels of the {owner}='many' is not a whole number"):
-        callback._labels._stated_num_labels(trainer, module)
+        callback._training_labels._stated_num_labels(trainer, module)
     with pytest.raises(
         TypeError, match=f"HeadToTailReport: label_names of the {owner}=3 is of type int; pass a list of te"
     ):
         callback._names("label_names", trainer, module)
+
+
+def test_a_bucket_without_labels_is_not_logged(tmp_path: Path) -> None:
+    """Of 30 labels none is unseen, or one; the key of ``unseen`` is logged only where it can have a value."""
+    for unseen in (0, 1):
+        counts = [1] * (NUM_LABELS - unseen) + [0] * unseen
+        report = HeadToTailReport([RecallAtK(k=5, buckets="deciles")], label_counts=counts, files=False, table=False)
+        run = trainer(tmp_path, report)
+        run.validate(ByHeart(), datamodule=Data(), verbose=False)
+        keys = run.callback_metrics.keys()
+        assert "val/recall@5/decile_1" in keys
+        assert ("val/recall@5/unseen" in keys) == bool(unseen)
+        assert report.report is not None
+        assert "recall@5/unseen" in report.report.scalars
+
+
+def test_the_headline_is_that_of_the_report(tmp_path: Path) -> None:
+    """By default it is recall by bucket; the worst labels are those of its cut-off."""
+    for headline in (None, "precision@3"):
+        report = numbers_alone(headline=headline, labels=True)
+        trainer(tmp_path, report).validate(ByHeart(), datamodule=Data(), verbose=False)
+        assert report.report is not None
+        assert report.report.headline == (headline or "recall@5")
+
+
+def test_temporary_files_end_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of rows lies in a folder that the run deletes; one that a broken run leaves goes without a warning."""
+    folders = tmp_path / "temporary"
+    folders.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folders))
+    callback = HeadToTailReport(metrics(), table=False, figures=False)
+    run = trainer(tmp_path, callback)
+    run.validate(ByHeart(), datamodule=Data(), verbose=False)
+    assert list(tmp_path.rglob("rows_val.parquet"))
+    assert not list(folders.iterdir())
+
+    class Broken(ByHeart):
+        def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> Any:
+            return "scores"
+
+    with pytest.raises(ValueError, match="validation_step returned a str"):
+        run.validate(Broken(), datamodule=Data(), verbose=False)
+    assert list(folders.iterdir())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        callback._loader_evaluations.clear()
+        gc.collect()
+    assert not list(folders.iterdir())

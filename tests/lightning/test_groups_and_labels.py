@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ from pytorch_lightning.loggers import CSVLogger
 from torch.utils.data import DataLoader, DistributedSampler
 
 from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import group_numbers
 from tailmetrics.lightning import HeadToTailReport
-from tailmetrics.lightning.callback import Evaluations
+from tailmetrics.lightning.loader_evaluation import LoaderEvaluation, StepKeys
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("en", "de")
@@ -71,16 +71,14 @@ def test_sequences_that_a_distributed_sampler_repeats_are_left_out(mask: Any) ->
     rows = DistributedSampler(range(3), num_replicas=2, rank=1, shuffle=False)
     loader = DataLoader(range(3), batch_size=2, sampler=rows)
     collection = TopKCollection([AccuracyAtK(1, ignore_index=-100)], row_groups=NAMES)
-    names = ("preds", "target", "row_mask", "row_groups", "row_ids")
-    running = Evaluations(collection, dict(zip(names, names, strict=True)), intervals=0.95)
-    loop = SimpleNamespace(_combined_loader=SimpleNamespace(flattened=[loader]), _is_sequential=True)
-    trainer = SimpleNamespace(_evaluation_loop=loop, world_size=1)
-    running.start(trainer, "cpu")
+    keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
+    running = LoaderEvaluation(Evaluation(collection, intervals=0.95), keys, loader)
+    running.start(loader, "cpu")
     target = torch.tensor([[0, 1, -100], [2, 3, 4]])
     scores = torch.nn.functional.one_hot(target.clamp(min=0), 9) + 0.5
     output = {"preds": scores, "target": target, "row_groups": ["de", "en"], "row_mask": mask}
-    running.add({name: value for name, value in output.items() if value is not None}, 0, "validation_step")
-    (report,) = running.reports(trainer, "", "", ())
+    running.add({name: value for name, value in output.items() if value is not None}, "validation_step")
+    report = running.report("", ())
     assert (report.rows, report.scalars["accuracy@1"], report.scalars["accuracy@1/de"]) == (2, 1.0, 1.0)
     assert [group.rows for group in report.row_groups] == [0, 2]
     (alike,) = (one for one in report.warnings if "Rows of one sequence are taken for independent" in one)
@@ -158,15 +156,13 @@ def test_values_of_labels_and_intervals(tmp_path: Path) -> None:
 def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
     """Of two batches the second names no group at all, as on a process whose share has none: its rows count in the whole."""
     collection = TopKCollection([AccuracyAtK(1)], row_groups=NAMES)
-    names = ("preds", "target", "row_mask", "row_groups", "row_ids")
-    running = Evaluations(collection, dict(zip(names, names, strict=True)), intervals=0.95)
-    loop = SimpleNamespace(_combined_loader=SimpleNamespace(flattened=[range(2)]), _is_sequential=True)
-    trainer = SimpleNamespace(_evaluation_loop=loop, world_size=1)
-    running.start(trainer, "cpu")
+    keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
+    running = LoaderEvaluation(Evaluation(collection, intervals=0.95), keys, None)
+    running.start(None, "cpu")
     for groups in (["de", None], [None, None]):
         output = {"preds": torch.eye(9)[:2], "target": torch.tensor([0, 1]), "row_groups": groups}
-        running.add(output, 0, "validation_step")
-    (report,) = running.reports(trainer, "", "", ())
+        running.add(output, "validation_step")
+    report = running.report("", ())
     assert report.rows == 4
     assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [[0, -1]]  # of texts, unchanged
     assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]

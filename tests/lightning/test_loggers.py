@@ -1,6 +1,7 @@
 """Figures and tables are in TensorBoard's events, in an offline run of W&B and in the store of MLflow."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,35 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(picture.read_bytes().startswith(PNG) for picture in pictures)
     assert list(tmp_path.glob("tail/*/report_val.md"))
     assert not list(tmp_path.glob("report*"))
+
+
+@pytest.mark.slow
+def test_key_format_keeps_what_mlflow_drops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """MLflow drops "@" from keys, with a warning for each; with ``key_format`` the store has them, and is quiet."""
+    pytest.importorskip("mlflow")
+    from pytorch_lightning.loggers import MLFlowLogger
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    logger = MLFlowLogger("tail", tracking_uri=f"file:{tmp_path / 'store'}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(tmp_path, logger, figures=False, key_format=lambda key: key.replace("@", "_at_"))
+    keys = logger.experiment.get_run(logger.run_id).data.metrics.keys()
+    assert "val/recall_at_2" in keys
+    assert not [key for key in keys if key.startswith("val/recall2")]
+    texts = [str(warning.message) for warning in caught] + caplog.messages
+    assert not [text for text in texts if "recall" in text and "haracters" in text]
+
+
+def test_key_format_returns_a_text_of_its_own_for_each_key(tmp_path: Path) -> None:
+    """Two keys of one name would be one value, without a word."""
+    for key_format, error in ((lambda key: "value", ValueError), (lambda key: 1, TypeError)):
+        run = trainer(tmp_path, report(files=False, key_format=key_format))
+        with pytest.raises(error, match=r"HeadToTailReport: key_format returned .* for 'val/recall@2'"):
+            run.validate(Model(), loader(), verbose=False)
 
 
 @pytest.mark.slow

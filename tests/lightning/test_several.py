@@ -11,7 +11,7 @@ from torch.utils.data import DistributedSampler
 
 import tailmetrics
 from tailmetrics.lightning import HeadToTailReport
-from tailmetrics.lightning.trainer import SamplerPadding
+from tailmetrics.lightning.split_rows import SamplerPadding
 
 pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
 ALL = [1] * ROWS

@@ -18,7 +18,8 @@ from torch.utils import data
 from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.lightning.trainer import SamplerPadding, installed, outline, same_random_numbers, training_loaders
+from tailmetrics.lightning.split_rows import SamplerPadding
+from tailmetrics.lightning.trainer import installed, outline, same_random_numbers, training_loaders
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 """The place of the target in a training batch: a key, an index, or a function of the batch."""

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import copyfile
-from tempfile import TemporaryDirectory
+from shutil import copyfile, rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -51,8 +52,9 @@ class LoaderRows:
         data: Any = getattr(loader, "dataset", None)
         self.num_rows = len(data) if hasattr(data, "__len__") else MANY
         self._evaluation, self._count = evaluation, 0
-        self._folder = TemporaryDirectory(prefix="tailmetrics-")
-        self._path = Path(self._folder.name, "rows.parquet")
+        folder = mkdtemp(prefix="tailmetrics-")
+        self._delete = finalize(self, rmtree, folder, ignore_errors=True)  # at the exit of the process, too
+        self._path = Path(folder, "rows.parquet")
         self._writer: RowTableWriter | None = None
 
     def add(self, ranking: Ranking, rows: Any) -> None:
@@ -73,7 +75,7 @@ class LoaderRows:
 
     def discard(self) -> None:
         """Delete the table."""
-        self._folder.cleanup()
+        self._delete()
 
     def write(self, path: Path) -> None:
         """Copy the table to a path, where a whole file replaces an older one."""

@@ -1,0 +1,144 @@
+"""Rows that several processes rank: those that a sampler repeats, and those of loaders that are not split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler
+
+from tailmetrics.collection import TopKCollection
+from tailmetrics.ranking import Ranking
+
+UNSPLIT = (
+    "several processes ranked the same rows of a loader: each row counts several times, intervals are too narrow, and "
+    "metrics over the catalogue are wrong. Let Lightning split the loader (use_distributed_sampler=True), split a "
+    "stream by trainer.global_rank, or return a row mask."
+)
+"""Note of a report on a loader whose rows are not split over the processes."""
+
+
+class SamplerPadding:
+    """Finds in each batch the rows that a distributed sampler repeats to fill its last round.
+
+    With n rows and w processes, process r gets the places r, r + w, r + 2w, …. Places from n on hold repeated rows,
+    whether or not the sampler shuffles.
+
+    Args:
+        loader: The loader; None if a step gets batches of several loaders.
+
+    Attributes:
+        sampler: The distributed sampler; None if the loader has none, so that no row is repeated.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        batch_sampler = getattr(loader, "batch_sampler", None)
+        self.sampler: DistributedSampler[Any] | None = None
+        for sampler in (getattr(loader, "sampler", None), getattr(batch_sampler, "sampler", None)):
+            if self.sampler is None and isinstance(sampler, DistributedSampler):
+                self.sampler = sampler
+        self._batch_size: int | None = None
+        if type(batch_sampler) is BatchSampler and isinstance(batch_sampler.batch_size, int):
+            self._batch_size = batch_sampler.batch_size
+        self._rows_before = 0
+
+    def first_seen(self, rows: int, step: str, masked: bool) -> Tensor | None:
+        """Return a mask of the next batch that is False for repeated rows; None if this mask is not needed.
+
+        Args:
+            rows: Number of rows that the step returned.
+            step: Name of the step, for the error message.
+            masked: Whether the step returned a row mask. If it also changed the number of rows, its mask has to drop
+                repeated rows.
+
+        Raises:
+            ValueError: If the batch holds repeated rows, and the step changed the number of rows without a row mask.
+        """
+        if self.sampler is None:
+            return None
+        drawn = rows
+        if self._batch_size is not None:
+            drawn = min(self._batch_size, self.sampler.num_samples - self._rows_before)
+        places = (self._rows_before + torch.arange(drawn)) * self.sampler.num_replicas + self.sampler.rank
+        self._rows_before += drawn
+
+        is_first: Tensor = places < len(self.sampler.dataset)  # type: ignore[arg-type] # a sampler needs a length
+        if bool(is_first.all()) or (rows != drawn and masked):
+            return None
+        if rows != drawn:
+            raise ValueError(
+                f"HeadToTailReport: {step} returned {rows} rows for a batch of {drawn}, of which the distributed "
+                f"sampler repeats {int((~is_first).sum())}; return one row for each row of the batch, or also a row "
+                "mask that is False for rows made from repeated ones (row_mask= of the callback names its key)."
+            )
+        return is_first
+
+    def skip(self, step: str) -> None:
+        """Move on by a batch for which the step returned None.
+
+        Raises:
+            ValueError: If a batch sampler of the user's own decides how many rows the batch has.
+        """
+        if self.sampler is None:
+            return
+        if self._batch_size is None:
+            raise ValueError(
+                f"HeadToTailReport: {step} returned None, and the batch sampler does not say how many rows the batch "
+                "has, which is needed to find the rows that the distributed sampler repeats; return the batch with a "
+                "row mask that is False for all of its rows."
+            )
+        self._rows_before += min(self._batch_size, self.sampler.num_samples - self._rows_before)
+
+
+class UnsplitCheck:
+    """Finds out once whether several processes rank the same rows of a loader, which then count several times.
+
+    A distributed sampler splits the rows. Without one, the processes compare what they ranked: of loaders in random
+    order the states of the metrics, which do not depend on the order of rows; of other loaders the first batch.
+
+    Args:
+        loader: The loader; None if a step gets batches of several loaders.
+
+    Attributes:
+        is_open: Whether the processes have still to compare what they ranked.
+        in_random_order: Whether the order of rows may differ between processes.
+        number: A number that depends on what this process ranked, shape (), int64; None before the first batch.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        sampler = getattr(loader, "sampler", None)
+        self.is_open = SamplerPadding(loader).sampler is None
+        self.in_random_order = isinstance(sampler, (RandomSampler, SubsetRandomSampler))
+        self.number: Tensor | None = None
+        self._has_rows = False
+
+    def read_batch(self, ranking: Ranking) -> None:
+        """Read the first batch that has rows; no value leaves its device."""
+        if not self.is_open or self._has_rows or not ranking.num_rows:
+            return
+        self._has_rows = True
+        if not self.in_random_order:
+            parts = [ranking.ids, *ranking.targets.kernels.occurrences(ranking.targets)]
+            if ranking.scores is not None and ranking.scores.layout == torch.strided:
+                parts.append(ranking.scores.detach().sum(dim=1, dtype=torch.float32).view(torch.int32))
+            self.number = number_of(parts)
+
+    def read_states(self, collection: TopKCollection) -> None:
+        """Read the states of this process at the end of an epoch."""
+        if self.is_open and self.in_random_order and self._has_rows:
+            states = []
+            for metric in collection.members().values():
+                states += [getattr(metric, name) for name in metric._defaults]
+            self.number = number_of(states)
+
+
+def number_of(parts: Sequence[Tensor]) -> Tensor:
+    """Return a number that depends on every whole number of some tensors and on its place, shape (), int64."""
+    number = torch.zeros((), dtype=torch.int64, device=parts[0].device)
+    for part in parts:
+        numbers = part.reshape(-1).to(torch.int64)
+        weights = 2 * torch.arange(len(numbers), device=part.device) + 1
+        number = 31 * number + (numbers * weights).sum()
+    return number
