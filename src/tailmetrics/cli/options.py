@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from tailmetrics._parameters import SHARED_PARAMETERS
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.loading import BATCH_ROWS
@@ -61,16 +62,16 @@ class DataOptions:
     ] = "skip"
     duplicates: Annotated[
         Literal["error", "first"],
-        "A label that a row lists twice: refuse it, or count the second as a miss; in targets count it once.",
-    ] = "error"
+        SHARED_PARAMETERS["duplicates"].text,
+    ] = SHARED_PARAMETERS["duplicates"].default
     min_gain: Annotated[
         float | None,
-        "The least gain that counts as relevant, like -l of trec_eval. CG, DCG and nDCG still add all gains.",
-    ] = None
+        SHARED_PARAMETERS["min_gain"].text,
+    ] = SHARED_PARAMETERS["min_gain"].default
     ignore_index: Annotated[
         int | None,
-        "Rows with this label do not count, such as -100 or the 0 that pads. Targets then hold one label for each row.",
-    ] = None
+        SHARED_PARAMETERS["ignore_index"].text,
+    ] = SHARED_PARAMETERS["ignore_index"].default
     train_min_gain: Annotated[
         float | None,
         "The least gain of training targets that counts; by default any above 0.",
@@ -93,24 +94,48 @@ class DataOptions:
     ] = None
     format: Annotated[
         str | None,
-        "Format of all files; by default each file tells it. The formats are listed below.",
+        "Format of all files; by default the suffix of a file names it. The formats are listed below.",
     ] = None
     preds_format: Annotated[
         str | None,
-        "Format of the predictions, where it is not that of the other files.",
+        "Format of the predictions.",
+    ] = None
+    target_format: Annotated[
+        str | None,
+        "Format of the targets.",
+    ] = None
+    train_format: Annotated[
+        str | None,
+        "Format of the training targets.",
     ] = None
     columns: Annotated[
         Columns,
-        "Name of the column that is the {field}.",
+        "Name of the column that is the {field}, in all files.",
     ] = field(default_factory=Columns)
     preds_columns: Annotated[
         Columns | None,
-        "Name of the {field} in predictions alone; such names take the place of all of --columns.",
+        "Name of the column of the predictions that is the {field}, added to --columns.",
+    ] = None
+    target_columns: Annotated[
+        Columns | None,
+        "Name of the column of the targets that is the {field}, added to --columns.",
+    ] = None
+    train_columns: Annotated[
+        Columns | None,
+        "Name of the column of the training targets that is the {field}, added to --columns.",
     ] = None
     delimiter: Annotated[
         str | None,
-        "Separator of fields of text files that hold it, such as ';'; by default each file tells it.",
+        "Separator of fields of CSV, such as ';'; by default a comma, or what the line of names holds.",
     ] = None
+    list_delimiter: Annotated[
+        str | None,
+        "Separator of the entries of lists in CSV and TSV, such as ' '.",
+    ] = None
+    judged_only: Annotated[
+        bool,
+        "Leave predictions out that the targets do not judge, like -J of trec_eval.",
+    ] = False
     part: Annotated[
         str | None,
         "Subset and split of predictions of MTEB, such as default/test.",

@@ -42,8 +42,7 @@ It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row
 TEXTS = {
     "config": "YAML file with a list of metrics, and any other option.",
     "metrics": "The metrics as YAML: a list, each with class_path and init_args.",
-    "metrics+": "Add a metric by its class: --metrics+=RecallAtK --metrics.k=5 adds recall@5.",
-    "metrics.": "An argument of the metric that was added last, such as --metrics.k=5.",
+    "metrics+": "Add a metric by its class; --metrics.NAME=VALUE sets its arguments: --metrics+=RecallAtK --metrics.k=5.",
     "metrics.help": "Print the arguments of a class of metrics, such as RecallAtK, and exit.",
     "without": "Metrics of the preset or config to leave out, by key or class, such as cross_entropy.",
     "print-config": "Print the options that are given as a config, and exit.",
@@ -294,7 +293,7 @@ def _parser(command: str) -> _Parser:
     """Return the parser of a command."""
     width = max(len(name) for name in FORMATS)
     formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
-    epilog = f"formats (--format), found from the name or the first lines of a file:\n{formats}"
+    epilog = f"formats (--format), named by the suffix of a file:\n{formats}"
     groups: dict[str, type] = {"data": DataOptions, "resampling": ResamplingOptions, "output": OutputOptions}
     if command == "evaluate":
         usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
@@ -310,7 +309,7 @@ def _parser(command: str) -> _Parser:
     parser.add_argument("--config", action=_Config, metavar="FILE", help=TEXTS["config"])
     parser.add_argument("--metrics", action=_Metrics, metavar="YAML", help=TEXTS["metrics"])
     parser.add_argument("--metrics+", action=_AddMetric, metavar="CLASS", help=TEXTS["metrics+"])
-    parser.add_argument("--metrics.", action=_MetricArgument, metavar="ARGUMENT=VALUE", help=TEXTS["metrics."])
+    parser.add_argument("--metrics.", action=_MetricArgument, help=SUPPRESS)
     parser.add_argument("--metrics.help", action=_MetricHelp, metavar="CLASS", help=TEXTS["metrics.help"])
     parser.add_argument("--print-config", action=_PrintConfig, nargs=0, help=TEXTS["print-config"])
     _add_option(parser, parser, "without", list[str], TEXTS["without"], None)
@@ -341,7 +340,7 @@ def _add_option(parser: _Parser, group: Any, name: str, value_type: Any, text: s
         f"--{name.replace('_', '-')}",
         action=_SetOption,
         dest=name,
-        help=text.replace("%", "%%"),
+        help=text.replace("``", "").replace("%", "%%"),
         **arguments,
     )
     action.value_type = value_type
