@@ -42,7 +42,7 @@ It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row
 TEXTS = {
     "config": "YAML file with a list of metrics, and any other option.",
     "metrics": "The metrics as YAML: a list, each with class_path and init_args.",
-    "metrics+": "Add a metric by its class; --metrics.NAME=VALUE sets its arguments: --metrics+=RecallAtK --metrics.k=5.",
+    "metrics+": "Add a metric by class; --metrics.NAME=VALUE sets an argument: --metrics+=RecallAtK --metrics.k=5.",
     "metrics.help": "Print the arguments of a class of metrics, such as RecallAtK, and exit.",
     "without": "Metrics of the preset or config to leave out, by key or class, such as cross_entropy.",
     "print-config": "Print the options that are given as a config, and exit.",
