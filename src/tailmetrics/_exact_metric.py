@@ -38,14 +38,12 @@ from tailmetrics._transfer import (
     Fingerprint,
     MetricStates,
     difference,
-    from_bytes,
     gathered,
     identity,
     largest_of,
     merged,
     order_of,
     over_processes,
-    to_bytes,
 )
 
 SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
@@ -73,7 +71,7 @@ def with_keywords(method: Method) -> Method:
 
 
 class Mergeable:
-    """States that can be added to those of another object, and sent as bytes: of one metric, or of a collection."""
+    """States that can be added to those of another object: of one metric, or of a collection."""
 
     _is_synced: Any
     """Whether the states are those of all processes, between ``sync`` and ``unsync``; of a collection, any of them."""
@@ -137,38 +135,24 @@ class Mergeable:
             vars(part).update(states, _computed=None, _update_count=part._update_count + updates)
         self._share_again()
 
-    def state_bytes(self) -> bytes:
-        """Return the states of this process as bytes; an object with the same arguments can load them.
-
-        The bytes hold no tables of buckets or counts, only digests, by which the reader checks that its tables are the
-        same. They take some kilobytes whatever the number of labels, unless a metric counts labels.
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Replace the states by those that ``state_dict()`` returned after ``persistent(True)``.
 
         Raises:
-            ValueError: Before :meth:`bind` has completed the metrics.
+            ValueError: If ``state_dict`` lacks states of a metric; with ``strict=False``, of every metric.
+            RuntimeError: If a state is of another shape.
         """
-        self.check_own_states("state_bytes")
-        self._check_states("state_bytes")
-        return to_bytes(self._held(), [part._update_count for part in self._parts().values()])
-
-    def load_state_bytes(self, data: bytes) -> None:
-        """Replace the states by those that :meth:`state_bytes` returned on another machine.
-
-        Args:
-            data: Bytes of an object with the same arguments, buckets and counts.
-
-        Raises:
-            TypeError: If ``data`` is not bytes.
-            ValueError: If the bytes are damaged, or belong to other arguments; the message names the difference.
-                Nothing is changed.
-        """
-        self.check_own_states("load_state_bytes")
-        self._check_states("load_state_bytes")
+        self.check_own_states("load_state_dict")
+        strict = args[0] if args else kwargs.get("strict", True)
         parts = self._parts()
-        names = list(parts) if len(parts) > 1 else ()
-        loaded = from_bytes(f"{type(self).__name__}.load_state_bytes", data, self._held(), names)
-        for part, (states, updates) in zip(parts.values(), loaded, strict=True):
-            vars(part).update(states, _computed=None, _forward_cache=None, _update_count=updates)
-        self._share_again()
+        problems = []
+        for name, part in parts.items():
+            problem = part.problem_of_names(state_dict, f"{name}." if name else "")
+            if problem is not None:
+                problems.append(problem)
+        if problems and (strict or len(problems) == len(parts)):
+            raise ValueError(f"{type(self).__name__}.load_state_dict: {problems[0]}")
+        return cast("Any", super()).load_state_dict(state_dict, *args, **kwargs)
 
     def _share_again(self) -> None:
         """Restore the sharing of state tensors between parts, after their states were replaced."""
@@ -179,12 +163,6 @@ class Mergeable:
             raise ValueError(
                 f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
             )
-
-    def _check_states(self, method: str) -> None:
-        for part in self._parts().values():
-            if not part._defaults:
-                caller = f"{type(part).__name__}.{method}"
-                raise ValueError(f"{caller}: the metric has no states yet; call bind(frequency) first.")
 
 
 class ExactMetric(Mergeable, Metric):
@@ -455,8 +433,12 @@ class ExactMetric(Mergeable, Metric):
         _, strict, missing_keys, _, error_msgs = others
         present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         if strict:
-            wanted = (name for name, kept in self._persistent.items() if kept and name not in present)
-            missing_keys.extend(prefix + name for name in wanted)
+            missing = [name for name, is_kept in self._persistent.items() if is_kept and name not in present]
+            missing_keys.extend(prefix + name for name in missing)
+            problem = self.problem_of_names(state_dict, prefix)
+            if problem is not None and any(key.startswith(prefix) for key in state_dict):
+                error_msgs.append(f"{type(self).__name__}.load_state_dict: {problem}")
+                return
         if present:
             problem = self._problem_with(present)
             if problem is not None:
@@ -471,6 +453,40 @@ class ExactMetric(Mergeable, Metric):
                 setattr(self, name, getattr(self, name).to(self.device, copy=True))
             self._computed = None
             self._update_count = max(1, self._update_count)
+
+    def problem_of_names(self, state_dict: Mapping[str, Any], prefix: str) -> str | None:
+        """Say why ``state_dict`` does not hold all states of this metric; None if it does.
+
+        Args:
+            state_dict: States by name.
+            prefix: What the names of the states of this metric begin with.
+        """
+        kind = type(self).__name__
+        names = [name.removeprefix(prefix) for name in state_dict if name.startswith(prefix)]
+        if not names:
+            member = f" ({prefix[:-1]!r})" if prefix else ""
+            return (
+                f"state_dict holds no state of {kind}{member}; call persistent(True) of the metric or collection "
+                "before state_dict()."
+            )
+        if not self._defaults:
+            return f"{kind} is not bound yet, and has no states; call bind(frequency) before load_state_dict."
+
+        missing = [name for name in self._defaults if name not in names]
+        if not missing:
+            return None
+        others = [name for name in names if name not in self._defaults]
+        if not others:
+            return f"{missing[0]} is missing; pass all that state_dict() returned."
+        remedy = "Make this metric with the same arguments, buckets, counts and number of labels."
+        if vars(self).get("num_labels") is None:
+            remedy += (
+                " It is not bound, and knows no number of labels: call bind(frequency) first if the other one was."
+            )
+        return (
+            f"the states are of a metric with other arguments or other buckets, or of another number of labels: "
+            f"{others[0]}, and not {missing[0]}. {remedy}"
+        )
 
     def set_dtype(self, dst_type: Any) -> Self:
         """Return itself unchanged: states are whole numbers, whatever the precision of the model."""

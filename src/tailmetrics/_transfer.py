@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import accumulate
-from operator import index
 from struct import unpack
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -113,11 +110,6 @@ def _short(value: str | None) -> str:
     """Return a value for a message; of a digest the beginning."""
     return "missing" if value is None else re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1…", value)
 
-
-MAGIC: Final = b"tailmetrics states \1"
-"""What data begins with; the last byte is the version of the layout."""
-LONGEST_JSON: Final = 2**24
-"""Bytes of the fingerprints that are read: 16 MB, some thousand times those of a hundred metrics."""
 
 Reduction: TypeAlias = Literal["sum", "max"]
 
@@ -277,76 +269,3 @@ def order_of(group: Any) -> tuple[Any, ...]:
     if distributed.get_rank(group) < 0:
         return ([], "")
     return (distributed.get_process_group_ranks(group), str(getattr(group, "group_name", "")))
-
-
-def to_bytes(held: Sequence[MetricStates], updates: Sequence[int]) -> bytes:
-    """Return the states and the number of updates of each metric as bytes."""
-    about = {"metrics": [one.fingerprint for one in held], "updates": list(updates)}
-    packer = zlib.compressobj(1)
-    packed = [packer.compress(json.dumps(about).encode() + b"\n")]
-    for state in _once_each(held):
-        array = state.detach().cpu().contiguous().numpy()
-        packed.append(packer.compress(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()))
-    data = b"".join([*packed, packer.flush()])
-    return MAGIC + sha256(data).digest() + data
-
-
-def from_bytes(
-    caller: str, data: Any, held: Sequence[MetricStates], names: Sequence[str] = ()
-) -> list[tuple[dict[str, Tensor], int]]:
-    """Return the states of each metric, and its number of updates.
-
-    Args:
-        caller: The name that errors begin with.
-        data: What :func:`to_bytes` returned.
-        held: The metrics that are to have the states, in their order.
-        names: What they are called, where they have names.
-
-    Raises:
-        TypeError: If ``data`` is not bytes.
-        ValueError: If ``data`` is damaged, or of other metrics.
-    """
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{caller}: data is a {type(data).__name__}; pass the bytes that state_bytes() returned.")
-    damaged = ValueError(
-        f"{caller}: data is not what state_bytes() of this release returned; pass those bytes unchanged."
-    )
-    own = _once_each(held)
-    sizes = [state.nbytes for state in own]
-    given, start = bytes(data), len(MAGIC) + 32
-    if given[:start] != MAGIC + sha256(given[start:]).digest():
-        raise damaged
-    unpacker = zlib.decompressobj()
-    try:
-        found = unpacker.decompress(given[start:], LONGEST_JSON + sum(sizes))  # whatever it would unpack to
-        start = found.index(b"\n") + 1
-        about = json.loads(found[:start])
-        fingerprints, updates = [Fingerprint(*one) for one in about["metrics"]], [*map(index, about["updates"])]
-        differs = difference([one.fingerprint for one in held], fingerprints, "here", "in data", names)
-        if not all(0 <= count <= LARGEST for count in updates):
-            raise damaged
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, zlib.error):
-        raise damaged from None
-    if differs is not None:
-        raise ValueError(
-            f"{caller}: data holds the states of other metrics: {differs}. Load them where the same metrics were made, "
-            "with the same arguments, buckets and counts, in the same order."
-        )
-    if len(found) != start + sum(sizes) or not unpacker.eof or len(updates) != len(held):
-        raise damaged
-    ends = accumulate(sizes, initial=start)
-    states = {id(state): _state(found, begin, state) for begin, state in zip(ends, own, strict=False)}
-    loaded = [{name: states[id(state)] for name, state in one.states.items()} for one in held]
-    for one, found_of in zip(held, loaded, strict=True):
-        check_fits(caller, max(largest_of(found_of[name], kind) for name, kind in one.reductions.items()))
-    return list(zip(loaded, updates, strict=True))
-
-
-def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:
-    return list({id(state): state for one in held for state in one.states.values()}.values())
-
-
-def _state(data: bytes, start: int, like: Tensor) -> Tensor:
-    dtype = torch.empty(0, dtype=like.dtype).numpy().dtype
-    array = np.frombuffer(data, dtype.newbyteorder("<"), like.numel(), start).astype(dtype)
-    return torch.from_numpy(array).view(like.shape).to(like.device)

@@ -76,8 +76,8 @@ RPrecision(k=5) -> RPrecision: k is not an argument of this metric; it takes
 KForRecall(0.8, k=5) -> KForRecall: k is not an argument of this metric; it takes
 LabelFrequency(labels=5) -> LabelFrequency: labels is not an argument of this metric; it takes num_labels
 collection().merge_state(5) -> TopKCollection.merge_state: got a \w+; pass a TopKCollection
-collection().load_state_bytes([1]) -> load_state_bytes: data is a \w+; pass the bytes that state_bytes
-MRR().load_state_bytes(None) -> load_state_bytes: data is a \w+; pass the bytes that state_bytes
+collection().load_state_dict({}) -> load_state_dict: state_dict holds no state of \w+ .*call persistent\(True\)
+MRR().load_state_dict({}) -> MRR.load_state_dict: state_dict holds no state of MRR; call persistent\(True\)
 collection().add_metrics([MRR()]) -> TopKCollection: members cannot be added later; make a new collection
 LabelFrequency(4, validate_args=False).update(torch.zeros(2, dtype=torch.int64, device="meta"))
     -> LabelFrequency: target is .* on meta, the counts are on cpu

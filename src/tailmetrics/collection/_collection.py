@@ -460,6 +460,23 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._share_again()
         return super()._held()
 
+    def persistent(self, mode: bool = False) -> None:
+        """Set whether ``state_dict`` includes the states of members and references."""
+        for metric in self._parts().values():
+            metric.persistent(mode)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Add the states of references, which are no modules of the collection."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name, metric in self.alternatives.by_name().items():
+            metric.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        """Load the states of references, and of the collection itself none."""
+        for name, metric in self.alternatives.by_name().items():
+            metric._load_from_state_dict(state_dict, f"{prefix}{name}.", *others)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
     def references(self) -> dict[str, dict[str, Tensor]]:
         """Return the values of reference models on the same rows, by name and key, over all processes.
 
