@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, partial, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from operator import index
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast, get_args, get_type_hints
@@ -358,16 +358,17 @@ class ClassSignature:
 def documentation(metric: type[Metric]) -> str | None:
     """Return the docstring of a class, with a line for each shared parameter in place of the line ``kwargs: ...``."""
     text: str | None = vars(metric).get("__doc__")
-    before, line, behind = (text or "").partition("        kwargs: ")
+    # Python 3.13 drops the common indentation of docstrings, earlier ones keep it
+    before, line, behind = cleandoc(text or "").partition("    kwargs: ")
     if not line:
         return text
     shared = [
         parameter.described()
         for name, parameter in SHARED_PARAMETERS.items()
-        if name in arguments(metric) and f"        {name}: " not in before
+        if name in arguments(metric) and f"\n    {name}: " not in before
     ]
     behind = behind.partition("\n")[2]
-    return before + "".join(shared) + "        kwargs: Those of :class:`torchmetrics.Metric`.\n" + behind
+    return before + "".join(shared) + "    kwargs: Those of :class:`torchmetrics.Metric`.\n" + behind
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,12 +29,12 @@ class SharedParameter:
     text: str
 
     def described(self) -> str:
-        """Return the lines of the parameter in the ``Args:`` of a docstring."""
+        """Return the lines of the parameter in the ``Args:`` of a docstring without common indentation."""
         lines = wrap(
             f"{self.name}: {self.text}",
-            width=120,
-            initial_indent=" " * 8,
-            subsequent_indent=" " * 12,
+            width=116,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
             break_long_words=False,
             break_on_hyphens=False,
         )

@@ -100,7 +100,7 @@ def test_help_shows_every_argument_with_its_meaning(name: str) -> None:
     shape = inspect.signature(metric)
     assert list(shape.parameters) == [*arguments(metric), *KEYWORDS]
     for argument in arguments(metric):
-        assert f"\n        {argument}: " in metric.__doc__, argument
+        assert f"\n    {argument}: " in inspect.cleandoc(metric.__doc__), argument
     assert "kwargs: See" not in metric.__doc__.replace("kwargs: See :class:`torchmetrics.Metric`", "")
 
 
@@ -110,7 +110,7 @@ def test_arguments_of_how_a_batch_is_read_are_shown_and_named(function: Any) -> 
     shape = inspect.signature(function).parameters
     assert {name: shape[name].default for name in BATCH_DEFAULTS} == BATCH_DEFAULTS
     for name in BATCH_DEFAULTS:
-        assert f"\n        {name}: " in function.__doc__, name
+        assert f"\n    {name}: " in inspect.cleandoc(function.__doc__), name
     with pytest.raises(TypeError, match=rf"^{function.__name__}: ignored_index .* did you mean ignore_index=\?$"):
         function([RecallAtK(1)], TARGET, ignored_index=0)
 
