@@ -468,12 +468,12 @@ class TopKCollection(Mergeable, LoggedCollection):
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         """Add the states of references, which are no modules of the collection."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name, metric in self.alternatives.by_name().items():
+        for name, metric in self._alternative_states().items():
             metric.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the states of references, and of the collection itself none."""
-        for name, metric in self.alternatives.by_name().items():
+        for name, metric in self._alternative_states().items():
             metric._load_from_state_dict(state_dict, f"{prefix}{name}.", *others)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
