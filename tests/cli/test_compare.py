@@ -471,7 +471,7 @@ def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated
 def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics, tmp_path, monkeypatch):
     """A run that lacks a query is known by then, and evaluating takes minutes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tailmetrics.cli.compare.stream", lambda *_: pytest.fail("evaluated"))
+    monkeypatch.setattr("tailmetrics.cli.compare.accumulate", lambda *_: pytest.fail("evaluated"))
     two = "q1,i,1\nq2,i,1\n"
     for name, text in {"a.csv": two, "b.csv": "q1,i,1\n", "c.csv": "q2,i,1\n", "y.csv": two}.items():
         (tmp_path / name).write_text(f"query,item,{'gain' if name == 'y.csv' else 'score'}\n{text}")

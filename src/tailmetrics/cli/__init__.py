@@ -1,4 +1,4 @@
-"""Layer 5: the command line, ``tailmetrics evaluate`` and ``compare``."""
+"""Layer 5: the command line, ``tailmetrics evaluate`` and ``tailmetrics compare``."""
 
 # an interrupt before the signal handlers are set ends in a traceback: other modules are imported after they are set
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
 FAILED = 2
-SAID = "interrupted: what is not complete is not written\n"
+"""The exit status after an error."""
+INTERRUPTION = "interrupted: what is not complete is not written\n"
 CLEAR = "\r\x1b[2K\x1b[?25h"
 """Codes that clear a line of a terminal, and show the cursor."""
 PROGRAM = """Evaluate models that rank labels, from their most frequent labels to their rarest.
@@ -21,7 +23,7 @@ PROGRAM = """Evaluate models that rank labels, from their most frequent labels t
   tailmetrics evaluate   evaluates the predictions of one run
   tailmetrics compare    says which differences between runs are more than chance
 
-tailmetrics evaluate --help lists its options, and so does compare."""
+tailmetrics evaluate --help lists its options, and so does tailmetrics compare --help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,23 +36,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
     """
+    is_program = argv is None
     words = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a letter that the terminal lacks, such as ± in ASCII, ends no command
             stream.reconfigure(errors="backslashreplace")
-    if argv is None:
-        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # not on Windows
-            # a shell makes processes in the background ignore SIGINT
-            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
-                signal.signal(number, _leave)
+    if is_program:
+        _handle_signals()
     try:
-        return _answer(words) if words in ([], ["--help"], ["-h"], ["--version"]) else _outcome(argv)
+        if words in ([], ["--help"], ["-h"], ["--version"]):
+            return _print_help(words)
+        return _run(words, is_program)
     except KeyboardInterrupt:
-        sys.stderr.write(SAID)
+        sys.stderr.write(INTERRUPTION)
         return INTERRUPTED
     finally:
-        if argv is None:
+        if is_program:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
+
+
+def _handle_signals() -> None:
+    """Let signals end the process at once, except a signal that the shell ignores, as for processes in background."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, _leave)
 
 
 def _leave(number: int, _: Any) -> None:
@@ -61,13 +73,15 @@ def _leave(number: int, _: Any) -> None:
     """
     signal.signal(number, signal.SIG_IGN)
     if number == signal.SIGINT:
-        # sys.stderr may be in the middle of a write; the progress that rich shows hides the cursor
-        os.write(2, (CLEAR * os.isatty(2) + SAID).encode())
+        text = INTERRUPTION
+        if os.isatty(2):  # the progress that rich shows hides the cursor
+            text = CLEAR + text
+        os.write(2, text.encode())  # sys.stderr may be in the middle of a write
     atexit._run_exitfuncs()
     os._exit(128 + number)
 
 
-def _answer(words: Sequence[str]) -> int:
+def _print_help(words: Sequence[str]) -> int:
     """Print the help or the version at once, without torch, which takes seconds to load, and leave."""
     from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
@@ -84,27 +98,28 @@ def _answer(words: Sequence[str]) -> int:
     return 0
 
 
-def _outcome(argv: Sequence[str] | None) -> int:
+def _run(words: Sequence[str], is_program: bool) -> int:
+    """Run a command, and return the exit status; print an error that the user can do something about."""
     try:
-        if argv is None:
+        if is_program:
             gc.disable()  # imports make 300,000 objects that stay; looking for garbage among them is a sixth of a start
         from tailmetrics.cli.compare import compare_runs
         from tailmetrics.cli.evaluate import evaluate
-        from tailmetrics.cli.messages import CommandError, plain_warnings
+        from tailmetrics.cli.messages import Messages
         from tailmetrics.cli.parser import parse
 
-        if argv is None:
+        if is_program:
             gc.freeze()
             gc.enable()
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # a config may name classes of this folder; installed packages come first
-        with plain_warnings() as said:
-            for word in sys.argv[1:] if argv is None else argv:
-                if any("\ud800" <= letter <= "\udfff" for letter in word):
-                    problem = f"{word}: holds bytes that are no text in the encoding {sys.getfilesystemencoding()}"
-                    raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
-            request = parse(argv)
-            {"evaluate": evaluate, "compare": compare_runs}[request.command](request, said)
+        messages = Messages()
+        with messages.captured():
+            request = parse(words)
+            if request.command == "evaluate":
+                evaluate(request, messages)
+            else:
+                compare_runs(request, messages)
     except ModuleNotFoundError as error:
         problem = f"error: the command line needs the package {error.name}"
         sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, fields, replace
-from itertools import takewhile
+from dataclasses import asdict, dataclass, fields, replace
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -13,14 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailmetrics.cli.evaluate import (
-    answerable,
-    bind,
-    chosen_metrics,
-    notes_on_sequences,
-    report_of,
-    stream,
-)
+from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics
+from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
 from tailmetrics.cli.inputs import (
     groups_of_rows,
     local_files,
@@ -30,190 +23,294 @@ from tailmetrics.cli.inputs import (
     read_labels,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, did_you_mean, in_options, tell
-from tailmetrics.cli.options import CompareOptions, DataOptions
+from tailmetrics.cli.messages import CommandError, Messages, did_you_mean, in_options
+from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
+from tailmetrics.cli.rows import accumulate
+from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
-from tailmetrics.evaluation.row_values import NOTHING
+from tailmetrics.evaluation.row_values import NOTHING, RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance.rows import check_identities
 
 COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"]
+"""The files that a comparison may write."""
 
 
-def compare_runs(request: Request, said: dict[str, bool]) -> None:
-    """Compare runs, then write and print the result; ``said`` holds the warnings printed so far."""
+@dataclass(frozen=True)
+class Model:
+    """A model, with the tables of values per row of its runs, such as its seeds."""
+
+    name: str
+    tables: list[RowTable]
+
+    def joined(self, names: Any) -> Model:
+        """Return the model with the rows of its tables in the order of ``names``."""
+        return replace(self, tables=[table.joined(names) for table in self.tables])
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all tables."""
+        return [note for table in self.tables for note in table.notes]
+
+    @property
+    def mean_scalars(self) -> dict[str, float]:
+        """The mean over the runs of each value."""
+        means = {}
+        for key in self.tables[0].scalars:
+            means[key] = fmean(table.scalars.get(key, nan) for table in self.tables)
+        return means
+
+
+def compare_runs(request: Request, messages: Messages) -> None:
+    """Compare runs, then write and print the result.
+
+    Args:
+        request: The command line.
+        messages: Where warnings go.
+
+    Raises:
+        CommandError: If options contradict each other, or tables do not fit.
+    """
     options, output, data = request.comparison, request.output, request.data
-    tables, preds = request.tables, options.preds or []
-    # commas separate the runs of one model, such as its seeds, unless the whole text names a file
-    models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
-    names = _names(options, models or [[Path(one)] for one in preds])
-    models = [[table_in(one, tell) for one in some] for some in models]
-    if tables and preds:
+    preds = options.preds or []
+    if request.tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
-    if tables:
-        _check_told_nothing_else(request)
-    read = [one for some in models for one in some]
-    read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
+    groups_of_files = _files_of_models(request.tables) or [[Path(path)] for path in preds]
+    names = _names(options.names, groups_of_files)
+    groups_of_files = [[table_in(path, messages.warn) for path in files] for files in groups_of_files]
+    if request.tables:
+        _check_only_tables(request)
+
     paths = paths_of(preds, data)
-    read += [*map(Path, paths), *local_files(paths), *map(Path, request.configs)]
-    with Outputs(read, output.overwrite) as outputs:
-        folder = None if output.out is None else outputs.claim(output.out, COMPARE_FILES)
-        models = models or [[path] for path in _tables(request, preds, names, outputs.scratch())]
-        opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
-        report = _compared(opened, request)
-        alike = in_options(ALIKE) if report.num_clusters else None
-        notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
-        of_runs = {note for some in notes.values() for note in some}
-        # notes on how files were read are printed, but no part of the report, as in an evaluation
-        more = [one for one, of_file in said.items() if not of_file and one not in of_runs]
-        report = replace(report, warnings=[*warnings_of(notes), *more])
-        finish(report, folder, outputs, output, said)
+    inputs = [path for files in groups_of_files for path in files]
+    inputs += [*map(Path, paths), *local_files(paths), *request.configs]
+    if options.clusters is not None and names_a_file(options.clusters):
+        inputs.append(Path(options.clusters))
+    with Outputs(inputs, output.overwrite) as outputs:
+        folder = None
+        if output.out is not None:
+            folder = outputs.claim(output.out, COMPARE_FILES)
+        if preds:
+            groups_of_files = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
+        models = []
+        for name, files in zip(names, groups_of_files, strict=True):
+            models.append(Model(name, [RowTable.open(path) for path in files]))
+        report = _with_warnings(_compared(models, request), models, messages)
+        finish(report, folder, outputs, output, messages)
 
 
-def _check_told_nothing_else(request: Request) -> None:
-    """Raise if an option of the evaluation is given beside tables: they hold computed values."""
-    data = request.data
-    heeded: set[str] = set()
-    if request.comparison.clusters:  # the file of clusters needs these options
-        heeded = {"target", "format", "columns"}
-    given = [one.name for one in fields(data) if getattr(data, one.name) != getattr(DataOptions(), one.name)]
-    given += [name for name in ("metrics", "without") if getattr(request, name)]
-    if unheeded := [f"--{name.replace('_', '-')}" for name in given if name not in heeded]:
-        problem = f"{' and '.join(unheeded)} would change nothing: tables hold computed values"
-        raise CommandError(problem, "leave them out, or give them to evaluate --per-row, which writes the tables.")
+def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: Messages) -> ComparisonReport:
+    """Return the report with the warnings of the runs and of the command."""
+    notes = {model.name: list(model.notes) for model in models}
+    if report.num_clusters:
+        alike = in_options(ALIKE)
+        notes = {name: [note for note in texts if note != alike] for name, texts in notes.items()}
+    warnings = warnings_of(notes)
+    noted = {note for texts in notes.values() for note in texts}
+    for warning in messages.warnings:
+        if warning not in noted:
+            warnings.append(warning)
+    return replace(report, warnings=warnings)
 
 
-def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[str]:
+# -- models and their names -----------------------------------------------------------------------------------------
+
+
+def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
+    """Return the files of each model: commas separate the runs of one model, unless the whole word names a file."""
+    models = []
+    for word in words:
+        if Path(word).exists():
+            models.append([Path(word)])
+        else:
+            models.append([Path(part) for part in word.split(",") if part])
+    return models
+
+
+def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> list[str]:
     """Return the name of each model: the given name, or its file's name, with the folder if file names are equal."""
     if len(models) < 2:
         raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
     files = [first.absolute() for first, *_ in models]
-    candidates = [options.names] if options.names else [
-        [file.name if file.is_dir() else file.stem for file in files],
-        [f"{file.parent.name}/{file.stem}" for file in files],
-        _where_paths_differ(files),
-    ]  # fmt: skip
-    names = next((names for names in candidates if len(set(names)) == len(names)), candidates[-1])
-    if len(set(names)) != len(models):
-        problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
-        raise CommandError(problem, "give --names.")
-    return names
+    if names:
+        candidates = [list(names)]
+    else:
+        candidates = [
+            [file.name if file.is_dir() else file.stem for file in files],
+            [f"{file.parent.name}/{file.stem}" for file in files],
+            _where_paths_differ(files),
+        ]
+    for candidate in candidates:
+        if len(set(candidate)) == len(candidate) == len(models):
+            return candidate
+    problem = f"the names {', '.join(candidates[-1])} are not one for each of {len(models)} runs"
+    raise CommandError(problem, "give --names.")
 
 
 def _where_paths_differ(files: Sequence[Path]) -> list[str]:
     """Return the parts of paths between those with which all begin, and those with which all end."""
     parts = [file.parts for file in files]
-    first, last = (
-        sum(1 for _ in takewhile(lambda some: len({*some}) == 1, zip(*(one[::step] for one in parts), strict=False)))
-        for step in (1, -1)
-    )
-    return ["/".join(one[first : len(one) - last]) for one in parts]
+    start = _num_equal(parts)
+    end = _num_equal([path[::-1] for path in parts])
+    return ["/".join(path[start : len(path) - end]) for path in parts]
 
 
-def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:
-    """Evaluate each run, and return the paths of the tables of values per row; messages name runs by ``names``."""
-    data = request.data
-    inputs = open_inputs(preds, data)
-    first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)
-    for name, other in zip(names[1:], others, strict=True):  # before they are evaluated, which takes longer
-        check_same_names(names[0], first, name, other)
+def _num_equal(paths: Sequence[Sequence[str]]) -> int:
+    """Return the number of parts with which all paths begin."""
+    number = 0
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        number += 1
+    return number
+
+
+def _check_only_tables(request: Request) -> None:
+    """Raise if an option of the evaluation is given beside tables: they hold computed values."""
+    defaults = DataOptions()
+    without_effect = [
+        option.name
+        for option in fields(DataOptions)
+        if getattr(request.data, option.name) != getattr(defaults, option.name)
+    ]
+    if request.comparison.clusters:  # the file of clusters needs these options
+        without_effect = [name for name in without_effect if name not in ("target", "format", "columns")]
+    if request.metrics:
+        without_effect.append("metrics")
+    if request.without:
+        without_effect.append("without")
+    if without_effect:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in without_effect)
+        hint = "leave them out, or give them to evaluate --per-row, which writes the tables."
+        raise CommandError(f"{names} would change nothing: tables hold computed values", hint)
+
+
+# -- predictions ----------------------------------------------------------------------------------------------------
+
+
+def _written_tables(request: Request, names: Sequence[str], scratch: Path, messages: Messages) -> list[Path]:
+    """Evaluate each run of ``--preds``, and return the paths of the tables of values per row."""
+    preds = request.comparison.preds or []
+    inputs = open_inputs(preds, request.data)
+    first_rows = _rows_of(inputs.runs[0])
+    for name, dataset in zip(names[1:], inputs.runs[1:], strict=True):  # before they are evaluated, which takes longer
+        check_same_names(names[0], first_rows, name, _rows_of(dataset))
     metrics = chosen_metrics(request)
     for dataset in inputs.runs:
-        metrics = answerable(metrics, dataset, request)
-    groups = [read_row_groups(inputs.files, dataset) for dataset in inputs.runs]
-    row_groups = None if groups[0] is None else groups[0].names
+        metrics = answerable_metrics(metrics, dataset, request, messages)
+
     labels = read_labels(inputs)
-    evaluation = Evaluation(metrics, row_groups=row_groups, headline=request.headline(metrics))
-    bind(evaluation.collection, inputs, labels)
-    paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
-    for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
-        one = deepcopy(evaluation)
-        one.start()
-        with RowTableWriter(path, one, dataset) as writer:
-            stream(dataset, one, of_rows, data, write=writer.write)
-            report = report_of(one, given, dataset, data, of_rows)
-            # a comparison shows no values of other orders of equal scores
-            writer.notes = [*replace(report, tie_bounds=None).warnings, *notes_on_sequences(dataset)]
-            writer.scalars = report.scalars
-    return paths
+    runs = []
+    for path, dataset in zip(preds, inputs.runs, strict=True):
+        runs.append(Run(path, dataset, read_row_groups(inputs.files, dataset)))
+    groups = runs[0].groups
+    evaluation = Evaluation(
+        metrics,
+        row_groups=None if groups is None else groups.names,
+        headline=request.headline(metrics),
+    )
+    bind(evaluation.collection, inputs, labels.tree, messages)
+
+    tables = []
+    for number, run in enumerate(runs):
+        table = scratch / f"{number}.parquet"
+        _write_table(table, deepcopy(evaluation), run, request.data, messages)
+        tables.append(table)
+    return tables
 
 
-def clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
-    """Return the clusters that tables keep, whose rows are in one order; None if no table keeps any.
-
-    Raises:
-        CommandError: If two tables keep different clusters.
-    """
-    kept = [table.column(CLUSTER) for table in tables if CLUSTER in table.columns]
-    if any(one != kept[0] for one in kept):
-        raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
-    return kept[0] if kept else None
+def _rows_of(dataset: Any) -> Sequence[Any]:
+    """Return the names of the rows, or their numbers."""
+    if dataset.row_names is None:
+        return range(dataset.num_rows)
+    names: Sequence[Any] = dataset.row_names
+    return names
 
 
-def _compared(models: dict[str, list[RowTable]], request: Request) -> ComparisonReport:
-    options, output, data = request.comparison, request.output, request.data
-    names = next(iter(models.values()))[0].names
-    models = {name: [one.joined(names) for one in some] for name, some in models.items()}
-    first = next(iter(models.values()))[0]
-    facts, groups, clusters = first.facts, first.groups(), None
-    if options.clusters is not None and (names_a_file(options.clusters) or data.target is not None):
-        queries = None if pa.types.is_integer(names.type) else names.to_pylist()
-        clusters = groups_of_rows("--clusters", options.clusters, data, queries, len(names), first.tokens)
-    elif options.clusters is not None:
-        clusters = first.column(options.clusters)
-    else:
-        clusters = clusters_in([table for some in models.values() for table in some])
-    keys = [key for key in chosen(first, options.only) if key != options.clusters]
+def _write_table(path: Path, evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages) -> None:
+    """Evaluate a run, and write its table of values per row."""
+    evaluation.start()
+    with RowTableWriter(path, evaluation, run.dataset) as writer:
+        accumulate(evaluation, run.dataset, run.groups, data, write=writer.write)
+        report = report_of(evaluation, run, data, messages)
+        writer.notes = notes_for_comparisons(report, run)
+        writer.scalars = report.scalars
+
+
+# -- comparison -----------------------------------------------------------------------------------------------------
+
+
+def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
+    """Return the comparison of models."""
+    options = request.comparison
+    names = models[0].tables[0].names
+    models = [model.joined(names) for model in models]
+    first = models[0].tables[0]
+    clusters = _clusters(models, request)
+    keys = [key for key in chosen_keys(first, options.only) if key != options.clusters]
+    facts = first.facts
     if options.only is not None:
-        stem, *_ = [key.rpartition("/")[0] for key in keys if key.rpartition("/")[2] in facts.buckets] or keys
-        facts = replace(facts, headline=stem)
-    stems = {key.rpartition("/")[0] for key in keys}
-    parts = (of for name, of in facts.gaps.items() if name.rpartition("/")[0] in stems and {*of} & {*facts.parts})
-    keys += [key for of in parts for key in of]
-    for name, some in models.items():
-        for table in some:
-            if not first.names.equals(table.names):
-                rows = first.names.to_pylist(), name, table.names.to_pylist()
-                check_same_names(next(iter(models)), *rows, zero="evaluate --missing zero --per-row")
-            if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
-                problem = f"{name} has other groups of rows than {next(iter(models))}"
-                raise CommandError(problem, "evaluate both with the same --row-groups.")
-            missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
-            if missing:
-                hint = "evaluate both with the same config and training labels, or choose others with --only."
-                raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
-        digests = {str(table.path): table.identity for table in some}
-        check_identities("compare", digests, list(digests), keys)
-    scalars = {
-        name: {key: fmean(one.scalars.get(key, nan) for one in some) for key in some[0].scalars}
-        for name, some in models.items()
-        if options.only is None
-    }
+        facts = replace(facts, headline=_headline(keys, facts))
+    keys += _parts_of_gaps(keys, facts)
+    for model in models:
+        _check_tables(model, models[0], keys)
+
+    values = {}
+    if options.only is None:
+        values = {model.name: model.mean_scalars for model in models}
     return compared(
-        {name: [table.values(keys, NOTHING) for table in some] for name, some in models.items()},
+        {model.name: [table.values(keys, NOTHING) for table in model.tables] for model in models},
         facts,
-        values=scalars,
-        list_lengths={name: some[0].list_lengths for name, some in models.items()},
-        warnings={name: [note for one in some for note in one.notes] for name, some in models.items()},
-        title=output.title,
+        values=values,
+        list_lengths={model.name: model.tables[0].list_lengths for model in models},
+        warnings={model.name: model.notes for model in models},
+        title=request.output.title,
         headline=request.headline(),
         correction=options.correction,
         baseline=options.baseline,
         **asdict(request.resampling),
         clusters=clusters,
         shown={"clusters": options.clusters or ""},
-        identities={name: some[0].identity for name, some in models.items()},
+        identities={model.name: model.tables[0].identity for model in models},
     )
 
 
-def chosen(table: RowTable, only: list[str] | None) -> list[str]:
+def _clusters(models: Sequence[Model], request: Request) -> list[Any] | None:
+    """Return the cluster of each row; None without clusters."""
+    column = request.comparison.clusters
+    if column is None:
+        return _clusters_in(table for model in models for table in model.tables)
+    first = models[0].tables[0]
+    if names_a_file(column) or request.data.target is not None:
+        queries = None
+        if not pa.types.is_integer(first.names.type):
+            queries = first.names.to_pylist()
+        return groups_of_rows("--clusters", column, request.data, queries, len(first.names), first.tokens)
+    return first.column(column)
+
+
+def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
+    """Return the clusters that tables keep, whose rows are in one order; None if no table keeps any.
+
+    Raises:
+        CommandError: If two tables keep different clusters.
+    """
+    clusters = [table.column(CLUSTER) for table in tables if CLUSTER in table.columns]
+    if not clusters:
+        return None
+    if any(other != clusters[0] for other in clusters):
+        raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
+    return clusters[0]
+
+
+def chosen_keys(table: RowTable, only: Sequence[str] | None) -> list[str]:
     """Return the keys of a table that are compared, in the order of ``only``: the first one is the headline.
 
     A metric over all labels takes along its values by bucket, also those of the one list that a row shows.
@@ -221,17 +318,57 @@ def chosen(table: RowTable, only: list[str] | None) -> list[str]:
     keys = [key for key in table.pairs if key not in table.facts.parts]
     if only is None:
         return keys
-    kept: list[str] = []
+    chosen: dict[str, None] = {}
     for name in only:
-        found = [key for key in keys if key == name or key.startswith(f"{name}/")]
-        if not found:
-            known = dict.fromkeys(key.partition("/")[0] for key in keys)
+        matches = [key for key in keys if key == name or key.startswith(f"{name}/")]
+        if not matches:
+            stems = list(dict.fromkeys(key.partition("/")[0] for key in keys))
             problem = f"--only {name}: no metric of rows is called that"
             reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
-            hint = f"{did_you_mean([name], known)}choose from {', '.join(known)}; {reason}."
-            raise CommandError(problem, hint)
-        kept += found if found != [name] else [name, *(key for key in keys if key.startswith(f"global_{name}/"))]
-    return list(dict.fromkeys(kept))
+            raise CommandError(problem, f"{did_you_mean([name], stems)}choose from {', '.join(stems)}; {reason}.")
+        if matches == [name]:
+            matches += [key for key in keys if key.startswith(f"global_{name}/")]
+        chosen.update(dict.fromkeys(matches))
+    return list(chosen)
+
+
+def _headline(keys: Sequence[str], facts: RowFacts) -> str:
+    """Return the first metric that is by bucket, or else the first key."""
+    for key in keys:
+        stem, _, bucket = key.rpartition("/")
+        if bucket in facts.buckets:
+            return stem
+    return keys[0]
+
+
+def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:
+    """Return the keys that are used only for gaps between the buckets of compared metrics."""
+    stems = {key.rpartition("/")[0] for key in keys}
+    parts = set(facts.parts)
+    needed = []
+    for gap, bucket_keys in facts.gaps.items():
+        if gap.rpartition("/")[0] in stems and not parts.isdisjoint(bucket_keys):
+            needed += bucket_keys
+    return needed
+
+
+def _check_tables(model: Model, first_model: Model, keys: Sequence[str]) -> None:
+    """Raise if a table of a model does not fit the first table: by rows, groups, keys, targets or options."""
+    first = first_model.tables[0]
+    groups = first.groups()
+    for table in model.tables:
+        if not first.names.equals(table.names):
+            rows = first.names.to_pylist(), model.name, table.names.to_pylist()
+            check_same_names(first_model.name, *rows, zero="evaluate --missing zero --per-row")
+        if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
+            problem = f"{model.name} has other groups of rows than {first_model.name}"
+            raise CommandError(problem, "evaluate both with the same --row-groups.")
+        for key in keys:
+            if table.pairs.get(key) != first.pairs[key]:
+                hint = "evaluate both with the same config and training labels, or choose others with --only."
+                raise DataFileError(table.path, f"lacks {key!r}, which {first.path} has", hint=hint)
+    identities = {str(table.path): table.identity for table in model.tables}
+    check_identities("compare", identities, list(identities), keys)
 
 
 def check_same_names(
@@ -243,24 +380,48 @@ def check_same_names(
     """
     if first == other:
         return
-    named = {run: rows[0] for run, rows in ((first_name, first), (name, other)) if isinstance(rows[0], str)}
-    if len(named) == 1:
-        problem = "; ".join(
-            f"rows of {run} {f'are queries, such as {named[run]!r}' if run in named else 'have no names'}"
-            for run in (first_name, name)
-        )
-        hint = "evaluate both from files that name the query of a line, or both as rows in the order of the targets: "
-        raise CommandError(problem, f"{hint}lists can be a .npy array of label ids, best first, padded by -1.")
-    queries = {*first, *other}
-    lacks = {run: len(queries.difference(rows)) for run, rows in ((first_name, first), (name, other))}
-    if any(lacks.values()) and any(isinstance(query, str) for query in queries):
-        problem = " and ".join(f"{run} lacks {count:,}" for run, count in lacks.items() if count)
-        problem += f" of the {len(queries):,} queries"
-    elif len(first) != len(other):
+    rows_of_runs = {first_name: first, name: other}
+    _check_both_have_names(rows_of_runs)
+
+    problem = _missing_queries(rows_of_runs)
+    if not problem and len(first) != len(other):
         problem = f"{name} holds {len(other):,} rows, but {first_name} holds {len(first):,}"
-    else:
+    if not problem:
         here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
     hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0. "
     hint += "Values of other rows differ by chance, and averages over labels also by the number of rows."
     raise CommandError(problem, hint)
+
+
+def _check_both_have_names(rows_of_runs: Mapping[str, Sequence[Any]]) -> None:
+    """Raise if the rows of one run are queries, and those of the other are numbers."""
+    descriptions = []
+    num_named = 0
+    for run, rows in rows_of_runs.items():
+        if isinstance(rows[0], str):
+            num_named += 1
+            descriptions.append(f"rows of {run} are queries, such as {rows[0]!r}")
+        else:
+            descriptions.append(f"rows of {run} have no names")
+    if num_named == 1:
+        hint = (
+            "evaluate both from files that name the query of a line, or both as rows in the order of the targets: "
+            "lists can be a .npy array of label ids, best first, padded by -1."
+        )
+        raise CommandError("; ".join(descriptions), hint)
+
+
+def _missing_queries(rows_of_runs: Mapping[str, Sequence[Any]]) -> str:
+    """Return how many queries each run lacks; empty if none lacks any."""
+    queries = {query for rows in rows_of_runs.values() for query in rows}
+    if not any(isinstance(query, str) for query in queries):
+        return ""
+    parts = []
+    for run, rows in rows_of_runs.items():
+        num_missing = len(queries.difference(rows))
+        if num_missing:
+            parts.append(f"{run} lacks {num_missing:,}")
+    if not parts:
+        return ""
+    return f"{' and '.join(parts)} of the {len(queries):,} queries"

@@ -36,15 +36,6 @@ class CommandError(Exception):
         self.hint = hint
 
 
-class CommandWarning(UserWarning):
-    """A decision of the command line, or a fact that a reader of its numbers should know."""
-
-
-def tell(text: str) -> None:
-    """Warn of a decision of the command line."""
-    warnings.warn(text, CommandWarning, stacklevel=3)
-
-
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 HELP = "evaluate or compare --help lists the options, --metrics.help CLASS the arguments of a metric."
@@ -181,33 +172,50 @@ def _bare(value: str) -> str:
 # -- warnings -----------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def plain_warnings() -> Iterator[dict[str, bool]]:
-    """Print each warning once, as one line without the line of code that gave it.
+class Messages:
+    """Prints each warning and note once, as one line without the line of code that gave it.
 
-    Yields a dict of the texts so far: text -> whether it is a note, of files or of speed. Reports repeat the others.
+    Attributes:
+        warnings: The warnings so far, which reports repeat.
+        printed: All texts that were printed.
     """
-    texts: dict[str, bool] = {}
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = in_options(str(message))
-        is_note = issubclass(category, (DataFileNote, SpeedWarning))
-        if text not in texts:
-            kind = "note" if is_note else "warning"
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.printed: set[str] = set()
+
+    def warn(self, text: str) -> None:
+        """Print a warning: a decision of the command line, or a fact that a reader of the numbers should know."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+        self._print("warning", text)
+
+    def note(self, text: str) -> None:
+        """Print a note, such as one on speed, which no report repeats."""
+        self._print("note", text)
+
+    @contextmanager
+    def captured(self) -> Iterator[None]:
+        """Print the warnings of libraries, too."""
+
+        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            if issubclass(category, (DataFileNote, SpeedWarning)):
+                self.note(in_options(str(message)))
+            else:
+                self.warn(in_options(str(message)))
+
+        def listen(reading: Reading) -> None:
+            self._print("read", sentence(reading))
+
+        with with_value(LISTENER, listen), warnings.catch_warnings():
+            warnings.simplefilter("always", DataFileNote)
+            warnings.showwarning = show
+            yield
+
+    def _print(self, kind: str, text: str) -> None:
+        if text not in self.printed:
             sys.stderr.write(f"{kind}: {printable(text)}\n")
-        texts[text] = is_note
-
-    def listen(reading: Reading) -> None:
-        text = sentence(reading)
-        if text not in texts:
-            sys.stderr.write(f"read: {printable(text)}\n")
-        texts[text] = True
-
-    with with_value(LISTENER, listen), warnings.catch_warnings():
-        for category in (DataFileNote, CommandWarning):
-            warnings.simplefilter("always", category)
-        warnings.showwarning = show
-        yield texts
+        self.printed.add(text)
 
 
 def sentence(reading: Reading) -> str:

@@ -6,8 +6,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from errno import EBADF
 from fnmatch import fnmatch
 from pathlib import Path
@@ -16,15 +17,35 @@ from typing import Any
 
 from rich.console import Console
 
-from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import OutputOptions
 from tailmetrics.io.files import GLOB, temporary_folder
 from tailmetrics.report import print_report
 from tailmetrics.report.formatting import printable
 from tailmetrics.report.pages import check_replaceable
 
-ENDING = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 """Signals that end the program; Windows has no SIGHUP."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Files that a run may write.
+
+    Attributes:
+        hidden: The hidden folder in which they are written.
+        folder: Their final folder.
+        names: Their names.
+    """
+
+    hidden: Path
+    folder: Path
+    names: list[str]
+
+    @property
+    def replaces_report(self) -> bool:
+        """Whether the folder holds the JSON file of an earlier report."""
+        return any((self.folder / name).exists() for name in self.names if name.endswith(".json"))
 
 
 class Outputs(ExitStack):
@@ -41,7 +62,7 @@ class Outputs(ExitStack):
         super().__init__()
         self._inputs = [Path(path) for path in inputs]
         self._overwrite = overwrite
-        self._claimed: list[tuple[Path, Path, list[str]]] = []
+        self._claims: list[Claim] = []
 
     def scratch(self, above: Path | None = None) -> Path:
         """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the end."""
@@ -63,29 +84,16 @@ class Outputs(ExitStack):
         folder, names = Path(folder).absolute(), list(names)
         for name in names:
             self._check(folder / name)
-        for name in () if _holds_report(folder, names) else names:  # report.csv is ours by its name, labels.csv is not
-            if name.endswith(".csv") and Path(name).stem != Path(names[0]).stem and (folder / name).exists():
-                problem = "is there without a report beside it, so that it may be of another program"
-                raise CommandError(f"{folder / name}: {problem}", "move it, or name another place to write to.")
-        above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+        above = next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent))
         if not above.is_dir():
             raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
-        scratch = self.scratch(above)
-        self._claimed.append((scratch, folder, names))
-        return scratch
 
-    def _check(self, goal: Path) -> None:
-        hint = "name another place to write to."
-        if any(_is_same(goal, path) for path in self._inputs):
-            raise CommandError(f"{goal}: is one of the files that are read, and would be replaced", hint)
-        if any(_would_be_read(goal, path) for path in self._inputs):
-            raise CommandError(f"{goal}: would be read as one of the parts of what is read now", hint)
-        try:
-            check_replaceable(goal)
-        except FileExistsError as error:
-            raise CommandError(f"{goal}: {error.strerror}", hint) from None
-        if os.path.lexists(goal) and not self._overwrite:
-            raise CommandError(f"{goal}: is there already", "add --overwrite to replace it, or name another place.")
+        hidden = self.scratch(above)
+        claim = Claim(hidden, folder, names)
+        if not claim.replaces_report:
+            _check_tables_of_others(claim)
+        self._claims.append(claim)
+        return hidden
 
     def place(self) -> list[Path]:
         """Move all files to their folders, and return the paths.
@@ -93,42 +101,76 @@ class Outputs(ExitStack):
         Raises:
             CommandError: If a file must not be replaced, which may have appeared meanwhile.
         """
-        found = []
-        for waiting, folder, names in self._claimed:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in {*names, *(path.name for path in waiting.iterdir())}:  # pictures have names of metrics
-                self._check(folder / name)
+        for claim in self._claims:
+            claim.folder.mkdir(parents=True, exist_ok=True)
+            written = [path.name for path in claim.hidden.iterdir()]  # pictures have names of metrics
+            for name in {*claim.names, *written}:
+                self._check(claim.folder / name)
+
+        paths: list[Path] = []
         with _later_signals():
-            for waiting, folder, names in self._claimed:
-                of_earlier = _holds_report(folder, names)
-                written = sorted(path.name for path in waiting.iterdir())
-                for name in written:
-                    os.replace(waiting / name, folder / name)
-                    found.append(folder / name)
-                for name in set(names) - set(written) if of_earlier else ():
-                    (folder / name).unlink(missing_ok=True)
-        return found
+            for claim in self._claims:
+                paths += _placed(claim)
+        return paths
+
+    def _check(self, goal: Path) -> None:
+        """Raise if a file must not be written."""
+        hint = "name another place to write to."
+        for path in self._inputs:
+            if _is_same(goal, path):
+                raise CommandError(f"{goal}: is one of the files that are read, and would be replaced", hint)
+            if _would_be_read(goal, path):
+                raise CommandError(f"{goal}: would be read as one of the parts of what is read now", hint)
+        try:
+            check_replaceable(goal)
+        except FileExistsError as error:
+            raise CommandError(f"{goal}: {error.strerror}", hint) from None
+        if os.path.lexists(goal) and not self._overwrite:
+            raise CommandError(f"{goal}: is there already", "add --overwrite to replace it, or name another place.")
 
 
-def _holds_report(folder: Path, names: Iterable[str]) -> bool:
-    """Whether a folder holds the JSON file of an earlier report."""
-    return any((folder / name).exists() for name in names if name.endswith(".json"))
+def _check_tables_of_others(claim: Claim) -> None:
+    """Raise if a table is there without a report: report.csv is ours by its name, labels.csv is not."""
+    report = Path(claim.names[0]).stem
+    for name in claim.names:
+        path = claim.folder / name
+        if path.suffix == ".csv" and path.stem != report and path.exists():
+            problem = f"{path}: is there without a report beside it, so that it may be of another program"
+            raise CommandError(problem, "move it, or name another place to write to.")
+
+
+def _placed(claim: Claim) -> list[Path]:
+    """Move the files of a claim to their folder, remove those of an earlier report, and return the paths."""
+    replaces_report = claim.replaces_report
+    written = sorted(path.name for path in claim.hidden.iterdir())
+    for name in written:
+        os.replace(claim.hidden / name, claim.folder / name)
+    if replaces_report:
+        for name in set(claim.names) - set(written):
+            (claim.folder / name).unlink(missing_ok=True)
+    return [claim.folder / name for name in written]
 
 
 @contextmanager
 def _later_signals() -> Iterator[None]:
     """Let signals that end the program wait, so that all files are placed, or none."""
-    came: list[int] = []
-    handled = ENDING if current_thread() is main_thread() else []
-    handled = [one for one in handled if callable(signal.getsignal(one))]
-    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in handled}
+    waiting: list[int] = []
+
+    def remember(number: int, _: Any) -> None:
+        waiting.append(number)
+
+    handlers = {}
+    if current_thread() is main_thread():
+        for number in ENDING:
+            if callable(signal.getsignal(number)):
+                handlers[number] = signal.signal(number, remember)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for signal_number in waiting:
+            signal.raise_signal(signal_number)
 
 
 def _would_be_read(goal: Path, path: Path) -> bool:
@@ -142,22 +184,24 @@ def _would_be_read(goal: Path, path: Path) -> bool:
 
 
 def _is_same(goal: Path, path: Path) -> bool:
+    """Whether two paths name the same file."""
     if goal.exists() and path.exists():
         return goal.samefile(path)
     return goal.resolve() == path.resolve()
 
 
-def _by_folder(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield for each folder the names of the files in it."""
-    for folder in dict.fromkeys(path.parent for path in paths):
-        yield f"{', '.join(path.name for path in paths if path.parent == folder)} in {folder}"
+def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOptions, messages: Messages) -> None:
+    """Write a report to its claimed folder, put all files in their places, and print the report.
 
+    Without ``--verbose`` the report is printed as one look, with a line on where the rest is, and one line names the
+    files of a folder.
 
-def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOptions, said: Container[str]) -> None:
-    """Write a report to its claimed folder, if there is one, put all files in their places, and print the report.
-
-    Without ``--verbose`` this is one look: what else there is, is said in one line, and files in a line per folder.
-    ``said`` holds the warnings printed.
+    Args:
+        report: A report or a comparison.
+        folder: The claimed folder; None for no files.
+        outputs: The claimed files.
+        output: The options of the output.
+        messages: The warnings printed so far, which a terminal does not show twice.
 
     Raises:
         CommandError: If stdout is closed or cannot be written.
@@ -166,18 +210,45 @@ def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOpt
         report.write(folder, figures=output.figures)
     paths = outputs.place()
     try:
-        if sys.stdout is None and not output.quiet:
-            raise OSError(EBADF, "it is closed")
-        console = Console()
         if not output.quiet:
-            known = said if sys.stdout.isatty() and sys.stderr.isatty() else ()
-            page = next((f"open {path}" for path in paths if path.suffix == ".html"), "add --out FOLDER for a page")
-            rest = f"All tables and notes: {page}, or add --verbose."
-            print_report(report, console, said=known, verbose=output.verbose, rest=rest)
-        lines = [str(path) for path in paths] if output.quiet or output.verbose else [*_by_folder(paths)]
-        for line in lines:
-            console.print(f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False)
+            _print_report(report, paths, output, messages)
+        _print_paths(paths, one_a_line=output.quiet or output.verbose)
     except OSError as error:
         hint = "send what is printed to a place that can be written"
-        hint += f"; written and complete: {', '.join(map(str, paths))}." if paths else ", or add --out FOLDER."
+        if paths:
+            hint += f"; written and complete: {', '.join(map(str, paths))}."
+        else:
+            hint += ", or add --out FOLDER."
         raise CommandError(f"stdout cannot be written: {error.strerror}", hint) from error
+
+
+def _print_report(report: Any, paths: Sequence[Path], output: OutputOptions, messages: Messages) -> None:
+    """Print a report.
+
+    Raises:
+        OSError: If stdout is closed.
+    """
+    if sys.stdout is None:
+        raise OSError(EBADF, "it is closed")
+    printed: set[str] = set()
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        printed = messages.printed
+    page = "add --out FOLDER for a page"
+    for path in paths:
+        if path.suffix == ".html":
+            page = f"open {path}"
+    rest = f"All tables and notes: {page}, or add --verbose."
+    print_report(report, Console(), said=printed, verbose=output.verbose, rest=rest)
+
+
+def _print_paths(paths: Sequence[Path], one_a_line: bool) -> None:
+    """Print the files that were written, each on a line, or those of a folder on one line."""
+    lines = [str(path) for path in paths]
+    if not one_a_line:
+        lines = []
+        for folder in dict.fromkeys(path.parent for path in paths):
+            names = ", ".join(path.name for path in paths if path.parent == folder)
+            lines.append(f"{names} in {folder}")
+    console = Console()
+    for line in lines:
+        console.print(f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False)

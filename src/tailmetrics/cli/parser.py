@@ -111,16 +111,16 @@ class Request:
         return headline
 
 
-def parse(arguments: Sequence[str] | None) -> Request:
+def parse(words: Sequence[str]) -> Request:
     """Return the parsed command line, with its metrics as objects.
 
     Args:
-        arguments: The words of the command line, without the program's name; None reads ``sys.argv``.
+        words: The words of the command line, without the program's name.
 
     Raises:
         CommandError: If a command, an option or a config does not fit.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    _check_encoding(words)
     if not words or words[0] not in ("evaluate", "compare"):
         problem = "there is no command"
         if words:
@@ -220,6 +220,14 @@ def _request(command: str, state: _State) -> Request:
 
 
 # -- words ----------------------------------------------------------------------------------------------------------
+
+
+def _check_encoding(words: Sequence[str]) -> None:
+    """Raise if a word holds bytes that are no text in the encoding of the system."""
+    for word in words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # Python writes such bytes as surrogates
+            problem = f"{word}: holds bytes that are no text in the encoding {sys.getfilesystemencoding()}"
+            raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
 
 
 def _plain_words(words: Sequence[str]) -> list[str]:

@@ -1,0 +1,140 @@
+"""Which metrics of a config or preset are computed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+
+import torch
+
+from tailmetrics.cli.messages import CommandError, Messages, did_you_mean
+from tailmetrics.cli.parser import Request
+from tailmetrics.io import Dataset
+from tailmetrics.io.database import Names
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._batches import check_batch
+from tailmetrics.ranking import Ranking, rank
+
+
+def chosen_metrics(request: Request) -> list[TopKMetric]:
+    """Return the metrics of the config, except the metrics that ``--without`` names by class or key.
+
+    Raises:
+        CommandError: If there are no metrics, or if ``--without`` names an unknown metric.
+    """
+    if not request.metrics:
+        raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
+    metrics = list(request.metrics)
+    for name in request.without:
+        remaining = [metric for metric in metrics if name.lower() not in _names_of(metric)]
+        if len(remaining) == len(metrics):
+            stems = _stems(metrics)
+            hint = f"{did_you_mean([name], stems)}choose from {', '.join(stems)}."
+            raise CommandError(f"--without {name}: there is no such metric", hint)
+        metrics = remaining
+    if not metrics:
+        raise CommandError("--without leaves no metric", "leave one of them in.")
+    return metrics
+
+
+def _names_of(metric: TopKMetric) -> list[str]:
+    """Return the names by which ``--without`` leaves a metric out: its class and its stems."""
+    return [type(metric).__name__.lower(), *_stems([metric])]
+
+
+def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
+    """Return the keys of metrics without cut-off and bucket; of a metric with one key, also with its cut-off."""
+    stems: dict[str, None] = {}
+    for metric in metrics:
+        keys = dict.fromkeys(key.partition("/")[0] for key in list(metric.keys()))
+        stems.update(dict.fromkeys(key.partition("@")[0] for key in keys))
+        if len(keys) == 1:
+            stems.update(keys)
+    return list(stems)
+
+
+def answerable_metrics(
+    metrics: Sequence[TopKMetric], dataset: Dataset, request: Request, messages: Messages
+) -> list[TopKMetric]:
+    """Return the metrics of a preset that can be computed from the files, and warn of the others.
+
+    A preset is made for a field, not for one form of its data. No metric of the user's own config is left out.
+
+    Raises:
+        CommandError: If no metric remains, or if thresholds are in the order of label ids, but labels are names.
+    """
+    _check_thresholds(metrics, dataset)
+    if request.preset is None:
+        return list(metrics)
+
+    if request.data.train_target is None and request.data.label_counts is None:
+        metrics = _without_counts(metrics, messages)
+    answered = []
+    for metric in metrics:
+        problem = _problem_with(metric, dataset)
+        if problem is None:
+            answered.append(metric)
+        else:
+            messages.warn(f"{type(metric).__name__} is left out: {problem}")
+    if not answered:
+        raise CommandError("the predictions answer no metric of the preset", "write dense scores [N, L].")
+    return answered
+
+
+def needs_counts(metric: TopKMetric) -> bool:
+    """Whether a metric lacks training counts, for its buckets or for its argument ``label_counts``."""
+    if isinstance(metric.buckets, str):
+        return True
+    return hasattr(metric, "label_counts") and metric.label_counts is None
+
+
+def _check_thresholds(metrics: Sequence[TopKMetric], dataset: Dataset) -> None:
+    """Raise if a metric has a threshold for each label id, but labels are names, which no file puts in order."""
+    if not isinstance(dataset.label_names, Names):
+        return
+    for metric in metrics:
+        if isinstance(getattr(metric, "threshold", None), torch.Tensor):
+            problem = "--metrics.threshold holds thresholds in the order of label ids, but the labels are names"
+            raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
+
+
+def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[TopKMetric]:
+    """Return the metrics that need no training counts, and warn of the others; return all if all need them."""
+    uncounted = [metric for metric in metrics if needs_counts(metric)]
+    others = [metric for metric in metrics if not needs_counts(metric)]
+    if not uncounted or not others:
+        return list(metrics)
+    overall = [type(metric).__name__ for metric in uncounted if metric.buckets is None]
+    by_bucket = [f"{type(metric).__name__} by bucket" for metric in uncounted if metric.buckets is not None]
+    names = ", ".join(dict.fromkeys([*overall, *by_bucket]))
+    messages.warn(
+        f"No file says how often labels occur in training. So these are left out: {names}. "
+        "Add --train-target FILE or --label-counts FILE."
+    )
+    return others
+
+
+def _problem_with(metric: TopKMetric, dataset: Dataset) -> str | None:
+    """Return why a metric cannot be computed from the predictions; None if it can."""
+    target = torch.zeros(1, dtype=torch.int64)
+    num_labels = metric.num_labels or 1
+    if dataset.preds.dense:
+        ranking = Ranking.from_scores(torch.zeros(1, num_labels), depth=num_labels, target_ids=target)
+    else:
+        ids = torch.zeros(1, 1, dtype=torch.int64)
+        preds = (ids.float(), ids) if _have_scores(dataset) else ids
+        ranking = rank(preds, target, num_labels=num_labels)
+    try:
+        with warnings.catch_warnings():  # a metric may warn of its first batch, which is artificial here
+            warnings.simplefilter("ignore")
+            check_batch(deepcopy(metric), ranking)
+    except ValueError as error:
+        return str(error).removeprefix(f"{type(metric).__name__}: ").partition("; ")[0]
+    return None
+
+
+def _have_scores(dataset: Dataset) -> bool:
+    """Whether lists hold scores. Ranks, which are read as whole numbers below 0, are no scores."""
+    values = dataset.preds.first_values()
+    return bool(((values >= 0) | (values != values.round())).any())

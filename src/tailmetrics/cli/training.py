@@ -1,0 +1,165 @@
+"""Gives metrics what they need to know about training: the counts of labels, buckets, the number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, TopKCollection
+from tailmetrics._arguments import INTEGERS
+from tailmetrics.cli.choosing import needs_counts
+from tailmetrics.cli.cluster import Engine
+from tailmetrics.cli.inputs import Files, Inputs, Share
+from tailmetrics.cli.messages import CommandError, Messages
+from tailmetrics.cli.progress import progress
+from tailmetrics.evaluation.evaluating import note_on_unseen
+from tailmetrics.io import TargetDataset
+from tailmetrics.io.labels import order_of_names
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.ranking._inputs import labels_without
+
+
+def bind(
+    collection: TopKCollection,
+    inputs: Inputs,
+    tree: LabelTree | None,
+    messages: Messages,
+    engine: Engine | None = None,
+) -> None:
+    """Bind the metrics that still lack buckets, training counts or propensities.
+
+    Args:
+        collection: The metrics.
+        inputs: The open files.
+        tree: The parents of the labels; None without a tree.
+        messages: Where warnings go.
+        engine: The engine that counts the training labels; None if this process counts them.
+
+    Raises:
+        CommandError: If the files do not tell what a metric needs.
+    """
+    _warn_of_counts(collection, inputs, messages)
+    _check_training(collection, inputs)
+    training = _training(inputs, messages, engine)
+    if training is not None:
+        collection.bind(replace(training, tree=tree))
+    _check_bound(collection, tree)
+
+
+def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None:
+    """Add training targets to the counts of ``frequency``."""
+    ignored_label = files.options.ignore_index
+    with progress("training labels", train.stop - train.start) as advance:
+        for batch in train:
+            target = batch.target
+            if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:  # files tell ids from gains
+                target = target > 0
+            are_ids = target.dtype in INTEGERS and not target.is_sparse_csr
+            if are_ids and ignored_label is not None:
+                frequency.update(*labels_without(target, ignored_label))
+            else:
+                frequency.update(target)
+            advance(int(batch.rows[-1]) + 1 - train.start)
+
+
+def largest_min_gain(collection: TopKCollection) -> float:
+    """Return the largest ``min_gain`` of the metrics; 0 if none has one."""
+    largest = 0.0
+    for metric in collection.members().values():
+        largest = max(largest, getattr(metric, "min_gain", None) or 0.0)
+    return largest
+
+
+def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> None:
+    """Add one share of the training targets to the counts of ``frequency``."""
+    train = files.train(share)
+    assert train is not None
+    count(frequency, files, train)
+
+
+def _training(inputs: Inputs, messages: Messages, engine: Engine | None) -> Training | None:
+    """Return the facts about training; without counts, of one bucket, so that metrics know the number of labels.
+
+    None if nothing tells the number of labels.
+    """
+    counts, num_rows, num_labels = inputs.counts, inputs.files.options.num_train, inputs.files.num_labels
+    if inputs.train is not None:
+        assert num_labels is not None
+        frequency = LabelFrequency(num_labels)
+        if engine is None:
+            count(frequency, inputs.files, inputs.train)
+        else:
+            frequency = engine.total(frequency, partial(_count_share, files=inputs.files.everywhere()))
+        counts = frequency.compute().reshape(-1)  # TorchMetrics squeezes one label
+        num_rows = frequency.num_rows
+
+    if counts is None:
+        if num_labels is None:
+            return None
+        whole = LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"])
+        return Training.of("bind", whole)
+
+    hint = None
+    if inputs.files.names is None:
+        hint = "add --string-ids true; --num-labels is then the size of the catalogue"
+    for note in note_on_unseen(counts, hint):
+        messages.warn(note)
+    order = order_of_names(inputs.files.names or (), len(counts))
+    return Training(len(counts), counts, num_rows, order=order)
+
+
+def _warn_of_counts(collection: TopKCollection, inputs: Inputs, messages: Messages) -> None:
+    """Warn if no metric reads the training counts, or if training targets count from a smaller gain than targets."""
+    if inputs.train is None and inputs.counts is None:
+        return
+    option = "--label-counts" if inputs.train is None else "--train-target"
+    if not any(_reads_counts(metric) for metric in collection.members().values()):
+        messages.warn(
+            f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
+            "Add --buckets deciles, which reports each metric by decile too."
+        )
+    if inputs.train is not None and inputs.files.options.train_min_gain is None:
+        level = largest_min_gain(collection)
+        gains = inputs.train.target.first_values()
+        if ((gains > 0) & (gains < level)).any() and (gains >= level).any():
+            messages.warn(
+                f"Training targets count from any gain above 0, targets from {level:g}: --train-min-gain {level:g} "
+                "counts both alike."
+            )
+
+
+def _reads_counts(metric: TopKMetric) -> bool:
+    """Whether a metric has buckets, or an argument for training counts or for the number of training rows."""
+    attributes = vars(metric)
+    return metric.buckets is not None or "label_counts" in attributes or "num_train" in attributes
+
+
+def _check_training(collection: TopKCollection, inputs: Inputs) -> None:
+    """Raise if a metric needs training counts or a number of training rows that no option gives."""
+    if inputs.train is not None:
+        return
+    for metric in collection.members().values():
+        name = type(metric).__name__
+        if inputs.counts is None and needs_counts(metric):
+            hint = "add --train-target FILE, or --label-counts FILE."
+            raise CommandError(f"{name}: needs to know how often labels occur in training", hint)
+        needs_rows = hasattr(metric, "num_train") and metric.num_train is None
+        if needs_rows and inputs.files.options.num_train is None:
+            hint = "add --num-train N beside --label-counts, or give --train-target instead."
+            raise CommandError(f"{name}: needs the number of training rows", hint)
+
+
+def _check_bound(collection: TopKCollection, tree: LabelTree | None) -> None:
+    """Raise if a metric still lacks the parents or the number of labels."""
+    for metric in collection.members().values():
+        if tree is None and "tree" in metric.needs and metric.missing():
+            problem = f"{type(metric).__name__}: needs the parents of the labels"
+            raise CommandError(problem, "add --label-tree FILE.")
+    for metric in collection.members().values():
+        if not metric.is_bound:
+            problem = f"{type(metric).__name__}: the number of labels is not known: no file tells it"
+            hint = "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met."
+            raise CommandError(problem, hint)
