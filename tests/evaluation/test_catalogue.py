@@ -72,7 +72,7 @@ def test_what_does_not_fit_the_catalogue_is_refused():
     ):
         with pytest.raises(ValueError, match=problem):
             tm.evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[tm.RecallAtK(k=1)])
-    with pytest.raises(ValueError, match="CatalogCoverageAtK was made for 7 labels, but the data name 3; leave its"):
+    with pytest.raises(ValueError, match="CatalogCoverageAtK was made for 7 labels, but the data have 3; leave its"):
         tm.evaluate(frame(SHOWN), WANTED, metrics=[tm.CatalogCoverageAtK(k=2, num_labels=7)], train_target=WANTED)
 
 
@@ -95,22 +95,24 @@ def test_names_are_counted_against_rows_that_count_and_columns_of_scores():
     more = {"metrics": [tm.RecallAtK(k=1)], "label_names": [*"abc"]}
     assert tm.evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **more).scalars["recall@1"] == 1
     assert tm.evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **more).scalars["recall@1"] == 1
-    with pytest.raises(ValueError, match="label_names holds 3 names for 2 labels; pass one for each"):
+    with pytest.raises(
+        ValueError, match="label_names holds 3 labels, but the data have 2; pass a name for every label"
+    ):
         tm.evaluate(np.array([[0.5, 0.1]]), [[0]], **more)
 
 
-def test_metrics_with_counts_by_id_of_their_own_are_refused_where_ids_are_not_in_order():
-    """Labels of dicts are numbered from the last name; a table's are in order, so that their counts are by name."""
-    own = [
-        tm.RecallAtK(k=2, buckets=tm.LabelBuckets.deciles([9, 3, 0])),
-        tm.PropensityScoredPrecisionAtK(k=1, label_counts=[9, 3, 0], num_train=9),
-    ]
-    for metric in own:
-        with pytest.raises(ValueError, match="has buckets or counts of its own by label id, but labels of dicts have"):
-            tm.evaluate(runs(SHOWN), WANTED, metrics=[metric])
-    target = pd.DataFrame({"query": ["u1", "u2"], "item": ["b", "b"]})
-    report = tm.evaluate(frame(SHOWN), target, metrics=[tm.RecallAtK(k=2, buckets=tm.LabelBuckets.deciles([9, 3, 0]))])
-    assert report.scalars["recall@2/decile_10"] == 0.5  # b alone is in it
+@pytest.mark.parametrize("make", [runs, frame])
+def test_metrics_with_values_by_label_id_are_refused_without_label_names(make):
+    """Labels with names have no order, but that of label_names: buckets, counts, weights, thresholds and a tree."""
+    unnamed = tm.LabelTree([-1, 0, 0])
+    for metric, argument in (
+        (tm.RecallAtK(k=2, buckets=tm.LabelBuckets.deciles([9, 3, 0])), "buckets="),
+        (tm.PropensityScoredPrecisionAtK(k=1, label_counts=[9, 3, 0], num_train=9), "label_counts="),
+        (tm.PropensityScoredPrecisionAtK(k=1, weights=[1.0, 2, 3]), "weights="),
+        (tm.NearMissAtK(k=1, tree=unnamed), "from_edges"),
+    ):
+        with pytest.raises(ValueError, match=argument):
+            tm.evaluate(make(SHOWN), WANTED, metrics=[metric])
 
 
 def test_gaps_between_ids_and_labels_without_a_count_are_said():

@@ -316,7 +316,7 @@ def test_training_tokens_are_counted_one_by_one(ignored):
 def test_more_labels_than_tables_name_are_refused():
     """Two items are named: a catalogue of three would need the id of the third."""
     preds, target = {"u": {"a": 2.0, "b": 1.0}}, {"u": {"a": 1}}
-    with pytest.raises(ValueError, match=r"CatalogCoverageAtK was made for 3 labels, but the data name 2; leave"):
+    with pytest.raises(ValueError, match=r"CatalogCoverageAtK was made for 3 labels, but the data have 2; leave"):
         tm.evaluate(preds, target, metrics=[tm.CatalogCoverageAtK(k=1, num_labels=3)])
     assert tm.evaluate(preds, target, metrics=[tm.CatalogCoverageAtK(k=1, num_labels=2)]).scalars == {
         "catalog_coverage@1": 0.5

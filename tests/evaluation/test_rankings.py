@@ -63,7 +63,10 @@ def test_rankings_of_runs_compare_as_their_scores_do():
         (lambda: tm.evaluate(SCORES), "target is missing; pass the relevant labels, or a Ranking"),
         (lambda: tm.evaluate(tm.rank(SCORES, TARGET), TARGET), "target is given beside a Ranking"),
         (lambda: tm.evaluate(tm.rank(SCORES, TARGET), row_mask=MASK), "row_mask is given beside a Ranking"),
-        (lambda: tm.evaluate(tm.rank(SCORES, TARGET), label_names=["a"]), "1 names for 12 labels"),
+        (
+            lambda: tm.evaluate(tm.rank(SCORES, TARGET), label_names=["a"]),
+            "label_names holds 1 labels, but the data have 12",
+        ),
         (lambda: compare_runs({"a": tm.rank(SCORES, TARGET), "b": SCORES}, TARGET), "a is a Ranking and b is not"),
         (
             lambda: compare_runs({"a": tm.rank(SCORES, TARGET), "b": tm.rank(SCORES, TARGET.flip(0))}),

@@ -86,6 +86,8 @@ class TopKCollection(Mergeable, LoggedCollection):
     _warns_of_stages = True  # of batches of a second stage, such as validation after training
     _stage: Stage | None = None
     """The stage of the first batch; None before it."""
+    num_labels: int | None = None
+    """The number of labels for batches of ids, if no member has one; an evaluation sets it."""
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
@@ -282,7 +284,9 @@ class TopKCollection(Mergeable, LoggedCollection):
             whole = None if None in lists else max(lists)
             decisions = all(depth.decisions for depth in depths)
             known = {name: getattr(next(iter(members)), name) for name in BATCH_DEFAULTS}
-            known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
+            known["num_labels"] = next(
+                (one.num_labels for one in members if one.num_labels is not None), self.num_labels
+            )
             self._reading = known, Depth(max(depth.ranked for depth in depths), whole, decisions=decisions)
         known, depth = self._reading
         context = Context("TopKCollection", **known, warns=self._warns, looked_through=looked_through)

@@ -18,7 +18,9 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import group_numbers
-from tailmetrics.evaluation.evaluating import CONFIDENCE, Options, prepared
+from tailmetrics.evaluation.evaluating import CONFIDENCE, members_of
+from tailmetrics.evaluation.labels import number_of_labels, stated_numbers
+from tailmetrics.evaluation.preparing import Options, prepared
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import ExplicitTarget
@@ -171,8 +173,17 @@ class Cluster(ABC):
             ValueError: If a column is absent, or if a metric refuses the rows; the engine then repeats no task.
         """
         confidence = CONFIDENCE if intervals else None
-        options = Options(metrics, buckets, label_counts, labels=labels, label_names=label_names, confidence=confidence)
-        evaluation = prepared(options, num_labels=num_labels)
+        options = Options(
+            metrics=metrics,
+            buckets=buckets,
+            label_counts=label_counts,
+            labels=labels,
+            label_names=label_names,
+            confidence=confidence,
+        )
+        stated = stated_numbers(label_names, label_counts, buckets, None, members_of(metrics))
+        columns = {} if num_labels is None else {"num_labels": num_labels}
+        evaluation = prepared(options, num_labels=number_of_labels("evaluate", columns, stated))
         evaluation.start()
         given = {"preds": preds, "target": target, "scores": scores, "gains": gains, "row_groups": row_groups}
         names = {kind: name for kind, name in given.items() if name is not None}

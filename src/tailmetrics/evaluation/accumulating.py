@@ -59,6 +59,7 @@ class Evaluation:
         labels: Whether the report has values of single labels: the values that a metric keeps, or else precision,
             recall and F1 at the k of the headline. A metric with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
+        num_labels: The number of labels, for batches of ids and metrics that do not tell it.
         intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
     """
@@ -72,6 +73,7 @@ class Evaluation:
         row_groups: Sequence[str] | None = None,
         labels: bool = False,
         label_names: Sequence[str] | None = None,
+        num_labels: int | None = None,
         intervals: float | None = None,
         headline: str | None = None,
     ) -> None:
@@ -82,6 +84,7 @@ class Evaluation:
         given = with_label_values(given, headline=headline) if self.labels else given
         self.collection, self.over_all = with_values_over_all(given)
         self.collection.leave_warnings()  # to the report
+        self.collection.num_labels = num_labels
         self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names = label_names
         self.confidence = intervals
@@ -165,11 +168,37 @@ class Evaluation:
             ranking._memo[IGNORED] = given - ranking.row_mask.sum()
         return ranking
 
-    def update(self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None) -> Ranking:
-        """Rank a batch once, accumulate and return it."""
+    def update(
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        tokens: int = 1,
+        looked_through: bool = False,
+    ) -> Ranking:
+        """Rank a batch once, add it to all parts, and return its ranking.
+
+        Args:
+            preds: Predictions, or a ranking.
+            target: The relevant labels; None beside a ranking.
+            row_mask: Shape (N,), bool; False drops a row; None beside a ranking.
+            row_groups: Shape (N,), the number of the group of each row, -1 for none.
+            tokens: T, if scores were sequences (B, T, L).
+            looked_through: Whether it is known that no list holds a label twice, as in batches of
+                :mod:`tailmetrics.io`.
+        """
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
-        ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
+        if isinstance(preds, Ranking):
+            ranking = preds
+            if row_groups is not None:
+                ranking = replace(preds, rows=replace(preds.rows, groups=row_groups))
+        else:
+            ranking = self.rank(
+                preds, target, row_mask, row_groups=row_groups, tokens=tokens, looked_through=looked_through
+            )
         self.collection.update(ranking)
         self.warnings += ranking.notes
         with one_thread():

@@ -15,7 +15,8 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.digest import RunDigest
-from tailmetrics.evaluation.evaluating import Options, evaluated
+from tailmetrics.evaluation.evaluating import evaluate_run
+from tailmetrics.evaluation.preparing import Options
 from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
@@ -95,13 +96,28 @@ def compare_runs(
     >>> compared.values["precision@1"]
     {'wrong': 0.0, 'right': 1.0}
     """
-    given = locals()
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     check_indexes("compare_runs", runs)
     _check_rankings(runs)
-    options = Options.of(given, batch={"duplicates": duplicates, "ignore_index": ignore_index}, metrics=listed(metrics))
-    found = {name: evaluated(preds, target, options, rows=True) for name, preds in runs.items()}
+    options = Options(
+        metrics=listed(metrics),
+        buckets=buckets,
+        label_counts=label_counts,
+        train_target=train_target,
+        row_mask=row_mask,
+        row_groups=row_groups,
+        labels=labels,
+        label_names=label_names,
+        label_tree=label_tree,
+        missing=missing,
+        batch_rows=batch_rows,
+        clusters=clusters,
+        headline=headline,
+        duplicates=duplicates,
+        ignore_index=ignore_index,
+    )
+    found = {name: evaluate_run(preds, target, options, keeps_rows=True) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
         if other.row_names != data.row_names:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import cut, shape_of
+from tailmetrics.evaluation.labels import columns_of, number_of_labels
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
@@ -44,7 +46,9 @@ class Data(NamedTuple):
 
     Attributes:
         num_rows: Number of rows N.
-        columns: Number of labels L, if predictions are scores of all labels or the labels have names; None otherwise.
+        columns: Number of labels L, if predictions or targets have a column per label, or the labels have names; None
+            otherwise.
+        num_labels: Number of labels L, by :func:`tailmetrics.evaluation.labels.number_of_labels`; None if unknown.
         device: Device of the tensors.
         batches: Takes the largest number of rows per batch, and yields the rows, predictions and targets of each batch.
         row_mask: Shape (N,), bool; False drops a row.
@@ -63,6 +67,7 @@ class Data(NamedTuple):
 
     num_rows: int
     columns: int | None
+    num_labels: int | None
     device: torch.device
     batches: Callable[[int], Iterator[Part]]
     row_mask: Tensor | None = None
@@ -87,14 +92,16 @@ def read_data(
     missing: Missing = "skip",
     known: Mapping[str, Iterable[Any]] | None = None,
     batch: Mapping[str, Any] = BATCH_DEFAULTS,
+    stated: Mapping[str, int] = MappingProxyType({}),
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors.
 
-    ``known`` holds further label names by argument, such as the names in ``label_counts``, and ``batch`` the arguments
-    that say how a batch is read. For all other arguments see :func:`tailmetrics.evaluate`.
+    ``known`` holds further label names by argument, such as the names in ``label_counts``, ``batch`` the arguments that
+    say how a batch is read, and ``stated`` for how many labels other arguments were made. For all other arguments see
+    :func:`tailmetrics.evaluate`.
     """
     if isinstance(preds, Ranking):
-        return _of_ranking(preds, target, train_target, row_mask, label_names)
+        return _of_ranking(preds, target, train_target, row_mask, stated)
     if target is None:
         raise TypeError(f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, which holds them.")
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
@@ -111,8 +118,7 @@ def read_data(
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
         as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
         return _of_tables(preds, target, train_target, row_mask, missing, as_text, batch["duplicates"])
-    num_names, ignored = None if label_names is None else len(label_names), batch["ignore_index"]
-    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignored, num_names)
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, batch["ignore_index"], stated)
 
 
 def is_table(value: Any) -> bool:
@@ -120,36 +126,33 @@ def is_table(value: Any) -> bool:
     return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
 
 
-def _of_ranking(
-    ranking: Ranking, target: Any, train_target: Any, row_mask: Any, label_names: Sequence[str] | None
-) -> Data:
+def _of_ranking(ranking: Ranking, target: Any, train_target: Any, row_mask: Any, stated: Mapping[str, int]) -> Data:
     """Return a ranking as data of a single batch."""
     for argument, value in {"target": target, "row_mask": row_mask}.items():
         if value is not None:
             raise TypeError(f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out.")
-    num_labels = ranking.num_labels
-    if label_names is not None:
-        if num_labels is None:
-            num_labels = len(label_names)
-        if num_labels != len(label_names):
-            raise ValueError(
-                f"{CALLER}: label_names holds {len(label_names):,} names for {num_labels:,} labels; pass one for each."
-            )
-    train = None
+    columns = {}
+    if ranking.num_labels is not None:
+        columns["preds"] = ranking.num_labels
+    labels = None
     if train_target is not None:
         labels = as_tensor(CALLER, "train_target", _padded(train_target))
+        if columns_of(labels) is not None:
+            columns["train_target"] = int(labels.shape[-1])
+    num_labels = number_of_labels(CALLER, columns, stated)
+    train = None
+    if labels is not None:
         train = LabelFrequency(num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, labels))
         train.update(labels)
-
     batch = slice(0, ranking.num_rows), ranking, None
-    return Data(ranking.num_rows, num_labels, ranking.ids.device, lambda _: iter([batch]), train=train)
+    return Data(ranking.num_rows, num_labels, num_labels, ranking.ids.device, lambda _: iter([batch]), train=train)
 
 
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 
 def _of_tensors(
-    preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None, num_names: int | None
+    preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None, stated: Mapping[str, int]
 ) -> Data:
     batch = Batch(preds, target, row_mask)
     axes = getattr(preds[0] if isinstance(preds, tuple) else preds, "shape", ())[1:-1]
@@ -163,10 +166,18 @@ def _of_tensors(
             f"{CALLER}: preds is {shape_of(first)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
             "one row of target per row of preds."
         )
-    scored = given is None and (first.is_floating_point() or first.is_sparse_csr)
-    columns = first.shape[1] if scored else num_names
-    if num_names is not None:
-        _check_names(num_names, batch, first.shape[1] if scored else None, ignore_index)
+    labels = None
+    if train_target is not None:
+        labels = as_tensor(CALLER, "train_target", train_target)
+    widths: dict[str, int] = {}
+    for argument, value in {"preds": batch.preds, "target": relevant, "train_target": labels}.items():
+        width = None if value is None else columns_of(value)
+        if width is not None:
+            widths[argument] = width
+    num_labels = number_of_labels(CALLER, widths, stated)
+    columns = num_labels if widths else stated.get("label_names")
+    if not widths and columns is not None:
+        _check_names(columns, batch, ignore_index)
 
     def batches(size: int) -> Iterator[Part]:
         for start in range(0, max(1, len(first)), size):  # without rows one empty batch, in which arguments are checked
@@ -182,10 +193,10 @@ def _of_tensors(
     for said in notes:
         warn_outside(f"{CALLER}: {said}")
     train = None
-    if train_target is not None:
-        labels = as_tensor(CALLER, "train_target", train_target)
-        known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
-        train = LabelFrequency(known)
+    if labels is not None:
+        ids = first if given is None else given[1]
+        num_labels = num_labels or 1 + _largest_id(ids, relevant, labels)
+        train = LabelFrequency(num_labels)
         try:
             if of_tokens or ignore_index is None or labels.ndim == 1:
                 train.update(labels, ignore_index=-1 if of_tokens and ignore_index is None else ignore_index)
@@ -193,29 +204,41 @@ def _of_tensors(
                 train.update(*labels_without(labels, ignore_index))
         except ValueError as error:
             raise ValueError(f"{CALLER}: train_target: {error}") from error
-    return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train, notes=notes)
+    return Data(
+        len(first),
+        columns,
+        num_labels,
+        first.device,
+        batches,
+        batch.row_mask,
+        tokens=prod(axes),
+        train=train,
+        notes=notes,
+    )
 
 
-def _check_names(num_names: int, batch: Batch, columns: int | None, ignore_index: int | None) -> None:
-    """Raise unless there is a name for each column of scores, or for each label id of the rows that count."""
-    if columns is None:
-        kept = slice(None) if batch.row_mask is None else batch.row_mask
-        given = (batch.preds[1] if isinstance(batch.preds, tuple) else batch.preds, batch.target)
-        whole = [one[kept] for one in given if not (one.is_floating_point() or one.is_sparse_csr)]
-        highest = _largest_id(*(one[one != ignore_index] for one in whole))
-        if highest < num_names:
-            return
+def _check_names(num_names: int, batch: Batch, ignore_index: int | None) -> None:
+    """Raise unless there is a name for each label id of the rows that count."""
+    ids = batch.preds[1] if isinstance(batch.preds, tuple) else batch.preds
+    rows = slice(None) if batch.row_mask is None else batch.row_mask
+    highest = 0
+    for tensor in (ids, batch.target):
+        counted = tensor[rows]
+        highest = max(highest, _largest_id(counted[counted != ignore_index]))
+    if highest >= num_names:
         raise ValueError(
             f"{CALLER}: label_names holds {num_names:,} names, for the label ids 0 to {num_names - 1:,}, but preds or "
             f"target holds the id {highest:,}. If these numbers are names, pass them as lists of strings, or a table."
         )
-    if num_names != columns:
-        raise ValueError(f"{CALLER}: label_names holds {num_names:,} names for {columns:,} labels; pass one for each.")
 
 
-def _largest_id(*ids: Tensor) -> int:
-    whole = [int(one.max()) for one in ids if one.numel() and not (one.is_floating_point() or one.is_sparse_csr)]
-    return max(whole, default=0)
+def _largest_id(*tensors: Tensor) -> int:
+    """Return the largest label id, 0 without ids."""
+    largest = 0
+    for tensor in tensors:
+        if tensor.numel() and columns_of(tensor) is None:
+            largest = max(largest, int(tensor.max()))
+    return largest
 
 
 def _as_lists(value: Any) -> Any:
@@ -256,7 +279,12 @@ def _as_table_of_objects(argument: str, value: Any) -> Any:
 
 
 def _padded(value: Any) -> Any:
-    """Convert lists of label ids to a matrix padded with -1; return any other value unchanged."""
+    """Convert lists of label ids to a matrix padded with -1, and lists of bools to a matrix.
+
+    Return any other value unchanged.
+    """
+    if _is_lists(value) and all(isinstance(entry, (bool, np.bool_)) for row in value for entry in row):
+        return torch.tensor(value) if len(set(map(len, value))) == 1 and value[0] else value
     if not _is_lists(value) or not all(isinstance(one, (int, np.integer)) for row in value for one in row):
         return value
     width = max(1, *map(len, value))
@@ -379,6 +407,7 @@ def _of_tables(
     mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
     return Data(
         dataset.num_rows,
+        len(names),
         len(names),
         cpu,
         batches,
@@ -663,11 +692,13 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 
 
 def group_names(values: Any) -> list[str] | None:
-    """Return the distinct group names of all rows, sorted; None if groups are given as numbers."""
+    """Return the distinct group names of all rows, sorted, without None and NaN; None if groups are numbers."""
     if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
         raise TypeError(
             f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
         )
+    if len(values) and all(map(_is_missing, values)):
+        return []
     if not _any_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_count, check_counts, names_unknown_keywords, shape_of, writable_array
+from tailmetrics._arguments import check_count, names_unknown_keywords, shape_of, writable_array
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.accumulating import Evaluation, check_update
+from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
-from tailmetrics.evaluation.description import by_bucket, listed, with_label_values
+from tailmetrics.evaluation.description import listed
+from tailmetrics.evaluation.labels import (
+    buckets_by_id,
+    counts_by_id,
+    counts_by_name,
+    counts_of_names,
+    metrics_by_id,
+    number_of_labels,
+    stated_numbers,
+    tree_by_id,
+)
+from tailmetrics.evaluation.preparing import Options, prepared
 from tailmetrics.evaluation.row_moments import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
-from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
-from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._labels import OVER
-from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree
@@ -34,6 +42,8 @@ ALIKE = (
 """Note of a report on sequences, whose scores are (B, T, L)."""
 CONFIDENCE = 0.95
 """Default confidence of intervals."""
+RESAMPLES = 10_000
+"""The resamples of ``intervals=True``."""
 
 
 @names_unknown_keywords
@@ -118,170 +128,253 @@ def evaluate(
     >>> report.scalars["precision@1"], report.scalars["global_precision@1/decile_10"]
     (0.5, 1.0)
     """
-    given = locals()
-    drawn = intervals is not False and (bool(intervals) or clusters is not None)
-    quick = None if intervals is False or clusters is not None else CONFIDENCE
-    batch = {"duplicates": duplicates, "ignore_index": ignore_index}
-    options = Options.of(given, batch=batch, confidence=quick)
-    report, rows, data = evaluated(preds, target, options, title=title, rows=drawn)
-    columns = {} if rows is None else rows.columns(report.scalars)
-    if rows is None or not columns:
-        return report
-    from tailmetrics.significance import intervals as estimated
+    resampled = intervals is not False and (bool(intervals) or clusters is not None)
+    confidence: float | None = CONFIDENCE
+    if intervals is False or clusters is not None:
+        confidence = None
+    if resampled and find_spec("scipy") is None:
+        raise ModuleNotFoundError(
+            f"{CALLER}: intervals=True, a number of resamples, and clusters= need scipy; install it with: pip install "
+            "'tailmetrics[report]', or pass intervals=False."
+        )
+    options = Options(
+        metrics=metrics,
+        buckets=buckets,
+        label_counts=label_counts,
+        train_target=train_target,
+        row_mask=row_mask,
+        row_groups=row_groups,
+        labels=labels,
+        label_names=label_names,
+        missing=missing,
+        clusters=clusters,
+        batch_rows=batch_rows,
+        headline=headline,
+        label_tree=label_tree,
+        duplicates=duplicates,
+        ignore_index=ignore_index,
+        confidence=confidence,
+    )
+    run = evaluate_run(preds, target, options, title=title, keeps_rows=resampled)
+    if run.rows is None:
+        return run.report
 
-    resamples = 10_000 if intervals is True else int(intervals or 0)
-    of_rows = estimated(columns, resamples=resamples, clusters=data.clusters, **rows.facts.among(columns))
-    return with_intervals(report, of_rows, columns)
+    from tailmetrics.significance import intervals as resampled_intervals
+
+    columns = run.rows.columns(run.report.scalars)
+    if not columns:
+        return run.report
+    resamples = int(intervals or 0)
+    if intervals is True:
+        resamples = RESAMPLES
+    found = resampled_intervals(
+        columns, resamples=resamples, clusters=run.data.clusters, **run.rows.facts.among(columns)
+    )
+    return with_intervals(run.report, found, columns)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
+class Run(NamedTuple):
+    """The evaluation of one run.
 
-    ``batch`` holds the arguments that say how a batch is read. ``confidence`` is that of intervals from sums over rows,
-    None for no intervals.
+    Attributes:
+        report: The report.
+        rows: The values of all rows; None if they are not kept.
+        data: The data that were read.
     """
 
-    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
-    buckets: LabelBuckets | str | None = None
-    label_counts: Any = None
-    train_target: Any = None
-    row_mask: Any = None
-    row_groups: Any = None
-    labels: bool = False
-    label_names: Sequence[str] | None = None
-    missing: Missing = "skip"
-    clusters: Any = None
-    batch_rows: int = 4096
-    headline: str | None = None
-    label_tree: LabelTree | None = None
-    batch: Mapping[str, Any] = field(default_factory=lambda: BATCH_DEFAULTS)
-    confidence: float | None = None
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any], **more: Any) -> Options:
-        """Return the options among the arguments of a function, and ``more``."""
-        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given} | more)
+    report: Report
+    rows: RowValues | None
+    data: Data
 
 
-def evaluated(
-    preds: Any, target: Any, options: Options, *, title: str = "", rows: bool = False
-) -> tuple[Report, Any, Data]:
-    """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` is True), and the data."""
+def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", keeps_rows: bool = False) -> Run:
+    """Evaluate predictions; if ``keeps_rows`` is True, keep the values of all rows."""
     check_count(CALLER, "batch_rows", options.batch_rows)
-    label_counts, train_target, label_names = options.label_counts, options.train_target, options.label_names
-    if train_target is not None and label_counts is not None:
+    if options.train_target is not None and options.label_counts is not None:
         raise ValueError(
             f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
             "the counts."
         )
+    options = _with_arguments_of_metrics(options)
+    data = _read(preds, target, options)
+    options_by_id = _by_id(options, data)
+
+    inputs = {"preds": preds, "target": target}
+    row_groups = of_rows(options.row_groups, "row_groups", data, inputs)
+    data = data._replace(clusters=of_rows(options.clusters, "clusters", data, inputs))
+    names = None
+    if row_groups is not None:
+        names = group_names(row_groups) or None
+
+    num_labels = data.num_labels
+    if options_by_id.label_tree is not None:
+        num_labels = options_by_id.label_tree.num_labels
+    evaluation = prepared(options_by_id, names, num_labels, data.label_order)
+    _check_complete(evaluation.members)
+    evaluation.start(data.device)
+    numbers = _numbers_of_groups(evaluation, row_groups, data.num_rows)
+    rows = _add_rows(evaluation, data, options.batch_rows, numbers, keeps_rows)
+
+    report = evaluation.report(title)
+    notes = (*report.notes, *data.notes, *_notes(evaluation, options, options_by_id, data, keeps_rows))
+    report = replace(report, tie_winner=data.tie_winner, notes=notes, readings=data.readings)
+    return Run(report, rows, data)
+
+
+# -- before the first batch -----------------------------------------------------------------------------------------
+
+
+def _with_arguments_of_metrics(options: Options) -> Options:
+    """Return the options with the metrics as a list or collection, and with ``duplicates`` and ``ignore_index``."""
     metrics = listed(options.metrics)
-    given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
-    batch = {name: _of_metrics(given, name, one, BATCH_DEFAULTS[name]) for name, one in options.batch.items()}
-    ignored = batch["ignore_index"]
-    counted = _by_name(label_counts)
-    named = {} if counted is None else {"label_counts": counted}
-    mask, missing = options.row_mask, options.missing
-    data = read_data(preds, target, train_target, mask, label_names, missing, named, batch)
+    members = members_of(metrics)
+    duplicates = _shared_argument(members, "duplicates", options.duplicates)
+    ignore_index = _shared_argument(members, "ignore_index", options.ignore_index)
+    return replace(options, metrics=metrics, duplicates=duplicates, ignore_index=ignore_index)
+
+
+def members_of(metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None) -> list[TopKMetric]:
+    """Return the metrics of a collection, a list, or a single metric; none for None."""
+    if isinstance(metrics, TopKCollection):
+        return list(metrics.members().values())
+    if isinstance(metrics, TopKMetric):
+        return [metrics]
+    return list(metrics or [])
+
+
+def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:
+    """Return an argument of the metrics if one of them sets it, or else ``value``.
+
+    Raises:
+        ValueError: If the two differ.
+    """
+    default = BATCH_DEFAULTS[name]
+    for metric in metrics:
+        of_metric = getattr(metric, name, default)
+        if of_metric == default:
+            continue
+        if value not in (default, of_metric):
+            raise ValueError(f"{CALLER}: {name}={value!r}, but a metric has {name}={of_metric!r}; pass one of the two.")
+        return of_metric
+    return value
+
+
+def _read(preds: Any, target: Any, options: Options) -> Data:
+    """Return predictions and targets in batches."""
+    names = {}
+    counts = counts_by_name(CALLER, options.label_counts)
+    if counts is not None:
+        names["label_counts"] = counts
+    stated = stated_numbers(
+        options.label_names, options.label_counts, options.buckets, options.label_tree, members_of(options.metrics)
+    )
+    return read_data(
+        preds,
+        target,
+        options.train_target,
+        options.row_mask,
+        options.label_names,
+        options.missing,
+        names,
+        {"duplicates": options.duplicates, "ignore_index": options.ignore_index},
+        stated,
+    )
+
+
+def _by_id(options: Options, data: Data) -> Options:
+    """Return the options with every value per label in the order of label ids.
+
+    Raises:
+        ValueError: If an argument does not fit the labels of the data.
+    """
+    label_names = options.label_names
     names = label_names if data.label_names is None else data.label_names
+    places = data.given_order
     if data.label_names is not None:
-        _check_made_for(given, data)
-        if ignored is not None and ignored >= 0:
+        metrics = members_of(options.metrics)
+        stated = stated_numbers(None, options.label_counts, options.buckets, None, metrics)
+        number_of_labels(CALLER, {"the data": len(data.label_names)}, stated)
+        if options.ignore_index is not None and options.ignore_index >= 0:
             raise ValueError(
-                f"{CALLER}: ignore_index={ignored} is a label id, but the labels of tables and dicts have names; take "
-                "the lines of padding out."
+                f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
+                "names; take the lines of padding out."
             )
-    if counted is not None:
-        label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
-    elif data.given_order is not None and label_counts is not None:
-        label_counts = _counts_by_id(label_counts, data.given_order)
-    buckets = options.buckets
-    if data.given_order is not None and isinstance(buckets, LabelBuckets):
-        buckets = _buckets_by_id(buckets, data.given_order)
-    beside = {"preds": preds, "target": target}
-    row_groups = of_rows(options.row_groups, "row_groups", data, beside)
-    groups = None if row_groups is None else group_names(row_groups)
-    data = data._replace(clusters=of_rows(options.clusters, "clusters", data, beside))
-    if label_counts is None:
+
+    metrics, buckets, label_counts, label_tree = (
+        options.metrics,
+        options.buckets,
+        options.label_counts,
+        options.label_tree,
+    )
+    if names is not None and metrics is not None:
+        members = members_of(metrics)
+        ordered = metrics_by_id(CALLER, members, names, label_names, places)
+        if any(metric is not member for metric, member in zip(ordered, members, strict=True)):
+            metrics = metrics.with_members(ordered) if isinstance(metrics, TopKCollection) else ordered
+    if places is not None and isinstance(buckets, LabelBuckets):
+        buckets = buckets_by_id(buckets, places)
+
+    counts = counts_by_name(CALLER, label_counts)
+    if counts is not None:
+        label_counts = counts_of_names(CALLER, counts, range(data.num_labels or 0) if names is None else names)
+    elif label_counts is None:
         label_counts = data.train
-    tree = _tree_of(options.label_tree, names, data)
-    known = replace(
+    elif places is not None:
+        label_counts = counts_by_id(CALLER, label_counts, places)
+
+    if label_tree is not None:
+        label_tree = _tree_by_id(label_tree, names, data, label_names)
+    return replace(
         options,
         metrics=metrics,
         buckets=buckets,
         label_counts=label_counts,
         label_names=names,
-        batch=batch,
-        label_tree=tree,
+        label_tree=label_tree,
     )
-    num_labels = data.columns if tree is None else tree.num_labels
-    evaluation = prepared(known, groups, num_labels, data.label_order)
-    _check_known(evaluation.members)
-    numbers = _groups_of_rows(evaluation, row_groups, data.num_rows)
-    values = _read_rows(evaluation, data, options.batch_rows, numbers, rows)
-    report = evaluation.report(title)
-    notes = [*report.notes, *data.notes]
-    if data.tokens > 1 and options.clusters is None and (rows or options.confidence is not None):
-        notes.append(ALIKE)
-    if data.label_names is not None and label_names is None:
-        notes += note_on_catalogue(
-            evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
-        )
-    counts = label_counts.compute() if counted is None and data.train is not None else None
-    if counted is not None:
-        counts = torch.as_tensor(label_counts)
-    if counts is not None and (data.columns is None or data.label_names is not None):
-        notes += note_on_unseen(counts, "pass lists of strings or a table" if data.label_names is None else None)
-    report = replace(report, tie_winner=data.tie_winner, notes=tuple(notes), readings=data.readings)
-    return report, values, data
 
 
-def _tree_of(tree: Any, names: Sequence[str] | None, data: Data) -> LabelTree | None:
-    """Return the tree with its labels in the order of the data."""
-    if tree is None:
-        return None
+def _tree_by_id(tree: Any, names: Sequence[str] | None, data: Data, label_names: Sequence[str] | None) -> LabelTree:
+    """Return the tree of the evaluation with its labels in the order of the data."""
     if not isinstance(tree, LabelTree):
         raise TypeError(
             f"{CALLER}: label_tree={tree!r} is no tree; pass LabelTree(parents), or LabelTree.from_edges(edges, names)."
         )
     if names is not None and (tree.names is not None or data.label_names is not None):
-        tree = tree.of_labels(list(names))
-    if data.columns not in (None, tree.num_labels):
+        tree = tree_by_id(tree, names, label_names)
+    if data.num_labels not in (None, tree.num_labels):
         raise ValueError(
-            f"{CALLER}: label_tree is of {tree.num_labels} labels, but the data have {data.columns}; pass a parent for "
-            "every label, and num_labels= to LabelTree if there are further nodes."
+            f"{CALLER}: label_tree is of {tree.num_labels} labels, but the data have {data.num_labels}; pass a parent "
+            "for every label, and num_labels= to LabelTree if there are further nodes."
         )
     return tree
 
 
-def _of_metrics(metrics: Iterable[TopKMetric], name: str, given: Any, usual: Any) -> Any:
-    """Return an argument of the metrics if one has it, or else the ``given`` value; ``usual`` is its default.
-
-    Raises:
-        ValueError: If the two differ.
-    """
-    known = (getattr(metric, name, usual) for metric in metrics)
-    found = next((one for one in known if one != usual), given)
-    if given not in (usual, found):
-        raise ValueError(f"{CALLER}: {name}={given!r}, but a metric has {name}={found!r}; pass one of the two.")
-    return found
-
-
-def _check_known(members: Iterable[TopKMetric]) -> None:
+def _check_complete(members: Iterable[TopKMetric]) -> None:
     """Raise if a metric still lacks training counts or another fact about the training data."""
     for metric in members:
         lacking = metric.missing()
-        other = (
-            "label_names= or " if lacking == ["num_labels"] else "" if "num_train" in lacking else "label_counts= or "
-        )
-        metric.check_bound("", "pass label_tree=" if lacking == ["tree"] else f"pass {other}train_target=")
+        if lacking == ["tree"]:
+            argument = "label_tree="
+        elif lacking == ["num_labels"]:
+            argument = "label_names= or train_target="
+        elif "num_train" in lacking:
+            argument = "train_target="
+        else:
+            argument = "label_counts= or train_target="
+        metric.check_bound("", f"pass {argument}")
 
 
-def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _numbers_of_groups(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
     """Return the group number of each row, shape (N,); None without groups."""
     if row_groups is None:
         return None
     if not evaluation.row_groups:
+        if group_names(row_groups) == []:  # no row has a group
+            return None
         raise ValueError(
             f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or metrics "
             "with row_groups=."
@@ -292,159 +385,44 @@ def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> T
     return numbers
 
 
-def _read_rows(
-    evaluation: Evaluation, data: Data, batch_rows: int, row_groups: Tensor | None, with_values: bool
+def _add_rows(
+    evaluation: Evaluation, data: Data, batch_rows: int, row_groups: Tensor | None, keeps_rows: bool
 ) -> RowValues | None:
-    """Add all rows to an evaluation, batch by batch; return the values of each row if ``with_values`` is True."""
-    evaluation.start(data.device)
+    """Add all rows to an evaluation, batch by batch; return the values of each row if ``keeps_rows`` is True."""
     values = None
-    if with_values:
+    if keeps_rows:
         values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
-    for place, part, relevant in data.batches(batch_rows):
-        counts = None if data.row_mask is None else data.row_mask[place]
-        groups = None if row_groups is None else row_groups[place]
-        if isinstance(part, Ranking):
-            ranking = part if groups is None else replace(part, rows=replace(part.rows, groups=groups))
-        else:
-            ranking = evaluation.rank(part, relevant, counts, row_groups=groups, tokens=data.tokens)
-        evaluation.update(ranking)
+    for rows, preds, target in data.batches(batch_rows):
+        mask = None if data.row_mask is None else data.row_mask[rows]
+        groups = None if row_groups is None else row_groups[rows]
+        ranking = evaluation.update(preds, target, mask, row_groups=groups, tokens=data.tokens)
         if values is not None:
             values.add(ranking)
     return values
 
 
-def prepared(
-    options: Options,
-    groups: Sequence[str] | None = None,
-    num_labels: int | None = None,
-    label_order: Tensor | None = None,
-) -> Evaluation:
-    """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
+# -- notes ----------------------------------------------------------------------------------------------------------
 
-    Args:
-        options: What :func:`evaluate` is told of metrics, labels and the report; its other options are not read.
-        groups: The names of the row groups.
-        num_labels: The number of labels, if the data tell it.
-        label_order: The order of labels with equal counts as in :func:`buckets_of`.
-    """
-    metrics, buckets, label_tree = options.metrics, options.buckets, options.label_tree
-    training = _training(buckets, options.label_counts, label_order)
-    if training is not None and num_labels is not None and training.num_labels != num_labels:
-        argument, each = ("label_counts", "a count") if buckets is None else ("buckets", "a bucket")
-        raise ValueError(
-            f"{CALLER}: {argument} holds {training.num_labels} labels, but the data have {num_labels}; pass {each} "
-            "for every label."
+
+def _notes(evaluation: Evaluation, options: Options, options_by_id: Options, data: Data, keeps_rows: bool) -> list[str]:
+    """Return notes on sequences, on the size of the catalogue, and on labels without a training count."""
+    notes = []
+    if data.tokens > 1 and options.clusters is None and (keeps_rows or options.confidence is not None):
+        notes.append(ALIKE)
+    if data.label_names is not None and options.label_names is None:
+        notes += note_on_catalogue(
+            evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
         )
-    if metrics is None:
-        metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
-        if training is not None:
-            at_10 = (RecallAtK, NDCGAtK, PredictionProportionAtK)
-            metrics += by_bucket([PrecisionAtK(k=1), *(kind(k=10) for kind in at_10)], "deciles")
-    given: Any = deepcopy(listed(metrics))
-    collection = given if isinstance(given, TopKCollection) else TopKCollection(given)
-    check_update(collection, "evaluate")
-    collection.reset()
-    members = list(collection.members().values())
-    for metric in members if label_tree is not None else ():
-        if "tree" in metric.missing():
-            metric.complete(tree=label_tree)
-    for metric in members if training is None else ():
-        if metric.missing() == ["num_labels"] and num_labels is not None:
-            metric.bind(Training(num_labels, None, None))
-    if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
-        members += by_bucket(members, training.buckets("deciles"))
-    collection = collection.with_members(members, row_groups=groups, **options.batch)
-    if options.labels:
-        collection = with_label_values(collection, num_labels, options.headline)
-    if training is not None:
-        collection.bind(replace(training, tree=label_tree))
-    return Evaluation(
-        collection,
-        labels=options.labels,
-        label_names=options.label_names,
-        intervals=options.confidence,
-        headline=options.headline,
-    )
-
-
-def _by_name(label_counts: Any) -> dict[str, Any] | None:
-    """Return counts as a dict from label name to count; None if counts have no names, as in an array."""
-    is_series = hasattr(label_counts, "index") and hasattr(label_counts, "items")
-    if not is_series and not isinstance(label_counts, Mapping):
-        return None
-    named = {str(name): count for name, count in label_counts.items()}
-    if len(named) < len(label_counts):
-        raise ValueError(f"{CALLER}: label_counts names a label twice; add its counts up.")
-    return named
-
-
-def _counts_of(counted: Mapping[str, Any], names: Iterable[Any]) -> list[Any]:
-    """Return the count of each name, in the order of ``names``; 0 for a name without a count."""
-    known = [str(name) for name in names]
-    unknown = next(iter(counted.keys() - set(known)), None)
-    if unknown is not None:
-        raise ValueError(
-            f"{CALLER}: label_counts names the label {unknown!r}, but the data have "
-            f"{f'{len(known):,} labels, such as {known[0]!r}' if known else 'none with names'}; write both alike, or "
-            "pass one count per label, shape (L,)."
-        )
-    return [counted.get(name, 0) for name in known]
-
-
-def _by_id(given: Tensor, order: Tensor) -> Tensor:
-    return given if given.shape != order.shape else torch.empty_like(given).scatter_(0, order, given)
-
-
-def _counts_by_id(label_counts: Any, order: Tensor) -> Any:
-    """Return counts in the order of label ids; ``order`` holds the label id of each given count."""
-    if isinstance(label_counts, LabelFrequency):
-        return LabelFrequency.from_counts(_by_id(label_counts.compute(), order), label_counts.num_rows)
-    return _by_id(check_counts(CALLER, "label_counts", label_counts), order)
-
-
-def _buckets_by_id(buckets: LabelBuckets, order: Tensor) -> LabelBuckets:
-    counts = None if buckets.counts is None else _by_id(buckets.counts, order)
-    return LabelBuckets.from_assignment(_by_id(buckets.assignment, order), buckets.names, counts)
-
-
-def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
-    """Raise if a metric was made for another number of labels, or has buckets or counts in another order of labels."""
-    is_ordered = data.given_order is None or bool((data.given_order.diff() > 0).all())
-    for metric in metrics:
-        name, number = type(metric).__name__, getattr(metric, "num_labels", None)
-        if number not in (None, data.columns):
-            raise ValueError(
-                f"{CALLER}: {name} was made for {number:,} labels, but the data name {data.columns:,}; leave its "
-                "num_labels out, and pass all names as label_names=."
-            )
-        own = (metric.bound_buckets, getattr(metric, "label_counts", None))
-        if not is_ordered and any(one is not None for one in own):
-            raise ValueError(
-                f"{CALLER}: {name} has buckets or counts of its own by label id, but labels of dicts have names; make "
-                f"it with buckets='deciles', without counts, and pass buckets= or label_counts= to {CALLER}."
-            )
-
-
-def _training(buckets: LabelBuckets | str | None, label_counts: Any, order: Tensor | None) -> Training | None:
-    """Return the known training counts, number of training rows and buckets, for binding metrics; None if none is."""
-    if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
-        raise TypeError(
-            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
-        )
-    if label_counts is None:
-        if isinstance(buckets, str):
-            raise ValueError(
-                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
-            )
-        return None if buckets is None else Training.of(CALLER, buckets)
-    if isinstance(label_counts, LabelFrequency):
-        training = replace(Training.of(CALLER, label_counts), order=order)
-    else:
-        counts = check_counts(CALLER, "label_counts", label_counts)
-        training = Training(len(counts), counts, None, order=order)
-    if isinstance(buckets, LabelBuckets):
-        buckets = LabelBuckets.from_assignment(buckets.assignment, buckets.names, training.counts)
-    return replace(training, given_buckets=training.buckets(buckets) if isinstance(buckets, str) else buckets)
+    counts = None
+    if data.train is not None:
+        counts = data.train.compute()
+    elif counts_by_name(CALLER, options.label_counts) is not None:
+        counts = torch.as_tensor(options_by_id.label_counts)
+    if counts is not None and data.label_names is not None:
+        notes += note_on_unseen(counts, None)
+    elif counts is not None and data.columns is None:
+        notes += note_on_unseen(counts, "pass lists of strings or a table")
+    return notes
 
 
 def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:

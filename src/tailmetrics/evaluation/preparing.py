@@ -1,0 +1,147 @@
+"""Prepares an evaluation: its metrics with buckets, counts and numbers of labels, before the first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from tailmetrics._arguments import check_counts
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.accumulating import Evaluation, check_update
+from tailmetrics.evaluation.data import CALLER, Missing
+from tailmetrics.evaluation.description import by_bucket, listed, with_label_values
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
+from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.ranking._inputs import Duplicates
+from tailmetrics.tree import LabelTree
+
+
+@dataclass(frozen=True)
+class Options:
+    """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
+
+    ``confidence`` is that of intervals from sums over rows, None for no intervals.
+    """
+
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
+    buckets: LabelBuckets | str | None = None
+    label_counts: Any = None
+    train_target: Any = None
+    row_mask: Any = None
+    row_groups: Any = None
+    labels: bool = False
+    label_names: Sequence[str] | None = None
+    missing: Missing = "skip"
+    clusters: Any = None
+    batch_rows: int = 4096
+    headline: str | None = None
+    label_tree: LabelTree | None = None
+    duplicates: Duplicates = "error"
+    ignore_index: int | None = None
+    confidence: float | None = None
+
+
+def prepared(
+    options: Options,
+    groups: Sequence[str] | None = None,
+    num_labels: int | None = None,
+    label_order: Tensor | None = None,
+) -> Evaluation:
+    """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
+
+    Args:
+        options: What :func:`evaluate` is told of metrics, labels and the report; its other options are not read.
+        groups: The names of the row groups.
+        num_labels: The number of labels, if the data tell it.
+        label_order: The order of labels with equal counts as in :func:`buckets_of`.
+    """
+    buckets, label_tree = options.buckets, options.label_tree
+    training = _training(buckets, options.label_counts, label_order)
+    if training is not None and num_labels is not None and training.num_labels != num_labels:
+        argument, value = "label_counts", "a count"
+        if buckets is not None:
+            argument, value = "buckets", "a bucket"
+        raise ValueError(
+            f"{CALLER}: {argument} holds {training.num_labels:,} labels, but the data have {num_labels:,}; pass "
+            f"{value} for every label."
+        )
+
+    collection = _collection(options.metrics, training)
+    members = list(collection.members().values())
+    for metric in members:
+        _complete(metric, training, num_labels, label_tree)
+    if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
+        members += by_bucket(members, training.buckets("deciles"))
+
+    collection = collection.with_members(
+        members, row_groups=groups, duplicates=options.duplicates, ignore_index=options.ignore_index
+    )
+    if options.labels:
+        collection = with_label_values(collection, num_labels, options.headline)
+    if training is not None:
+        collection.bind(replace(training, tree=label_tree))
+    return Evaluation(
+        collection,
+        labels=options.labels,
+        label_names=options.label_names,
+        num_labels=num_labels,
+        intervals=options.confidence,
+        headline=options.headline,
+    )
+
+
+def _collection(metrics: Any, training: Training | None) -> TopKCollection:
+    """Return an empty collection of copies of the metrics, or of the default metrics."""
+    if metrics is None:
+        metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
+        if training is not None:
+            at_10 = [RecallAtK(k=10), NDCGAtK(k=10), PredictionProportionAtK(k=10)]
+            metrics += by_bucket([PrecisionAtK(k=1), *at_10], "deciles")
+    copies: Any = deepcopy(listed(metrics))
+    collection = copies if isinstance(copies, TopKCollection) else TopKCollection(copies)
+    check_update(collection, CALLER)
+    collection.reset()
+    return collection
+
+
+def _complete(
+    metric: TopKMetric, training: Training | None, num_labels: int | None, label_tree: LabelTree | None
+) -> None:
+    """Give a metric the tree, and the number of labels if no training data give it, if it needs them."""
+    if label_tree is not None and "tree" in metric.missing():
+        metric.complete(tree=label_tree)
+    if training is None and num_labels is not None and metric.missing() == ["num_labels"]:
+        metric.bind(Training(num_labels, None, None))
+
+
+def _training(buckets: Any, label_counts: Any, order: Tensor | None) -> Training | None:
+    """Return the known training counts, number of training rows and buckets, for binding metrics; None if none is."""
+    if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
+        raise TypeError(
+            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
+        )
+    if label_counts is None and buckets is None:
+        return None
+    if label_counts is None:
+        if isinstance(buckets, str):
+            raise ValueError(
+                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
+            )
+        return Training.of(CALLER, buckets)
+
+    if isinstance(label_counts, LabelFrequency):
+        training = replace(Training.of(CALLER, label_counts), order=order)
+    else:
+        counts = check_counts(CALLER, "label_counts", label_counts)
+        training = Training(len(counts), counts, None, order=order)
+    if isinstance(buckets, str):
+        buckets = training.buckets(buckets)
+    elif buckets is not None:
+        buckets = LabelBuckets.from_assignment(buckets.assignment, buckets.names, training.counts)
+    return replace(training, given_buckets=buckets)
