@@ -45,6 +45,12 @@ NAMES: dict[str, Any] = {
     "ids": EVERYTHING[:, :5],
     "everything": EVERYTHING,
     "ranks": EVERYTHING.argsort(dim=1),
+    "zeros_behind": torch.nn.functional.pad(torch.tensor([[3, 11], [1, 0], [2, 10], [4, 0], [3, 5]]), (0, 10)),
+    "classes_of_tokens": EVERYTHING[:, :4],
+    "guesses": EVERYTHING[:, :4].where(torch.arange(4) < 3, 30),
+    "itself": SCORES[:, :5].clone().fill_diagonal_(2.0),
+    "others": SCORES[:, :5].clone().fill_diagonal_(-torch.inf),
+    "similar": (torch.arange(5) % 2 == torch.arange(5)[:, None] % 2) & ~torch.eye(5, dtype=torch.bool),
 }
 
 REFUSED = [

@@ -66,6 +66,7 @@ class Context:
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, where labels are
             counted.
         of_documents: Whether the rows were made of flat queries. A label may then stand twice in a row of the target.
+        of_tokens: Whether preds and target are ids of one shape, as predicted and true labels of tokens are.
         looked_through: Whether all lists are known to hold no label twice, and no label behind -1.
         row_mask: Shape (N,), bool: the rows that count; None for all.
         kernels: The kernels that read the batch.
@@ -81,6 +82,7 @@ class Context:
     scored: bool | None = None
     counts_repeats: bool = False
     of_documents: bool = False
+    of_tokens: bool = False
     looked_through: bool = False
     row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
@@ -286,6 +288,8 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
             ) from None
     if isinstance(value, Tensor):
         return _accepted(caller, argument, value)
+    if isinstance(value, (list, tuple)) and all(_is_output_of_two_classes(part) for part in value):
+        raise TypeError(f"{caller}: {argument} is a list of arrays [N, 2]; {STACKED}.")
     pair = (
         " A pair of scores and ids goes first, as preds." if argument == "target" and isinstance(value, tuple) else ""
     )
@@ -295,6 +299,18 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
         "lengths are padded with -1: "
         f"torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1).{pair}"
     )
+
+
+STACKED = (
+    "if it is the predict_proba of one binary output for each label, pass np.stack([p[:, 1] for p in preds], 1), one "
+    "column per label"
+)
+"""The remedy for the list of arrays that scikit-learn returns for several binary outputs."""
+
+
+def _is_output_of_two_classes(value: Any) -> bool:
+    """Whether a value is an array of the probabilities of two classes, shape (N, 2)."""
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 2 and value.shape[1] == 2
 
 
 def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
@@ -580,7 +596,9 @@ def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
         )
     fits = scores.is_floating_point() and ids.dtype in INTEGERS and scores.ndim == 2 and scores.shape == ids.shape
     if not fits or scores.is_sparse_csr or ids.is_sparse_csr:
+        are_outputs = ids.is_floating_point() and scores.shape == ids.shape and scores.shape[1:] == (2,)
+        remedy = f" But {STACKED}." if are_outputs else ""
         raise ValueError(
             f"{caller}: {argument} is the pair ({shape_of(scores)}, {shape_of(ids)}); pass dense floating scores "
-            "[N, C] and integer ids [N, C] of one shape."
+            f"[N, C] and integer ids [N, C] of one shape.{remedy}"
         )

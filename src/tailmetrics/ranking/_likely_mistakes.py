@@ -11,6 +11,7 @@ from torch import Tensor
 from tailmetrics._arguments import shape_of
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Context
+from tailmetrics.ranking._kernels import Targets
 
 FIRST_CELLS = 64
 """This many cells of the first row are read first. More cells are read only if all of these are whole numbers."""
@@ -23,6 +24,15 @@ FEWEST_ROWS, CANDIDATES = 20, range(20, 1002)
 
 FEWEST_RISES = 16
 """Steps of scores that all go up say that rows are in ascending order; by chance, once in 65,536."""
+
+FEWEST_QUERIES = 5
+"""Of so many rows hardly all have the label of their own number first."""
+
+SAME_PLACE = 0.8
+"""The share of equal ids that stand at the same place of preds and target where both are tokens."""
+
+FIRST_TRY = 4
+"""A batch of so few rows is probably a first try: there more than half of the equal ids are enough."""
 
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
@@ -135,6 +145,35 @@ def looks_at_ids(context: Context, ids: Tensor) -> str | None:
     )
 
 
+def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None:
+    """Say that preds and target (B, T) look like one predicted and one true label of each token.
+
+    Nearly all ids that a row of both sides has in common stand at the same place. In ranked lists beside sets of T
+    labels, one in T does. Where all ids agree, both readings give the same value.
+    """
+    if ids.shape != target.shape or ids.shape[1] < 3 or target.is_floating_point():
+        return None
+    sample, target_sample = first_rows(context, ids), first_rows(context, target)
+    if sample is None or target_sample is None:
+        return None
+
+    sample, target_sample = sample.to(torch.int64), target_sample.to(torch.int64)
+    same_place = int(((sample == target_sample) & (sample >= 0)).sum())
+    ordered = torch.cat([sample, target_sample], dim=1).sort(dim=1).values  # each side holds an id once in a row
+    in_common = int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum())
+    if same_place < 3 or bool((sample == target_sample).all()):
+        return None
+    share = 0.5 if len(sample) <= FIRST_TRY else SAME_PLACE
+    if same_place <= share * in_common:
+        return None
+    return (
+        f"{context.caller}: preds and target, {shape_of(ids)}, are read as a ranked list and a set of relevant labels "
+        "in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are one predicted "
+        "and one true label of each token, pass preds[..., None]: then each token is a row. If they are lists and "
+        "sets, nothing is wrong."
+    )
+
+
 def looks_at_no_common_id(context: Context, ids: Tensor, target: Tensor) -> str | None:
     """Say that whole numbers of one shape (N, K) on both sides have no id in common in any row.
 
@@ -189,6 +228,69 @@ def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> 
         "last, as distances do, and are read as scores: the largest is best. If they are distances, pass their "
         "negative; columns=Columns(rank=NAME) reads those of a file."
     )
+
+
+def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> str | None:
+    """Say that the best label of each row is the row itself, as where embeddings are searched in themselves.
+
+    Rows whose only relevant label is their own number are pairs, such as images and their captions.
+
+    Args:
+        context: The settings of the batch.
+        ids: Shape (N, K), ranked lists.
+        targets: The relevant labels.
+    """
+    if not context.kernels.reads or not ids.shape[1]:
+        return None
+    row = torch.arange(len(ids), device=ids.device)
+    is_itself = ids[:, 0] == row
+    counted = len(ids) if context.row_mask is None else int(context.row_mask.sum())
+    if counted < FEWEST_QUERIES or int(is_itself.sum()) != counted:
+        return None
+    entries = targets.entries
+    if bool((entries.ids == entries.rows).all()):
+        return None
+    return (
+        f"{context.caller}: the first label of each row is the row itself, as where each query is searched in a "
+        "collection that holds it. It is a miss, or a hit of any model where it is relevant. Leave it out: of scores, "
+        "fill_diagonal_(-torch.inf) in this batch, and so on; of ids, pass ids[:, 1:]. If rows and labels are not the "
+        "same things, nothing is wrong."
+    )
+
+
+# looks at gains
+
+
+def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | None:
+    """Say that integer gains of all labels may be lists of ids: padded by 0, or with every label once.
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, L).
+        target: Integers of the same shape, which are read as gains.
+    """
+    is_integer = not target.is_floating_point() and target.dtype != torch.bool
+    if target.shape != scores.shape or not is_integer or scores.shape[1] < 2:
+        return None
+    sample = first_rows(context, target)
+    if sample is None or not bool((sample > 0).any()):
+        return None
+    text = (
+        f"{context.caller}: target, {shape_of(target)}, is read as a gain for each label, because it is as wide as the "
+        "scores, but each row may also be a list of label ids, {looks}. If these are ids, pass "
+        "Ranking.from_scores(preds, target_ids={ids}); if they are gains or a multi-hot, pass target.float() or "
+        "target.bool()."
+    )
+    if sample.shape[1] > 2 and _is_permutation(sample) and int(sample.min()) == 0:
+        return text.format(looks="with every label once", ids="target")
+
+    is_id = sample > 0
+    behind_padding = is_id[:, 1:] & ~is_id[:, :-1]
+    ordered = sample.sort(dim=1).values
+    repeats = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0)
+    if bool(behind_padding.any()) or bool(repeats.any()) or int(sample.max()) >= sample.shape[1]:
+        return None
+    return text.format(looks="padded by 0", ids="target.masked_fill(target == 0, -1)")
 
 
 # looks at padding

@@ -15,11 +15,14 @@ from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._likely_mistakes import (
     looks_at_distances,
+    looks_at_gains,
     looks_at_ids,
     looks_at_no_common_id,
     looks_at_padded_lists,
     looks_at_sampled_negatives,
     looks_at_scores,
+    looks_at_self_retrieval,
+    looks_at_tokens,
 )
 from tailmetrics.ranking._warnings import warn_of_batch, warn_of_speed
 
@@ -105,6 +108,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     scores, ids = _scores_or_ids(context, batch, depth.decisions)
     main = ids if scores is None else scores
     assert main is not None
+    context.of_tokens = scores is None and batch.form == "target" and main.shape == batch.target.shape
     shape = None
     if ids is None:  # one column per label
         shape = main.shape
@@ -154,10 +158,14 @@ def likely_mistakes(context: Context, batch: Batch, lists: Lists, targets: Targe
         texts.append(looks_at_ids(context, preds))
         if batch.form == "target":
             texts.append(looks_at_no_common_id(context, preds, target))
+            texts.append(looks_at_tokens(context, preds, target))
     else:
         texts.append(looks_at_scores(context, preds, target))
         if batch.form == "target":
             texts.append(looks_at_sampled_negatives(context, preds, target))
+            texts.append(looks_at_gains(context, preds, target))
+    if batch.documents is None:
+        texts.append(looks_at_self_retrieval(context, lists.ids, targets))
     return [text for text in texts if text is not None]
 
 
@@ -227,6 +235,11 @@ def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Ten
         found = "label ids are integers. Scores go to Ranking.from_scores"
         found = "scores are floating. Ids go to Ranking.from_ids" if scored else found
         raise TypeError(f"{caller}: {'scores' if scored else 'ids'} is {shape_of(preds)}; {found}.")
+    if preds.ndim == 1 and not floating and batch.target.ndim == 1 and len(preds) == len(batch.target):
+        raise ValueError(
+            f"{caller}: preds is {shape_of(preds)}, and target too; one predicted class of each row is a list of one "
+            "label: pass preds[:, None]."
+        )
     if preds.ndim != 2:
         raise ValueError(
             f"{caller}: preds is {shape_of(preds)}; pass shape [N, L] for scores or [N, K] for ranked ids "
@@ -480,14 +493,9 @@ def check_gains(
         return
     low, high = (float(bound) for bound in torch.aminmax(gains))
     if low < 0:
-        meant = "look whether preds and target are swapped"
-        if context.of_documents:
-            meant = f"documents that do not count are left out by ignore_index={low:g}"
-        elif not gains.is_floating_point():
-            meant = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
         raise ValueError(
             f"{context.caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; "
-            f"{meant}."
+            f"{_remedy_for_negative_gains(context, gains, low)}."
         )
     if not high <= LARGEST_GAIN:  # True also for NaN, which aminmax passes on
         raise ValueError(
@@ -498,6 +506,21 @@ def check_gains(
         raise ValueError(
             f"{context.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )
+
+
+def _remedy_for_negative_gains(context: Context, gains: Tensor, low: float) -> str:
+    """Return what to do about gains below 0, of which the least is ``low``."""
+    if context.of_documents:
+        return f"documents that do not count are left out by ignore_index={low:g}"
+    remedy = "look whether preds and target are swapped"
+    if not gains.is_floating_point():
+        remedy = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
+    if low == -1 and bool((gains == 0).any()) and bool(((gains == 0) | (gains.abs() == 1)).all()):
+        return (
+            "if -1 marks not known cells of a multi-hot target, leave them out: preds.masked_fill(target < 0, "
+            f"-torch.inf) beside target.clamp(min=0); else {remedy}"
+        )
+    return remedy
 
 
 def check_lists(
@@ -537,6 +560,11 @@ def check_lists(
         labels, times = torch.unique(ids[found.repeat_row], return_counts=True)
         label = int(labels[(times > 1) & (labels >= 0)][0])
         remedy = REMEDIES.get(argument.removeprefix("ids in "), "").format(label=label)
+        if context.of_tokens:
+            remedy = (
+                ". If preds and target are one predicted and one true label of each token, pass preds[..., None]: then "
+                f"each token is a row. If they are lists{remedy}"
+            )
         raise ValueError(
             f"{caller}: {argument.removeprefix('ids in ')} names the label {label} twice in row {found.repeat_row}; "
             f"each label can stand in a row once{remedy}."
