@@ -20,7 +20,6 @@ import tailmetrics
 from cases import fed, registered
 from tailmetrics import Ranking
 from tailmetrics.metrics import _readings, _ties
-from tailmetrics.ranking import native
 from tailmetrics.ranking._device import force_plain
 
 KS = tuple(range(1, 8))
@@ -386,7 +385,7 @@ def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", ["MRR", "MAP", "NDCGAtK", "RPrecision", "KForRecall"])
 def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
-    """Metrics without a cut-off, as a loop counts them; without C every eighth row of all labels is looked at.
+    """Metrics without a cut-off, as a loop counts them.
 
     In batches, merged and masked, at the scores of all labels, at lists of them, and by bucket. A matrix of relevant
     labels on a device is looked at for their best alone.
@@ -408,9 +407,6 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
         metrics[0].merge_state(metrics[1])
         told = told_of_ties(metrics[0].compute)
     looked = [row for row in range(60) if mask[row]]
-    counts_at_once = native.available() and not plain
-    if not (counts_at_once or listed):
-        looked = [row for row in looked if row % 8 == 0]
     if listed:
         looked = [row for row in looked if scores[row].max() > -torch.inf]
     if plain and form == "dense" and not first and not listed:
@@ -483,3 +479,30 @@ def test_the_last_label_of_a_whole_list_ties_with_none_behind_it() -> None:
     assert metric.result().tied_shares == {None: 0.0}
     metric = fed(tailmetrics.MRR(), candidates, torch.tensor([0, 2]))
     assert metric.result().tied_shares == {None: 0.5}
+
+
+@pytest.mark.parametrize("name", ["MRR", "MAP", "RPrecision", "NDCGAtK", "DCGAtK", "CGAtK"])
+def test_the_share_of_ties_depends_on_no_split_into_batches(name: str) -> None:
+    """In the plain form, 64 rows of which a quarter ties: batches of 1, 8 and 64, and rows in another order, say 25.0 %."""
+    draw = torch.Generator().manual_seed(1)
+    scores = torch.rand(64, 12, generator=draw).argsort(dim=1).float()
+    scores[1::4] = 1.0
+    target = torch.arange(64) % 12
+    shares = set()
+    with force_plain():
+        for size, shift in ((1, 0), (8, 0), (64, 0), (8, 1), (64, 3)):
+            metric = getattr(tailmetrics, name)()
+            for start in range(0, 64, size):
+                metric.update(scores.roll(shift, 0)[start : start + size], target[start : start + size])
+            shares |= set(metric.tied_shares().values())
+    assert shares == {0.25}
+
+
+def test_ties_of_many_relevant_labels_are_counted_in_the_plain_form() -> None:
+    """Of 40 relevant labels among 50, the last one ties in every second row."""
+    scores = torch.arange(50.0).expand(6, 50).clone()
+    scores[::2, 0] = scores[::2, 39]
+    target = torch.arange(40).expand(6, 40).contiguous()
+    with force_plain():
+        metric = fed(tailmetrics.MAP(), scores, target)
+    assert list(metric.tied_shares().values()) == [0.5]

@@ -149,6 +149,37 @@ def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
     return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
 
 
+def has_equal_scores(scores: Tensor, own: Tensor) -> Tensor:
+    """Return whether more than one label of each row (N, L) has the score ``own`` (N,), shape (N,), bool."""
+    num_chunks = scores.shape[1] // CHUNK_OF_BARS
+    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, scores.shape[1] % CHUNK_OF_BARS], dim=1)
+    height = max(1, FLAGGED // max(1, scores.shape[1]))
+    chunks = inside.reshape(len(own), num_chunks, CHUNK_OF_BARS)
+    # flags are added up in bytes, which hold the sum of a chunk; for a wider type, torch would first copy every flag
+    parts = zip(torch.split(chunks, height), torch.split(own, height), strict=True)
+    flags = ((part == part_own[:, None, None]).view(torch.uint8) for part, part_own in parts)
+    count = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
+    if behind.shape[1]:
+        count = count + (behind == own[:, None]).sum(dim=1)
+    return count > 1
+
+
+def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
+    """Return whether some flag (T,) of each row is set, shape (N,), bool; ``rows`` (T,) holds the row of each flag."""
+    return flags.new_zeros(num_rows, dtype=torch.int64).scatter_add_(0, rows, flags.to(torch.int64)) > 0
+
+
+def tied_labels(scores: Tensor) -> Tensor:
+    """Return whether each label has the score of another label of its row (N, L), bool; sort a few rows at a time."""
+    tied = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+    height = max(1, SORTED_TOGETHER // max(1, scores.shape[1]))
+    for part, part_tied in zip(torch.split(scores, height), torch.split(tied, height), strict=True):
+        ordered, order = torch.sort(part, dim=1)
+        as_next = ordered[:, 1:] == ordered[:, :-1]
+        part_tied.scatter_(1, order, F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1)))
+    return tied
+
+
 def ranks_of_all(scores: Tensor) -> Tensor:
     """Return the rank of each label in its row, shape (N, L), int32; a few rows are sorted at a time."""
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)

@@ -20,7 +20,7 @@ from tailmetrics._arguments import (
 )
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._all_scores import log_sum
-from tailmetrics.ranking._device import made_once, once, one_thread, real_dtype
+from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
     OTHERS,
@@ -33,7 +33,7 @@ from tailmetrics.ranking._inputs import (
 )
 from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
 from tailmetrics.ranking._likely_mistakes import looks_at_padding
-from tailmetrics.ranking._matrices import FLAGGED
+from tailmetrics.ranking._matrices import any_by_row, has_equal_scores, tied_labels
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
 from tailmetrics.ranking._warnings import warn_of_batch
@@ -448,46 +448,45 @@ class ExactRanks(TargetRanks):
     def tied(self, first: bool) -> Tensor | None:
         """Return whether each row was looked at, and has a relevant label with the score of another, (N, 2), bool.
 
-        Where a look takes as long as the ranks, only every eighth row is looked at, for 32 of its relevant labels. None
-        if there is no table of these labels, as for matrices on a device.
+        None for a matrix of relevant labels on a device, unless only the best label of a row matters: to look at each
+        cell would take longer than all else.
 
         Args:
             first: Whether only the best relevant label of a row matters.
         """
         targets, scores = self._targets, self._scores
         entries, (ranks, own, equal) = self._best if first else (targets.entries, self._found)
-        if equal is not None:
-            many = (equal > 1) & (ranks < NOT_RANKED)
-            many = many & (ranks == self.first_rank[entries.rows]) if first else many
-            tied = torch.zeros_like(targets.n_relevant).scatter_add_(0, entries.rows, many.to(torch.int64)) > 0
-            return torch.stack([torch.ones_like(tied), tied], dim=1)
-        found = _eighths(1 << len(scores).bit_length(), own.device)[: len(scores)].clone()
-        if not len(ranks):
-            return found
         ranked = ranks < NOT_RANKED
-        if targets.kernels.reads:
-            padding = targets.kernels.padding(entries.rows, (len(scores),), entries.width)
-            own, ranked = padding.place(own, -torch.inf), padding.place(ranked, False)
-        elif len(own) == len(scores) * entries.width and entries.width < scores.shape[1]:
+        if equal is not None:
+            many = (equal > 1) & ranked
+            many = many & (ranks == self.first_rank[entries.rows]) if first else many
+            return self._looked_at(any_by_row(many, entries.rows, len(scores)))
+        if not len(ranks):
+            return self._looked_at(scores.new_zeros(len(scores), dtype=torch.bool))
+
+        is_table = len(own) == len(scores) * entries.width and entries.width < scores.shape[1]
+        if not is_table and not targets.kernels.reads:
+            return None
+        if not first and entries.width > FEW_TARGETS:
+            many = tied_labels(scores)[entries.rows, entries.ids.clamp(min=0)] & ranked
+            return self._looked_at(any_by_row(many, entries.rows, len(scores)))
+
+        if is_table:
             own, ranked = own.view(len(scores), -1), ranked.view(len(scores), -1)
         else:
-            return None
-        if first and entries.width > 1:
+            padding = targets.kernels.padding(entries.rows, (len(scores),), entries.width)
+            own, ranked = padding.place(own, -torch.inf), padding.place(ranked, False)
+        if first and own.shape[1] > 1:
             own = own.masked_fill(~ranked, -torch.inf).amax(dim=1, keepdim=True)
             ranked = ranked.any(dim=1, keepdim=True)
-        height = max(1, FLAGGED // scores.shape[1])
-        blocks = (torch.split(one[::8, :], height) for one in (scores, own, ranked, found))
-        for part, of_part, of_ranks, to in zip(*blocks, strict=True):
-            for column in range(min(FEW_TARGETS, of_part.shape[1])):
-                same = (part == of_part[:, column, None]).sum(dim=1) > 1
-                to[:, 1] |= same & of_ranks[:, column]
-        return found
+        tied = has_equal_scores(scores, own[:, 0]) & ranked[:, 0]
+        for column in range(1, own.shape[1]):
+            tied = tied | (has_equal_scores(scores, own[:, column]) & ranked[:, column])
+        return self._looked_at(tied)
 
-
-@made_once
-def _eighths(size: int) -> Tensor:
-    """Return a table (size, 2), bool, of which the first column is True in every eighth row, and all else is False."""
-    return torch.stack([torch.arange(size) % 8 == 0, torch.zeros(size, dtype=torch.bool)], dim=1)
+    @staticmethod
+    def _looked_at(tied: Tensor) -> Tensor:
+        return torch.stack([torch.ones_like(tied), tied], dim=1)
 
 
 @names_unknown_keywords
