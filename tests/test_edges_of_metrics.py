@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 import torch
 
-from tailmetrics import CrossEntropy, LabelAUC, LabelFrequency, PopularityAtK, functional, rank
+from tailmetrics import (
+    CrossEntropy,
+    F1AtThreshold,
+    FBetaAtK,
+    LabelAUC,
+    LabelFrequency,
+    PopularityAtK,
+    PropensityScoredRecallAtK,
+    evaluate,
+    functional,
+    rank,
+)
 from tailmetrics.ranking import LabelWeights
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._target_ranks import weights_at_targets
@@ -98,3 +109,102 @@ def test_weights_in_a_vector_are_not_taken_for_those_of_an_earlier_one(form: Any
                 weights = LabelWeights.of(vector)
                 assert ranking.best(1, weights).tolist() == [[weight], [weight]]
                 assert weights_at_targets(ranking, weights)[:, 0].tolist() == [weight, weight]
+
+
+PROPENSITY_SCORED = [
+    functional.propensity_scored_precision_at_k,
+    functional.propensity_scored_recall_at_k,
+    functional.propensity_scored_ndcg_at_k,
+]
+
+
+@pytest.mark.parametrize("formula", PROPENSITY_SCORED)
+def test_weighted_hits_never_exceed_what_is_attainable(formula: Any) -> None:
+    """Of 3,000 random lists none, and a list that begins with all relevant labels attains it to the last bit."""
+    draw = torch.Generator().manual_seed(0)
+    weights = 1 + 9 * torch.rand(30, generator=draw, dtype=torch.float64)
+    scores = torch.rand(3000, 30, generator=draw)
+    relevant = torch.rand(3000, 30, generator=draw) < 0.3
+    hits, best = formula(scores, relevant, k=(3, 10), weights=weights)
+    assert bool((hits <= best).all())
+
+    order = weights if formula is functional.propensity_scored_ndcg_at_k else scores
+    for k in (3, 30):
+        n = relevant.sum(dim=1)
+        hits, best = formula(relevant * (20 + order), relevant, k=k, weights=weights)
+        whole = (n <= k) | (order is weights)
+        if formula is functional.propensity_scored_recall_at_k:
+            whole = n <= k
+        assert torch.equal(hits[whole], best[whole])
+
+
+def test_the_entropy_of_equal_shares_is_no_more_than_that_of_all_labels() -> None:
+    """For 1 to 300 labels that are shown equally often: ln L, to 1e-15 and never above."""
+    for num_labels in range(1, 301):
+        shown = torch.full((num_labels,), 7)
+        assert functional.entropy(shown) <= np.log(num_labels)
+        assert functional.entropy(shown) == pytest.approx(np.log(num_labels), abs=2e-15)
+
+
+@pytest.mark.parametrize("beta", [1e9, 1.3e154, 1e155, 1e300])
+def test_f_beta_of_a_huge_beta_is_recall(beta: float) -> None:
+    """1 of 2 relevant labels among 3 predictions: 1/2, also as a macro average and in the formula alone."""
+    scores, target = torch.tensor([[0.9, 0.5, 0.4, 0.1]]), torch.tensor([[0, 3]])
+    for average, wanted in (("samples", 0.5), ("micro", 0.5), ("macro", 0.5)):
+        metric = FBetaAtK(k=3, beta=beta, average=average, num_labels=4)
+        metric.update(scores, target)
+        assert float(metric.compute()) == pytest.approx(wanted)
+    assert float(functional.f_beta_at_k(scores, target, k=3, beta=beta)) == pytest.approx(0.5)
+
+
+GRADES = torch.tensor([[3.0, 0.0]])
+WRONG_NUMBERS: list[tuple[Any, str]] = [
+    (lambda: functional.err_at_k(torch.rand(1, 2), GRADES, k=1, max_gain=2), "holds the gain 3, above max_gain=2"),
+    (lambda: functional.err_at_k(rank(torch.rand(1, 2), GRADES), 1, 2), "holds the gain 3, above max_gain=2"),
+    (lambda: functional.rbp_at_k(torch.rand(1, 2), GRADES, k=1, persistence=1.5), "persistence=1.5 is out of range"),
+    (lambda: functional.rbp_at_k(rank(torch.rand(1, 2), GRADES), 1, persistence=-1), "persistence=-1 is out of range"),
+    (lambda: functional.f_beta_at_k(torch.rand(1, 2), GRADES, k=1, beta=0), "beta=0 is out of range"),
+    (lambda: functional.k_for_recall(torch.rand(1, 2), GRADES, min_recall=2), "min_recall=2 is out of range"),
+    (lambda: functional.inverse_propensities([1, 2], num_train=2), "num_train=2 is too small"),
+    (lambda: functional.inverse_propensities([1, 2], num_train=9, b=-2), "b=-2 is out of range"),
+    (lambda: functional.inverse_propensities([1, -2], num_train=9), "label_counts holds -2"),
+    (lambda: functional.inverse_popularity([1, 2], gamma=-3), "gamma=-3 is out of range"),
+    (lambda: functional.novelty(torch.tensor([1]), torch.tensor([1]), num_train=0), "num_train=0 is too small"),
+    (
+        lambda: functional.propensity_scored_precision_at_k(torch.rand(1, 2), GRADES, 1, torch.tensor([1.0, -1.0])),
+        "weights holds -1 to 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), WRONG_NUMBERS)
+def test_formulas_check_the_numbers_that_metrics_check(call: Any, words: str) -> None:
+    """With arrays and with a ranking; the error names the formula."""
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_weights_of_labels_stand_beside_training_counts() -> None:
+    """Of a metric alone, in a collection that is bound, and in evaluate: 2 of 2 + 1, whatever the counts."""
+    scores, target = torch.tensor([[0.1, 0.9]]), torch.tensor([[0, 1]])
+    weights = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    metrics = [
+        PropensityScoredRecallAtK(k=1, weights=weights, label_counts=[5, 3], num_train=9),
+        PropensityScoredRecallAtK(k=1, weights=weights).bind(LabelFrequency.from_counts([5, 3], 9)),
+    ]
+    for metric in metrics:
+        metric.update(scores, target)
+        assert float(metric.compute()) == pytest.approx(2 / 3)
+    report = evaluate(scores, target, metrics=[PropensityScoredRecallAtK(k=1, weights=weights)], label_counts=[5, 3])
+    assert report.scalars["psr@1"] == pytest.approx(2 / 3)
+
+
+def test_thresholds_of_labels_may_be_made_under_a_16_bit_default() -> None:
+    """Of three labels with thresholds of .5 the first one is predicted, and relevant with another: 2/3."""
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        metric = F1AtThreshold(torch.tensor([0.5, 0.5, 0.5]))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    assert float(metric.compute()) == pytest.approx(2 / 3)

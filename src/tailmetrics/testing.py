@@ -22,6 +22,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RecallAtK
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Ranks
 from tailmetrics.ranking import native
 
 __all__ = ["check_metric", "show_versions"]
@@ -69,13 +70,22 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
             return made.bind(LabelFrequency.from_counts(counts, NUM_TRAIN))
 
         try:
-            make()
+            checked = make()
         except ValueError:
             if more:
                 continue  # a class that refuses buckets says so when it is made
             raise
+        _check_laws(checked, make)
+
+
+def _check_laws(checked: TopKMetric, make: Callable[[], TopKMetric]) -> None:
+    """Raise unless the laws hold of the metrics that ``make`` returns; ``checked`` is one of them, for the message."""
+    try:
         for holds, law in _laws(make):
-            assert holds, f"{make()!r} must: {law}"
+            assert holds, f"{checked!r} must: {law}"
+    except (TypeError, ValueError) as error:
+        law = "Read valid batches, and return values that can be added up without loss, within its bounds."
+        raise AssertionError(f"{checked!r} must: {law} It raised {type(error).__name__}: {error}") from error
 
 
 def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -90,6 +100,26 @@ def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:
 def _bits(metric: TopKMetric) -> list[int]:
     """Return the bits of values, so that NaN equals NaN and nothing else does."""
     return metric.compute().to(torch.float64).nan_to_num(nan=-7.0).reshape(-1).view(torch.int64).tolist()
+
+
+def _direction(make: Callable[[], TopKMetric], target: Tensor) -> tuple[bool, str]:
+    """Return whether a perfect order is at least as good as the reverse order, by ``higher_is_better``; and the law."""
+    law = "Have a value for a perfect order that is at least as good as for the reverse, by its higher_is_better."
+    metric = make()
+    judges_order = isinstance(metric.reading, Ranks) and metric.aggregation.is_quality
+    if metric.higher_is_better is None or not judges_order:
+        return True, law
+
+    perfect = target * 20.0 + torch.linspace(0, 1, NUM_LABELS)
+    values = []
+    for scores in (perfect, -perfect):
+        metric.update(scores, target)
+        values.append(metric.compute().reshape(-1))
+        metric.reset()
+    best, worst = values
+    gain = best - worst if metric.higher_is_better else worst - best
+    measured = gain[~gain.isnan()]
+    return not bool((measured < -1e-9).any()), law
 
 
 def _laws(make: Callable[[], TopKMetric]) -> Iterator[tuple[bool, str]]:
@@ -127,6 +157,9 @@ def _laws(make: Callable[[], TopKMetric]) -> Iterator[tuple[bool, str]]:
     inside = all(not (found < low - 1e-9 or found > high + 1e-9) for found in metric.compute().view(-1).tolist())
     law = "Have values within the bounds that the class declares, or NaN, each with a key of its own."
     yield inside and len({*metric.keys()}) == len(metric.keys()), law
+
+    holds, law = _direction(make, target)
+    yield holds, law
 
     before, refused = (scores.clone(), target.clone()), False
     try:

@@ -262,6 +262,47 @@ def test_the_law_that_is_broken_is_named() -> None:
         check_metric(Remembers, k=2)
 
 
+class HigherThanItSays(RowMeanMetric):
+    """Returns 2, above the bound of 1."""
+
+    higher_is_better = True
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return 2.0 * (ranks.n_relevant > 0).double()
+
+
+class Rounded(RowMeanMetric):
+    """Returns float32, which has lost digits."""
+
+    higher_is_better = True
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return (ranks.hits_at(k) > 0).float()
+
+
+class WrongDirection(RowMeanMetric):
+    """Recall, of which a higher value is better."""
+
+    higher_is_better = False
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return divide(ranks.hits_at(k), ranks.n_relevant)
+
+
+@pytest.mark.parametrize(
+    ("metric", "law"),
+    [
+        (HigherThanItSays, "Read valid batches, .* within its bounds. It raised ValueError: .* returned 2"),
+        (Rounded, "Read valid batches, .* It raised TypeError: .* returned float32"),
+        (WrongDirection, "at least as good as for the reverse, by its higher_is_better"),
+    ],
+)
+def test_what_a_metric_declares_wrongly_is_a_broken_law(metric: type[RowMeanMetric], law: str) -> None:
+    """An AssertionError with the law, whatever the metric raises itself."""
+    with pytest.raises(AssertionError, match=f"{metric.__name__}.*must: .*{law}"):
+        check_metric(metric, k=2)
+
+
 def test_what_is_no_class_of_metrics_is_refused() -> None:
     """An instance, or something else."""
     with pytest.raises(TypeError, match="check_metric: .* is no class of metrics"):

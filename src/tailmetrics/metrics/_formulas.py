@@ -24,11 +24,20 @@ Value = TypeVar("Value")
 
 
 def takes_arrays(
-    function: Callable[..., Value], reads: Depth | None = None, warns: Callable[[Ranking], None] | None = None
+    function: Callable[..., Value],
+    reads: Depth | None = None,
+    warns: Callable[[Ranking], None] | None = None,
+    check: Callable[..., None] | None = None,
 ) -> Callable[..., Value]:
     """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
 
-    Arrays are ranked as deep as its ``k`` asks, or as deep as ``reads``. ``warns`` looks at such a ranking first.
+    Metrics call the function itself: they check their arguments when they are made.
+
+    Args:
+        function: A formula, whose first argument is a ranking.
+        reads: How deep arrays are ranked; None for as deep as the argument ``k`` asks.
+        warns: Looks at a ranking of arrays first.
+        check: Raises unless the arguments can be used: ``check(caller, ranks, arguments)``.
     """
     shape = signature(function)
     first, *others = shape.parameters.values()
@@ -46,6 +55,10 @@ def takes_arrays(
         if "ranking" in kwargs:
             kwargs[ranking_name] = kwargs.pop("ranking")
         if ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
+            if check is not None:
+                arguments = shape.bind(*args, **kwargs)
+                arguments.apply_defaults()
+                check(either.__name__, arguments.arguments.pop(ranking_name), arguments.arguments)
             return function(*args, **kwargs)
         try:
             rest = of_arrays.bind(*args, **kwargs).arguments
@@ -59,6 +72,9 @@ def takes_arrays(
         ranking = rank_batch(Context(either.__name__, warns=True), Batch(preds, target), depth)
         if warns is not None and not is_compiling():
             warns(ranking)
+        if check is not None:
+            defaults = {name: one.default for name, one in shape.parameters.items() if one.default is not one.empty}
+            check(either.__name__, ranking, {**defaults, **rest})
         return function(ranking, **rest)
 
     return either

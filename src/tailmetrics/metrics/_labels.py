@@ -47,9 +47,10 @@ OVER = {
 
 @dataclass(frozen=True)
 class CountRatio:
-    """A ratio of counts: ``hits`` TP / (``predicted`` P + ``support`` S), of a row, of all rows, or of a label.
+    """A ratio of true positives TP, predictions P and support S, of a row, of all rows, or of a label.
 
-    Precision is 1, 1, 0; recall is 1, 0, 1; F-beta is 1 + beta^2, 1, beta^2.
+    The ratio is ``hits`` TP / (``predicted`` P + ``support`` S). Precision is 1, 1, 0; recall is 1, 0, 1; F-beta is
+    1 + beta^2, 1, beta^2.
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
 
@@ -64,6 +65,8 @@ class CountRatio:
         if not self.support:
             return hits, predicted
         real = real_dtype(hits.device)
+        if self.predicted != 1:
+            predicted = self.predicted * torch.as_tensor(predicted, dtype=real, device=hits.device)
         return self.hits * hits.to(real), predicted + self.support * support.to(real)
 
     @property
@@ -81,8 +84,14 @@ class CountRatio:
 PRECISION, RECALL = CountRatio(1, 1, 0), CountRatio(1, 0, 1)
 
 
+LARGEST_BETA = 2.0**27
+"""For a larger beta, 1 + beta^2 is beta^2 in float64; beta^2 itself may be more than float64 holds."""
+
+
 def f_beta(beta: float) -> CountRatio:
-    """Return the ratio of counts of F-beta."""
+    """Return the ratio of counts of F-beta; for a huge beta with all three numbers divided by beta^2."""
+    if beta > LARGEST_BETA:
+        return CountRatio(1.0, beta**-2, 1.0)
     return CountRatio(1 + beta**2, 1, beta**2)
 
 

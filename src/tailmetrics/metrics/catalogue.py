@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import fsum
+from math import fsum, log
 from operator import mul
 from typing import Any, Literal, TypeAlias, final
 
@@ -337,7 +337,8 @@ def entropy(shown: Tensor) -> float:
     if not len(counts):
         return float("nan")
     p = counts / _total(shown)
-    return max(0.0, -fsum((p * p.log()).tolist()))
+    # logarithms are rounded: equal shares of L labels would have a little more than ln L
+    return min(max(0.0, -fsum((p * p.log()).tolist())), log(len(counts)))
 
 
 @final
@@ -474,6 +475,7 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
 
     Source: Zhou et al., PNAS 107 (2010), self-information of what is recommended.
     """
+    num_train = check_count("novelty", "num_train", num_train)
     seen = shown > 0
     bits = -(label_counts[seen].clamp(min=1, max=num_train).double() / num_train).log2()
     return fsum((bits * shown[seen]).tolist()) / _total(shown) if bool(seen.any()) else float("nan")
@@ -629,6 +631,7 @@ def personalization(shown: Tensor, num_rows: int, k: int) -> float:
 
     Source: the recommender library recmetrics, "personalization", with overlap in place of cosine similarity.
     """
+    k = check_count("personalization", "k", k)
     shared = sum(count * (count - 1) for count in shown[shown > 1].tolist())
     pairs = num_rows * (num_rows - 1)
     return (k * pairs - shared) / (k * pairs) if pairs else float("nan")

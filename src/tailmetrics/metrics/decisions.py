@@ -234,7 +234,12 @@ class _ThresholdMetric(TopKMetric):
 
 
 def _plain(threshold: Any) -> Any:
-    """Return a number of NumPy as one of Python, its floating array (L,) as a tensor, anything else as it is."""
+    """Return a number of NumPy as one of Python, its floating array (L,) as a tensor, anything else as it is.
+
+    A tensor of 16-bit numbers becomes float32, which NumPy knows, with the same values.
+    """
+    if isinstance(threshold, Tensor) and threshold.is_floating_point() and threshold.element_size() < 4:
+        return threshold.float()
     if isinstance(threshold, np.ndarray) and threshold.ndim == 1 and threshold.dtype.kind == "f":
         return torch.tensor(threshold)
     if isinstance(threshold, np.number) or (isinstance(threshold, np.ndarray) and threshold.ndim == 0):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import log
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ Gain: TypeAlias = Literal["linear", "exponential"]
 LARGEST_GRADE = 100
 """Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room for sums."""
 
+
+SMALLEST_GAIN = 1e-30
+"""Smallest value of ``max_gain``."""
 
 LARGEST_EXPONENT = 1024
 """The first power of two that float64 does not hold."""
@@ -281,7 +284,16 @@ class NDCGAtK(TopKMetric):
         super().__init__(k, _of_gains(self._caller, ndcg_at_k, gain, UNIT), **kwargs)
 
 
-@takes_arrays
+def _check_largest_gain(caller: str, ranks: TargetRanks, arguments: Mapping[str, Any]) -> None:
+    """Raise unless ``max_gain`` is a number that no gain exceeds."""
+    max_gain = check_number(caller, "max_gain", arguments["max_gain"], SMALLEST_GAIN, LARGEST_GRADE)
+    if isinstance(ranks, Ranking):
+        _check_below(max_gain, caller, ranks)
+    elif not ranks.binary and ranks.target_gains.numel():
+        _check_gain_below(max_gain, caller, float(ranks.target_gains.max()))
+
+
+@partial(takes_arrays, check=_check_largest_gain)
 def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks i < r.
 
@@ -315,7 +327,10 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
 
 def _check_below(max_gain: float, caller: str, ranking: Ranking) -> None:
     """Raise if a gain is above the largest gain there can be."""
-    largest = _largest_gain(ranking)
+    _check_gain_below(max_gain, caller, _largest_gain(ranking))
+
+
+def _check_gain_below(max_gain: float, caller: str, largest: float) -> None:
     if largest > max_gain:
         raise ValueError(
             f"{caller}: target holds the gain {largest:g}, above max_gain={max_gain:g}; pass the "
@@ -350,13 +365,19 @@ class ERRAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, *, max_gain: float | None = None, **kwargs: Unpack[RankArguments]) -> None:
-        self.max_gain = None if max_gain is None else check_number(self._caller, "max_gain", max_gain, 1e-30, 100.0)
-        most = self.max_gain or 1.0
+        if max_gain is not None:
+            max_gain = check_number(self._caller, "max_gain", max_gain, SMALLEST_GAIN, LARGEST_GRADE)
+        self.max_gain = max_gain
+        most = max_gain or 1.0
         formula = of_hits(err_at_k, {"max_gain": most}, check=partial(_check_below, most), is_averaged=False)
         super().__init__(k, formula, **kwargs)
 
 
-@takes_arrays
+def _check_persistence(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
+    check_number(caller, "persistence", arguments["persistence"], 0.0, 1.0, inside=True)
+
+
+@partial(takes_arrays, check=_check_persistence)
 def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias, final
+from functools import partial
+from typing import Any, Literal, TypeAlias, final
 
 from torch import Tensor
 from typing_extensions import Unpack
@@ -272,7 +274,11 @@ class F1AtK(TopKMetric):
         super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
 
 
-@takes_arrays
+def _check_beta(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
+    check_number(caller, "beta", arguments["beta"], 0.0, math.inf, inside=True)
+
+
+@partial(takes_arrays, check=_check_beta)
 def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import log
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, final
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count, check_number
+from tailmetrics._arguments import check_choice, check_count, check_counts, check_number
 from tailmetrics.metrics._aggregations import RatioOfSums
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
 from tailmetrics.metrics._formulas import Formula, takes_arrays
@@ -30,6 +31,11 @@ Preset: TypeAlias = Literal["default", "wikipedia", "amazon"]
 
 PRESETS = {"default": (0.55, 1.5), "wikipedia": (0.5, 0.4), "amazon": (0.6, 2.6)}
 """A and B of the propensity model, by the data sets for which its authors fitted them."""
+
+
+FEWEST_ROWS = 3
+"""With fewer training rows N, ln N - 1 is negative."""
+RANGE_OF_A, RANGE_OF_B, RANGE_OF_GAMMA = (0.0, 10.0), (1e-6, 1e6), (0.0, 10.0)
 
 
 def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: float = 1.5) -> Tensor:
@@ -51,8 +57,12 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
+    caller = "inverse_propensities"
+    counts = check_counts(caller, "label_counts", label_counts)
+    num_train = check_count(caller, "num_train", num_train, minimum=FEWEST_ROWS)
+    a, b = check_number(caller, "a", a, *RANGE_OF_A), check_number(caller, "b", b, *RANGE_OF_B)
     c = (log(num_train) - 1) * (b + 1) ** a
-    inverse: Tensor = 1 + c * (torch.as_tensor(label_counts).double() + b).pow(-a)
+    inverse: Tensor = 1 + c * (counts.double() + b).pow(-a)
     return inverse
 
 
@@ -73,17 +83,38 @@ def inverse_popularity(label_counts: Any, gamma: float = 1.5) -> Tensor:
 
     Source: Yang, Cui, Xuan, Wang, Belongie and Estrin, RecSys 2018.
     """
-    counts = torch.as_tensor(label_counts).double().clamp(min=1)
-    found: Tensor = (counts.max() / counts).pow((gamma + 1) / 2)
-    return found
+    caller = "inverse_popularity"
+    counts = check_counts(caller, "label_counts", label_counts).double().clamp(min=1)
+    gamma = check_number(caller, "gamma", gamma, *RANGE_OF_GAMMA)
+    return (counts.max() / counts).pow((gamma + 1) / 2)
 
 
-def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
-    """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
-    return weights_at_targets(ranks, weights) * ranks.real_within(k)
+def _check_weights(caller: str, source: str, weights: Tensor) -> None:
+    """Raise unless states can hold sums of the weights, which ``source`` gave."""
+    if not bool(((weights >= 0) & (weights < 2**32)).all()):
+        raise ValueError(
+            f"{caller}: {source} {float(weights.min()):g} to {float(weights.max()):g}; inverse propensities are at "
+            "least 0 and below 2^32: choose others."
+        )
 
 
-@takes_arrays
+def _check_given_weights(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
+    weights = arguments["weights"]
+    if isinstance(weights, Tensor):
+        _check_weights(caller, "weights holds", weights)
+
+
+def _sum_of_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
+    """Return the sum of the inverse propensities of the hits within the top k, shape (...).
+
+    The largest is added first, in the order of the best attainable sum: no rounding makes it larger than that sum, and
+    a list without an error has the same bits.
+    """
+    worth = weights_at_targets(ranks, weights) * ranks.real_within(k)
+    return ordered_sum(worth.sort(dim=-1, descending=True).values)
+
+
+@partial(takes_arrays, check=_check_given_weights)
 def propensity_scored_precision_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -110,10 +141,12 @@ def propensity_scored_precision_at_k(
     """
     weights = LabelWeights.of(weights)
     shown = ranks.cutoffs(k)
-    return ordered_sum(_weighted_hits(ranks, k, weights)) / shown, ordered_sum(ranks.best(k, weights)) / shown
+    best = ordered_sum(ranks.best(k, weights))
+    hits = torch.minimum(_sum_of_hits(ranks, k, weights), best)  # means over orders of equal scores are rounded
+    return hits / shown, best / shown
 
 
-@takes_arrays
+@partial(takes_arrays, check=_check_given_weights)
 def propensity_scored_recall_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -139,12 +172,12 @@ def propensity_scored_recall_at_k(
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
     weights = LabelWeights.of(weights)
-    hits = ordered_sum(_weighted_hits(ranks, k, weights))
-    everything = ordered_sum(ranks.best(max(1, ranks.relevant.most), weights))
-    return hits, everything.expand_as(hits)
+    hits = _sum_of_hits(ranks, k, weights)
+    everything = ordered_sum(ranks.best(max(1, ranks.relevant.most), weights)).expand_as(hits)
+    return torch.minimum(hits, everything), everything
 
 
-@takes_arrays
+@partial(takes_arrays, check=_check_given_weights)
 def propensity_scored_ndcg_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor, normalization: Normalization = "normalized"
 ) -> tuple[Tensor, Tensor]:
@@ -175,6 +208,7 @@ def propensity_scored_ndcg_at_k(
     best = ranks.best(k, weights)
     scored = ordered_sum(weights_at_targets(ranks, weights) * discounts_within(ranks, k))
     ideal = ordered_sum(best * discounts(best.shape[-1], best.device))
+    scored = torch.minimum(scored, ideal)  # weights that differ in the last bit round to more
     if normalization == "sum":
         return scored, ideal
     plain = ranks.ideal_discount(k)
@@ -201,7 +235,7 @@ class _PropensityMetric(TopKMetric):
         num_train: Number of training rows, at least 3; if not given, taken from ``bind``.
         a: A of the propensity model.
         b: B of the propensity model.
-        weights: Shape (L,), the inverse propensities themselves, in [0, 2^32), instead of all that makes them.
+        weights: Shape (L,), the inverse propensities themselves, in [0, 2^32); training counts are then not read.
         preset: ``"default"`` (.55, 1.5), ``"wikipedia"`` (.5, .4) or ``"amazon"`` (.6, 2.6) instead of a and b.
         kwargs: See :class:`TopKMetric`.
     """
@@ -226,8 +260,8 @@ class _PropensityMetric(TopKMetric):
         preset_a, preset_b = PRESETS[check_choice(caller, "preset", preset, tuple(PRESETS))]
         if preset != "default" and (a is not None or b is not None):
             raise ValueError(f"{caller}: preset={preset!r} sets a and b; pass either the preset or a and b.")
-        self.a = check_number(caller, "a", preset_a if a is None else a, 0.0, 10.0)
-        self.b = check_number(caller, "b", preset_b if b is None else b, 1e-6, 1e6)
+        self.a = check_number(caller, "a", preset_a if a is None else a, *RANGE_OF_A)
+        self.b = check_number(caller, "b", preset_b if b is None else b, *RANGE_OF_B)
         self.label_counts = label_counts
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says
@@ -237,10 +271,6 @@ class _PropensityMetric(TopKMetric):
             raise TypeError(
                 f"{caller}: weights is a {type(weights).__name__}; pass a tensor or list of numbers, one per label."
             ) from None
-        if self.weights is not None and (label_counts is not None or num_train is not None):
-            raise ValueError(
-                f"{caller}: weights say what label_counts and num_train would make; pass one or the other."
-            )
         formula = Formula(function, arguments, value_format=WEIGHT, is_averaged=True)
         needs = () if self.weights is not None else ("label_counts", "num_train")
         super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
@@ -249,21 +279,19 @@ class _PropensityMetric(TopKMetric):
                 del self._left_open[argument]
 
     def _settle_facts(self) -> None:
+        if self.weights is not None:
+            self.label_counts = self.num_train = None  # no value depends on them
         super()._settle_facts()
         if self.num_train is not None:
-            self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=3)
+            self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=FEWEST_ROWS)
         weights = self.weights
         if weights is not None:
             self._take_num_labels("weights", len(weights))
         elif self.label_counts is not None and self.num_train is not None:
             weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
         if weights is not None:  # known before a batch comes
-            if not bool(((weights >= 0) & (weights < 2**32)).all()):
-                made = f"a={self.a}, b={self.b} give" if self.weights is None else "weights holds"
-                raise ValueError(
-                    f"{self._caller}: {made} {float(weights.min()):g} to {float(weights.max()):g}; inverse "
-                    "propensities are at least 0 and below 2^32: choose others."
-                )
+            source = f"a={self.a}, b={self.b} give" if self.weights is None else "weights holds"
+            _check_weights(self._caller, source, weights)
             self.formula = self.formula.with_arguments(weights=LabelWeights(weights))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -23,6 +24,9 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._target_ranks import n_or_one
 
 __all__ = ["MAP", "MRR", "KForRecall"]
+
+SMALLEST_RECALL = 1e-30
+"""Smallest value of ``min_recall``; a recall of 0 takes no prediction."""
 
 
 @takes_arrays
@@ -156,10 +160,11 @@ class MAP(TopKMetric):
         super().__init__(k, of_hits(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)
 
 
-whole_list = partial(takes_arrays, reads=Depth(None))
+def _check_min_recall(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
+    check_number(caller, "min_recall", arguments["min_recall"], SMALLEST_RECALL, 1.0)
 
 
-@whole_list
+@partial(takes_arrays, reads=Depth(None), check=_check_min_recall)
 def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     """Smallest k with h_k / n >= min_recall.
 
@@ -235,7 +240,7 @@ class KForRecall(TopKMetric):
         **kwargs: Unpack[RankArguments],
     ) -> None:
         caller = self._caller
-        self.min_recall = check_number(caller, "min_recall", min_recall, 1e-30, 1.0)  # 0 takes no prediction
+        self.min_recall = check_number(caller, "min_recall", min_recall, SMALLEST_RECALL, 1.0)
         check_choice(caller, "statistic", statistic, RowStatistic)
         miss_value = None if miss_value is None else check_count(caller, "miss_value", miss_value, minimum=0)
         formula = Formula(
