@@ -60,12 +60,18 @@ def test_a_text_names_every_kind_with_its_arguments() -> None:
         "deciles": LabelBuckets.deciles(counts),
         "quantiles:3:labels": LabelBuckets.quantiles(counts, 3, by="labels"),
         "quantiles:2:mass:together": LabelBuckets.quantiles(counts, 2, ties="together"),
+        "quantiles:2:popular,rare": LabelBuckets.quantiles(counts, 2, names=["popular", "rare"]),
+        "quantiles:3:labels:together:a,b,c": LabelBuckets.quantiles(
+            counts, 3, by="labels", ties="together", names=["a", "b", "c"]
+        ),
+        "quantiles:1:seen": LabelBuckets.from_assignment([0] * 6 + [1], ["seen", "unseen"]),
+        "deciles:" + ",".join("abcdefghij"): LabelBuckets.deciles(counts, list("abcdefghij")),
         "thresholds:1,20,101:many,medium,few": LabelBuckets.from_assignment(
             [0, 1, 0, 1, 2, 2, 3], ["many", "medium", "few", "unseen"]
         ),
     }.items():
         assert buckets_of(text, counts) == made
-    for text in ("fifths", "deciles:5", "quantiles", "quantiles:x", "thresholds:1,x"):
+    for text in ("fifths", "deciles:5", "quantiles", "quantiles:x", "quantiles:2:rows", "thresholds:1,x"):
         with pytest.raises(ValueError, match="cannot be read; pass 'deciles'"):
             buckets_of(text, counts)
     with pytest.raises(ValueError, match=r"names=\['many', 'few'\] are 2 for the buckets 101\+, 20-100, 1-19"):
@@ -118,6 +124,42 @@ def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:
     )
     assert buckets.names == ("100+", "5-99", "1-4", "unseen")
     assert buckets.assignment.tolist() == [3, 2, 2, 1, 1, 0, 0]
+
+
+def test_quantiles_have_the_names_they_are_given() -> None:
+    """The most frequent first, one for each bucket; a name that means rare labels does not come before a frequent one."""
+    counts = [9, 5, 1, 1, 0]
+    named = LabelBuckets.quantiles(counts, 2, names=("popular", "rare"))
+    assert named.names == ("popular", "rare", "unseen")
+    assert named.assignment.tolist() == LabelBuckets.quantiles(counts, 2).assignment.tolist()
+    frequency = LabelFrequency.from_counts(counts, num_rows=16)
+    assert frequency.quantiles(2, names=("popular", "rare")) == named
+    assert frequency.deciles(list("abcdefghij")).names[:2] == ("a", "b")
+    metric = PrecisionAtK(1, buckets="quantiles:2:popular,rare").bind(frequency)
+    assert list(metric.keys()) == ["precision@1/popular", "precision@1/rare", "precision@1/unseen"]
+    with pytest.raises(
+        ValueError, match=r"names=\['popular'\] are 1 for the buckets quantile_2, quantile_1; name each"
+    ):
+        LabelBuckets.quantiles(counts, 2, names=["popular"])
+    with pytest.raises(ValueError, match="gives the name 'rare' to the most frequent labels; .* pass popular,rare"):
+        buckets_of("quantiles:2:rare,popular", counts)
+    with pytest.raises(ValueError, match="must be one distinct name per bucket"):
+        LabelBuckets.quantiles(counts, 2, names=["a", "unseen"])
+    with pytest.raises(TypeError, match="names='ab' is no sequence"):
+        LabelBuckets.quantiles(counts, 2, names="ab")
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_buckets_are_made_on_the_cpu_whatever_the_default_device_is(device: str) -> None:
+    """Models are often built under ``torch.device("meta")``, where a table would have no values."""
+    with torch.device(device):
+        buckets = LabelBuckets.thresholds([9, 5, 1, 0], [2, 6], ["a", "b", "c"])
+        deciles = LabelBuckets.deciles([9, 5, 1, 0])
+        frequency = LabelFrequency.from_counts([9, 5, 1, 0], num_rows=15)
+        assert frequency.quantiles(2) == LabelBuckets.quantiles([9, 5, 1, 0], 2)
+        assert buckets.label_counts.tolist() == [1, 1, 1, 1]
+    assert buckets.assignment.tolist() == [0, 1, 2, 3]
+    assert deciles.of(torch.tensor([0, 3, -1])).tolist() == [0, 10, 11]
 
 
 def test_copies_of_metrics_share_one_table() -> None:
@@ -236,8 +278,18 @@ def test_buckets_stay_what_they_were_made_of() -> None:
     assert buckets.digest == same.digest
     assert buckets.counts is not None
     assert buckets.counts.tolist() == [9, 5, 1]
-    with pytest.raises(AttributeError, match="LabelBuckets: names cannot be set; make other buckets"):
-        buckets.names = ("a", "b")
+    for name in ("names", "assignment"):
+        with pytest.raises(AttributeError, match=f"LabelBuckets: {name} cannot be set; make other buckets"):
+            setattr(buckets, name, ("a", "b"))
+    before = buckets.digest
+    buckets.assignment[0] = 1
+    buckets.counts[0] = 0
+    buckets.label_counts[0] = 5
+    buckets.labels[0][0] = 2
+    assert buckets.counts.tolist() == [9, 5, 1]
+    assert buckets.assignment.tolist() == [0, 1, 1]
+    assert buckets.of(torch.tensor([0, 1, 2])).tolist() == [0, 1, 1]
+    assert LabelBuckets.from_assignment(buckets.assignment, buckets.names).digest == before
     assert pickle.loads(pickle.dumps(buckets)) == same
 
 

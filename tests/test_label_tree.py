@@ -316,3 +316,27 @@ def test_the_largest_scores_of_ancestors_have_no_softmax(metric):
     summed = torch.stack([scores[:, [0, 2, 3]].logsumexp(1), scores[:, [1, 4, 5]].logsumexp(1)], dim=1)
     metric.update(summed, torch.tensor([0, 1, 0, 0, 1, 1])[target])
     assert metric.compute().isfinite()
+
+
+def test_a_tree_stays_what_it_was_made_of() -> None:
+    """What it gives out are copies, and its attributes cannot be set: the digest stays that of its parents."""
+    parents = torch.tensor([-1, 0, 0, 2])
+    tree = LabelTree(parents)
+    for tensor in (parents, tree.parents, tree.ancestors, tree.depths, tree.level(1)):
+        tensor.fill_(-1)
+    assert tree == LabelTree([-1, 0, 0, 2])
+    assert tree.ancestors.tolist() == [[-1, -1], [0, -1], [0, -1], [2, 0]]
+    assert tree.depths.tolist() == [0, 1, 1, 2]
+    assert tree.level(1).tolist() == [0, 1, 2, 2]
+    for name in ("parents", "names", "num_labels"):
+        with pytest.raises(AttributeError, match=f"LabelTree: {name} cannot be set; make another tree"):
+            setattr(tree, name, None)
+
+
+def test_a_tree_is_made_on_the_cpu_whatever_the_default_device_is() -> None:
+    """Models are often built under ``torch.device("meta")``, where a table would have no values."""
+    with torch.device("meta"):
+        tree = LabelTree([-1, 0, 0, 2], ["a", "b", "c", "d"])
+        assert tree.level(1).tolist() == [0, 1, 2, 2]
+        assert tree.at_level(0).tree.parents.tolist() == [-1]
+        assert LabelBuckets.from_tree(tree, 1).names == ("a", "b", "c")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from math import inf
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -21,13 +21,13 @@ EqualCounts: TypeAlias = Literal["split", "together"]
 class LabelBuckets:
     """An assignment of every label to one bucket, head first; immutable, shared by any number of metrics.
 
-    Made by :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds` or :meth:`from_assignment`. Copies of a metric share
-    one object, and each device holds one table of the buckets for all metrics.
+    :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds`, :meth:`from_assignment` and :meth:`from_tree` make one.
+    Copies of a metric share one object, and each device holds one table of the buckets for all metrics.
 
     Attributes:
-        assignment: Shape (L,), int64; the bucket of each label, an index into ``names``.
+        assignment: Shape (L,), int64; the bucket of each label, an index into ``names``. Each access returns a copy.
         names: Bucket names from the most frequent labels to the rarest.
-        counts: Shape (L,), int64 training counts, or None when unknown.
+        counts: Shape (L,), int64 training counts, or None when unknown. Each access returns a copy.
         num_labels: L, all labels in all buckets.
         sizes: How many labels each bucket holds.
         ordered: Whether buckets go from head to tail; chapters do not, and have no gap.
@@ -41,9 +41,10 @@ class LabelBuckets:
     """
 
     def __init__(self, assignment: Tensor, names: Sequence[str], counts: Tensor | None, ordered: bool = True) -> None:
-        self.assignment, self.ordered = assignment, ordered
+        self._assignment = assignment
+        self._counts = counts
         self.names = tuple(names)
-        self.counts = counts
+        self.ordered = ordered
         self.num_labels = assignment.numel()
         self.digest = sha256(repr(self.names).encode() + assignment.contiguous().numpy().tobytes()).hexdigest()
         self.sizes: tuple[int, ...] = tuple(torch.bincount(assignment, minlength=len(self.names)).tolist())
@@ -55,19 +56,39 @@ class LabelBuckets:
             raise AttributeError(f"LabelBuckets: {name} cannot be set; make other buckets, such as from_assignment(…).")
         super().__setattr__(name, value)
 
+    @property
+    def assignment(self) -> Tensor:
+        """The bucket of each label, shape (L,), int64: a copy."""
+        return self._assignment.clone()
+
+    @property
+    def counts(self) -> Tensor | None:
+        """The training counts, shape (L,), int64: a copy; None when unknown."""
+        if self._counts is None:
+            return None
+        return self._counts.clone()
+
     @classmethod
-    def deciles(cls, counts: Any) -> LabelBuckets:
+    def deciles(cls, counts: Any, names: Sequence[str] | None = None) -> LabelBuckets:
         """Return ten buckets, each with about a tenth of the label occurrences, and ``unseen``.
 
         ``decile_10`` holds the most frequent labels, ``decile_1`` the rarest.
 
         Args:
             counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
+            names: Names of the buckets of seen labels, the most frequent first; None for ``decile_10`` to ``decile_1``.
         """
-        return cls.quantiles(check_counts("LabelBuckets.deciles", "counts", counts), 10)
+        return cls.quantiles(check_counts("LabelBuckets.deciles", "counts", counts), 10, names=names)
 
     @classmethod
-    def quantiles(cls, counts: Any, n: int, by: QuantileBy = "mass", ties: EqualCounts = "split") -> LabelBuckets:
+    def quantiles(
+        cls,
+        counts: Any,
+        n: int,
+        by: QuantileBy = "mass",
+        ties: EqualCounts = "split",
+        names: Sequence[str] | None = None,
+    ) -> LabelBuckets:
         """Return ``n`` buckets of about equal size, and ``unseen`` for labels that never occur.
 
         Labels are placed from the most to the least frequent one (equal counts: lower id first). When a bucket opens, R
@@ -81,29 +102,41 @@ class LabelBuckets:
             by: What is equal in size: ``"mass"``, the sum of the counts; ``"labels"``, the number of seen labels.
             ties: ``"split"``: a boundary may fall between labels of equal count; their ids then decide on which side
                 they are, and :meth:`labels_by_id` counts them. ``"together"`` moves the boundary behind them.
+            names: Names of the buckets of seen labels, the most frequent first, such as ``("popular", "rare")``; None
+                for ``quantile_n`` to ``quantile_1``.
         """
         caller = "LabelBuckets.quantiles"
         counts = check_counts(caller, "counts", counts)
         n = check_count(caller, "n", n)
         check_choice(caller, "by", by, QuantileBy)
         check_choice(caller, "ties", ties, EqualCounts)
-        ordered, order = torch.sort(counts, descending=True, stable=True)
-        seen = int((counts > 0).sum())
-        mass = (ordered if by == "mass" else torch.ones_like(ordered))[:seen].cumsum(0)
+        stem = "decile" if n == 10 else "quantile"
+        usual_names = [f"{stem}_{number}" for number in range(n, 0, -1)]
+        if names is not None:
+            names = _checked_names(caller, names, usual_names)
+            if _contradicts_by_words(names):
+                raise ValueError(
+                    f"{caller}: names={list(names)} gives the name {names[0]!r} to the most frequent labels; names "
+                    f"begin with the most frequent ones: pass {','.join(names[::-1])}."
+                )
+
+        sorted_counts, order = torch.sort(counts, descending=True, stable=True)
+        num_seen = int((counts > 0).sum())
+        sizes = sorted_counts if by == "mass" else torch.ones_like(sorted_counts)
+        mass = sizes[:num_seen].cumsum(0)
         assignment = torch.full_like(counts, n)
         start = 0
         for bucket in range(n):
             stop = start
-            if start < seen:
+            if start < num_seen:
                 placed = int(mass[start - 1]) if start else 0
                 needed = placed - (placed - int(mass[-1])) // (n - bucket)  # + the least whole m with m·b >= R
                 stop = int(torch.searchsorted(mass, needed)) + 1
-            if ties == "together" and start < stop < seen:
-                stop += int((ordered[stop:seen] == ordered[stop - 1]).sum())
+            if ties == "together" and start < stop < num_seen:
+                stop += int((sorted_counts[stop:num_seen] == sorted_counts[stop - 1]).sum())
             assignment[order[start:stop]] = bucket
             start = stop
-        stem = "decile" if n == 10 else "quantile"
-        return cls(assignment, [*(f"{stem}_{number}" for number in range(n, 0, -1)), "unseen"], counts)
+        return cls.from_assignment(assignment, [*(names or usual_names), "unseen"], counts)
 
     @classmethod
     def thresholds(cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
@@ -115,36 +148,28 @@ class LabelBuckets:
             counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
             edges: Ascending counts of at least 1, in a sequence or an array; ``(1, 5, 100)`` gives ``100+``, ``5-99``,
                 ``1-4`` and ``unseen``. An edge is the least count of its bucket: "more than 100" is the edge 101.
-            names: What to call the buckets of seen labels, such as ``("many", "medium", "few")``. Edges ascend, names
-                go from the most frequent to the rarest.
+            names: Names of the buckets of seen labels, such as ``("many", "medium", "few")``. Edges ascend, names go
+                from the most frequent to the rarest.
         """
         caller = "LabelBuckets.thresholds"
         counts = check_counts(caller, "counts", counts)
-        edges = edges.tolist() if hasattr(edges, "tolist") else edges  # an array, a tensor or a column of a table
-        if not isinstance(edges, Sequence) or isinstance(edges, str):
-            raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
-        ascending = [check_count(caller, "edges", edge) for edge in edges]
-        if not ascending or sorted(set(ascending)) != ascending:
-            raise ValueError(
-                f"{caller}: edges={list(edges)} must ascend without repeats; pass edges such as (1, 5, 100)."
-            )
-        lows = ascending if ascending[0] == 1 else [1, *ascending]
-        reached = torch.bucketize(counts, torch.tensor(lows), right=True)
-        ranges = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(lows)]
-        own = [f"{lows[-1]}+", *reversed(ranges)]
-        if names is not None and len(names) != len(own):
-            raise ValueError(
-                f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(own)}; name each seen "
-                "bucket, the most frequent first."
-            )
-        wrong = None if names is None else _contradiction(names, lows)
-        if names is not None and wrong is not None:
-            right = names[::-1] if _contradiction(names[::-1], lows) is None else own
-            raise ValueError(
-                f"{caller}: names={list(names)} gives the name {names[wrong]!r} to the bucket {own[wrong]}; edges "
-                f"ascend, but names begin with the most frequent labels: pass {','.join(right)}."
-            )
-        return cls.from_assignment(len(lows) - reached, [*(own if names is None else names), "unseen"], counts)
+        lows = _lowest_counts(caller, edges)
+        usual_names = [f"{lows[-1]}+"]
+        for low, high in reversed(list(pairwise(lows))):
+            usual_names.append(f"{low}-{high - 1}" if high - 1 > low else f"{low}")
+        if names is not None:
+            names = _checked_names(caller, names, usual_names)
+            wrong = _contradicting_name(names, lows)
+            if wrong is not None:
+                reversed_fit = _contradicting_name(names[::-1], lows) is None
+                fitting_names = names[::-1] if reversed_fit else usual_names
+                raise ValueError(
+                    f"{caller}: names={list(names)} gives the name {names[wrong]!r} to the bucket "
+                    f"{usual_names[wrong]}; edges ascend, but names begin with the most frequent labels: pass "
+                    f"{','.join(fitting_names)}."
+                )
+        num_reached = torch.bucketize(counts, counts.new_tensor(lows), right=True)
+        return cls.from_assignment(len(lows) - num_reached, [*(names or usual_names), "unseen"], counts)
 
     @classmethod
     def from_assignment(cls, assignment: Any, names: Sequence[str], counts: Any = None) -> LabelBuckets:
@@ -162,10 +187,11 @@ class LabelBuckets:
         names = tuple(str(name) for name in names)
         if not names or len(set(names)) != len(names):
             raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")
-        if taken := {*names} & TAKEN:
+        reserved = RESERVED_NAMES.intersection(names)
+        if reserved:
             raise ValueError(
-                f"{caller}: a bucket cannot be called {min(taken)!r}, as a value over all buckets is; give it another "
-                "name."
+                f"{caller}: a bucket cannot be called {min(reserved)!r}, as a value over all buckets is; give it "
+                "another name."
             )
         if assignment.numel() and int(assignment.max()) >= len(names):
             raise ValueError(
@@ -195,34 +221,37 @@ class LabelBuckets:
         """
         if not hasattr(tree, "at_level"):
             raise TypeError(f"LabelBuckets.from_tree: tree={tree!r} is no tree; pass LabelTree(parents).")
-        top, assignment = tree.at_level(level)
-        made = cls.from_assignment(assignment, top.label_names if names is None else names, counts)
-        return cls(made.assignment, made.names, made.counts, ordered=False)
+        level_of_tree = tree.at_level(level)
+        if names is None:
+            names = level_of_tree.tree.label_names
+        buckets = cls.from_assignment(level_of_tree.places, names, counts)
+        return cls(buckets._assignment, buckets.names, buckets._counts, ordered=False)
 
     def labels_by_id(self) -> int:
         """Return how many labels have the training count of a label in another bucket: only ids separate these labels.
 
         0 if counts are not known, or do not order the buckets.
         """
-        if self.counts is None:
+        if self._counts is None:
             return 0
-        counts, place = torch.unique(self.counts, return_inverse=True)
-        first, last = (
-            torch.zeros_like(counts).scatter_reduce(0, place, self.assignment, reduce, include_self=False)
-            for reduce in ("amin", "amax")
-        )
-        descending = bool((first[:-1] >= last[1:]).all())
-        return int((first != last)[place].sum()) if descending else 0
+        counts, place = torch.unique(self._counts, return_inverse=True)
+        zeros = torch.zeros_like(counts)
+        first = zeros.scatter_reduce(0, place, self._assignment, "amin", include_self=False)
+        last = zeros.scatter_reduce(0, place, self._assignment, "amax", include_self=False)
+        is_ordered_by_count = bool((first[:-1] >= last[1:]).all())
+        if not is_ordered_by_count:
+            return 0
+        return int((first != last)[place].sum())
 
     @property
     def labels(self) -> tuple[Tensor, ...]:
         """The label ids of each bucket, ascending."""
-        return torch.split(self.assignment.argsort(stable=True), list(self.sizes))
+        return torch.split(self._assignment.argsort(stable=True), list(self.sizes))
 
     @property
     def label_counts(self) -> Tensor:
         """Number of labels in each bucket, shape (G,), int64."""
-        return torch.tensor(self.sizes, dtype=torch.int64)
+        return self._assignment.new_tensor(self.sizes)
 
     def of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id, in the shape of ``ids``, int64; ``len(buckets)`` for the padding id -1.
@@ -236,9 +265,14 @@ class LabelBuckets:
         """Return the bucket of each label, and ``len(buckets)`` at the end for the id -1, on a device; a small type."""
         table: Tensor | None = self._tables.get(device)
         if table is None:
-            small = torch.uint8 if len(self) < 255 else torch.int32
-            small = small if device.type == "cpu" else torch.int64  # on a GPU a conversion costs more than memory
-            table = torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(device)
+            if device.type != "cpu":
+                dtype = torch.int64  # on a GPU a conversion costs more than memory
+            elif len(self) < 255:
+                dtype = torch.uint8
+            else:
+                dtype = torch.int32
+            padding = self._assignment.new_tensor([len(self)])
+            table = torch.cat([self._assignment, padding]).to(dtype).to(device)
             self._tables[device] = table
         return table
 
@@ -249,7 +283,7 @@ class LabelBuckets:
         return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
 
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the table stored under ``key``; ``make`` makes it when the key is first asked for."""
+        """Return the table stored under ``key``; ``make`` makes it at the first call."""
         if key not in self._tables:
             self._tables[key] = make()
         return self._tables[key]
@@ -259,7 +293,7 @@ class LabelBuckets:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both assign the same labels to the same names."""
+        """Return whether both assign the same labels to the same names."""
         return isinstance(other, LabelBuckets) and self.digest == other.digest
 
     def __hash__(self) -> int:
@@ -268,7 +302,9 @@ class LabelBuckets:
 
     def __repr__(self) -> str:
         """Return numbers of labels and buckets, and the names; of many buckets the first and the last ones."""
-        names = self.names if len(self) < 5 else (f"{self.names[0]} … {self.names[-2]}", self.names[-1])
+        names = self.names
+        if len(self) >= 5:
+            names = (f"{names[0]} … {names[-2]}", names[-1])
         plural = "bucket" if len(self) == 1 else "buckets"
         return f"LabelBuckets({self.num_labels} labels in {len(self)} {plural}: {', '.join(names)})"
 
@@ -278,21 +314,24 @@ class LabelBuckets:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
-        return LabelBuckets, (self.assignment, self.names, self.counts, self.ordered)
+        return LabelBuckets, (self._assignment, self.names, self._counts, self.ordered)
 
 
-KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
-    "deciles": dict,
-    "quantiles": lambda n, by="mass", ties="split": {"n": int(n), "by": by, "ties": ties},
-    "thresholds": lambda edges, *names: {
-        "edges": [int(edge) for edge in edges.split(",")],
-        **({"names": names[0].split(",")} if names else {}),
-    },
-}
-"""For each method of :class:`LabelBuckets` that a text can name: the arguments, made from the parts behind colons.
+def _lowest_counts(caller: str, edges: Any) -> list[int]:
+    """Return the least training count of each bucket of seen labels, ascending from 1."""
+    if hasattr(edges, "tolist"):  # an array, a tensor or a column of a table
+        edges = edges.tolist()
+    if not isinstance(edges, Sequence) or isinstance(edges, str):
+        raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
+    lows = [check_count(caller, "edges", edge) for edge in edges]
+    if not lows or sorted(set(lows)) != lows:
+        raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass edges such as (1, 5, 100).")
+    if lows[0] > 1:
+        lows.insert(0, 1)
+    return lows
 
-The names of the buckets depend on these arguments only, so metrics can name states before any label is counted.
-"""
+
+# -- buckets as a text ----------------------------------------------------------------------------------------------
 
 
 def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuckets:
@@ -300,7 +339,8 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
 
     Args:
         kind: The name of a method of :class:`LabelBuckets`, and its arguments, each behind a colon:
-            ``"quantiles:10:labels"``, ``"quantiles:10:mass:together"``, ``"thresholds:1,20,101:many,medium,few"``.
+            ``"quantiles:10:labels"``, ``"quantiles:10:mass:together"``, ``"quantiles:2:popular,rare"``,
+            ``"thresholds:1,20,101:many,medium,few"``.
         counts: Shape (L,), whole numbers: how often each label occurs in training.
         order: Shape (L,), int64, every label id once: labels of equal counts are taken in this order. None takes the
             lower id first.
@@ -312,38 +352,110 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
     ('5+', '1-4', 'unseen')
     """
     if order is not None:
-        made = buckets_of(kind, torch.as_tensor(counts)[order])
-        assignment = torch.empty_like(made.assignment).scatter_(0, order, made.assignment)
-        return LabelBuckets(assignment, made.names, torch.as_tensor(counts))
+        sorted_buckets = buckets_of(kind, torch.as_tensor(counts)[order])
+        assignment = torch.empty_like(order).scatter_(0, order, sorted_buckets.assignment)
+        return LabelBuckets(assignment, sorted_buckets.names, torch.as_tensor(counts))
     name, *parts = kind.split(":")
     try:
-        given = KINDS[name](*parts)
+        arguments = ARGUMENT_READERS[name](parts)
     except (KeyError, TypeError, ValueError):
         raise ValueError(
             f"LabelBuckets: buckets={kind!r} cannot be read; pass 'deciles', 'quantiles:5' for five quantiles, "
             "'quantiles:5:labels' for five buckets of equally many labels, 'thresholds:1,5,100' for edges at these "
-            "training counts, or 'thresholds:1,20,101:many,medium,few' to name them."
+            "training counts, or 'thresholds:1,20,101:many,medium,few' and 'quantiles:2:popular,rare' to name them."
         ) from None
-    found: LabelBuckets = getattr(LabelBuckets, name)(counts, **given)
-    return found
+    buckets: LabelBuckets = getattr(LabelBuckets, name)(counts, **arguments)
+    return buckets
 
 
 def names_of(kind: str) -> tuple[str, ...]:
     """Return the names of the buckets of a kind; they do not depend on training counts."""
-    return buckets_of(kind, torch.zeros(0, dtype=torch.int64)).names
+    return buckets_of(kind, torch.zeros(0, dtype=torch.int64, device="cpu")).names
 
 
-TAKEN = {"", "gap", "adjusted_gap", "spread"}
+def _arguments_of_deciles(parts: list[str]) -> dict[str, Any]:
+    if not parts:
+        return {}
+    (names,) = parts
+    if "," not in names:
+        raise ValueError(parts)
+    return {"names": names.split(",")}
+
+
+def _arguments_of_quantiles(parts: list[str]) -> dict[str, Any]:
+    """Read the number of buckets, then ``by``, ``ties`` and names, each of which may be left out."""
+    number, *options = parts
+    arguments: dict[str, Any] = {"n": int(number)}
+    for argument, choices in (("by", get_args(QuantileBy)), ("ties", get_args(EqualCounts))):
+        if options and options[0] in choices:
+            arguments[argument] = options.pop(0)
+    if options:
+        (names,) = options
+        if "," not in names and arguments["n"] > 1:
+            raise ValueError(parts)
+        arguments["names"] = names.split(",")
+    return arguments
+
+
+def _arguments_of_thresholds(parts: list[str]) -> dict[str, Any]:
+    edges, *options = parts
+    arguments: dict[str, Any] = {"edges": [int(edge) for edge in edges.split(",")]}
+    if options:
+        (names,) = options
+        arguments["names"] = names.split(",")
+    return arguments
+
+
+ARGUMENT_READERS: Final[dict[str, Callable[[list[str]], dict[str, Any]]]] = {
+    "deciles": _arguments_of_deciles,
+    "quantiles": _arguments_of_quantiles,
+    "thresholds": _arguments_of_thresholds,
+}
+"""For each method of :class:`LabelBuckets` that a text can name: what reads its arguments from the parts behind colons.
+
+The names of the buckets depend on these arguments only, so metrics can name states before any label is counted.
+"""
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
+
+RESERVED_NAMES: Final = frozenset(("", "gap", "adjusted_gap", "spread"))
 """Ends of keys that mean something else than a bucket: recall@10 itself, and what a report says of all its buckets."""
-FREQUENT, RARE = {"head", "frequent", "many", "popular", "common"}, {"tail", "rare", "few", "infrequent", "niche"}
-"""Words in names of buckets that mean frequent labels, and words that mean rare labels."""
-
-
+FREQUENT_WORDS: Final = frozenset(("head", "frequent", "many", "popular", "common"))
+"""Words in names of buckets that mean frequent labels."""
+RARE_WORDS: Final = frozenset(("tail", "rare", "few", "infrequent", "niche"))
+"""Words in names of buckets that mean rare labels."""
 RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+))?")
 """A range of training counts in the name of a bucket, such as ``1-19``, ``>100``, ``101+`` or ``<20``."""
 
 
-def _contradiction(names: Sequence[str], lows: Sequence[int]) -> int | None:
+def _checked_names(caller: str, names: Any, usual_names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of buckets of seen labels as a tuple; raise unless there is one for each."""
+    if not isinstance(names, Sequence) or isinstance(names, str):
+        raise TypeError(f"{caller}: names={names!r} is no sequence; pass one name per bucket.")
+    if len(names) != len(usual_names):
+        raise ValueError(
+            f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(usual_names)}; name each seen "
+            "bucket, the most frequent first."
+        )
+    return tuple(str(name) for name in names)
+
+
+def _contradicts_by_words(names: Sequence[str]) -> bool:
+    """Return whether a name means rare labels and a later one frequent labels; names begin with the most frequent."""
+    has_rare_name = False
+    for name in names:
+        words = set(re.split(r"[\W_]+", name.lower()))
+        is_rare = not words.isdisjoint(RARE_WORDS)
+        is_frequent = not words.isdisjoint(FREQUENT_WORDS)
+        if has_rare_name and is_frequent and not is_rare:
+            return True
+        if is_rare and not is_frequent:
+            has_rare_name = True
+    return False
+
+
+def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None:
     """Return the place of the first name that contradicts its bucket, by a word or by a range of counts; None if none.
 
     "few" contradicts the most frequent bucket, and "1-19" the counts 20 to 100. Bounds that differ by 1 agree: "more
@@ -353,19 +465,36 @@ def _contradiction(names: Sequence[str], lows: Sequence[int]) -> int | None:
         names: One per bucket, the most frequent first.
         lows: The least count of each bucket, ascending.
     """
-    words = [set(re.split(r"[\W_]+", str(name).lower())) for name in names]
-    rare = [place for place, said in enumerate(words) if said & RARE and not said & FREQUENT]
-    frequent = [place for place, said in enumerate(words) if said & FREQUENT and not said & RARE]
-    if rare and frequent and rare[0] < frequent[-1]:
+    if _contradicts_by_words(names):
         return 0
-    for place, (name, low, above) in enumerate(zip(names, lows[::-1], [inf, *lows[:0:-1]], strict=True)):
-        found = RANGE.search(str(name))
-        sign, first, last, plus = found.groups() if found else ("", "", None, None)
-        if not (sign or last or plus):
-            continue
-        least, most = (None, first) if sign in ("<", "≤") else (first, last)
-        if least and abs(int(least) - low) > 1:
-            return place
-        if most and (abs(int(most) - above + 1) > 1 if above < inf or not least else int(most) < low):
+    upper_ends = [inf, *lows[:0:-1]]
+    for place, (name, low, upper_end) in enumerate(zip(names, lows[::-1], upper_ends, strict=True)):
+        if _states_other_counts(name, low, upper_end):
             return place
     return None
+
+
+def _states_other_counts(name: str, low: int, upper_end: float) -> bool:
+    """Return whether a name states a range of counts other than ``low`` to ``upper_end - 1``."""
+    match = RANGE.search(name)
+    if match is None:
+        return False
+    sign, first, last, plus = match.groups()
+    if not (sign or last or plus):
+        return False  # a number alone is no range
+    least: int | None = None
+    most: int | None = None
+    if sign in ("<", "≤"):
+        most = int(first)
+    else:
+        least = int(first)
+        if last:
+            most = int(last)
+
+    if least is not None and abs(least - low) > 1:
+        return True
+    if most is None:
+        return False
+    if least is not None and upper_end == inf:
+        return most < low
+    return abs(most - upper_end + 1) > 1

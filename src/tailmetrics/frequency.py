@@ -73,10 +73,12 @@ class LabelFrequency(ExactMetric):
         >>> LabelFrequency.from_counts([5, 0, 1], num_rows=6).compute()
         tensor([5, 0, 1])
         """
-        known = check_counts("LabelFrequency.from_counts", "counts", counts)
+        counts = check_counts("LabelFrequency.from_counts", "counts", counts)
         num_rows = check_count("LabelFrequency.from_counts", "num_rows", num_rows, minimum=0)
-        frequency = cls(len(known), **{"sync_on_compute": False, **kwargs})
-        frequency.counts, frequency.rows, frequency._update_count = known, torch.tensor([num_rows]), 1
+        frequency = cls(len(counts), **{"sync_on_compute": False, **kwargs})
+        frequency.counts = counts
+        frequency.rows = counts.new_tensor([num_rows])
+        frequency._update_count = 1
         return frequency
 
     def extra_repr(self) -> str:
@@ -137,13 +139,15 @@ class LabelFrequency(ExactMetric):
         with self.over_all_processes():
             return int(self.rows)
 
-    def deciles(self) -> LabelBuckets:
+    def deciles(self, names: Sequence[str] | None = None) -> LabelBuckets:
         """Return :meth:`LabelBuckets.deciles` of the counts over all ranks."""
-        return LabelBuckets.deciles(self.compute())
+        return LabelBuckets.deciles(self.compute(), names)
 
-    def quantiles(self, n: int, by: QuantileBy = "mass", ties: EqualCounts = "split") -> LabelBuckets:
+    def quantiles(
+        self, n: int, by: QuantileBy = "mass", ties: EqualCounts = "split", names: Sequence[str] | None = None
+    ) -> LabelBuckets:
         """Return :meth:`LabelBuckets.quantiles` of the counts over all ranks."""
-        return LabelBuckets.quantiles(self.compute(), n, by=by, ties=ties)
+        return LabelBuckets.quantiles(self.compute(), n, by=by, ties=ties, names=names)
 
     def thresholds(self, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""

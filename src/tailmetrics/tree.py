@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Lists, lists_from_scores
+
+CPU: Final = torch.device("cpu")
+"""Where the tables of a tree are made, whatever the default device is."""
 
 
 class Paths(NamedTuple):
@@ -50,7 +53,7 @@ class LabelTree:
         num_labels: Number of labels L, the first L nodes; None if all M nodes are labels.
 
     Attributes:
-        parents: Shape (M,), int64.
+        parents: Shape (M,), int64. Each access returns a copy, as of the other tensors.
         names: The name of each node; None without names.
         num_labels: L.
         ancestors: Shape (L, H), int64: the parent of each label, its parent, and so on; -1 behind the root.
@@ -68,21 +71,44 @@ class LabelTree:
     """
 
     def __init__(self, parents: Any, names: Sequence[str] | None = None, *, num_labels: int | None = None) -> None:
-        self.parents = _checked_parents(parents)
-        self.names = None if names is None else _distinct("LabelTree", names)
-        if self.names is not None and len(self.names) != len(self.parents):
-            raise ValueError(
-                f"LabelTree: names holds {len(self.names)} names for {len(self.parents)} parents; pass one for each."
-            )
-        most = len(self.parents)
-        self.num_labels = (
-            most if num_labels is None else check_count("LabelTree", "num_labels", num_labels, maximum=most)
-        )
+        self._parents = _checked_parents(parents)
+        num_nodes = len(self._parents)
+        self.names: tuple[str, ...] | None = None
+        if names is not None:
+            self.names = _distinct_names("LabelTree", names)
+            if len(self.names) != num_nodes:
+                raise ValueError(
+                    f"LabelTree: names holds {len(self.names)} names for {num_nodes} parents; pass one for each."
+                )
+        self.num_labels = num_nodes
+        if num_labels is not None:
+            self.num_labels = check_count("LabelTree", "num_labels", num_labels, maximum=num_nodes)
         self._check_circles()
-        self.ancestors = _ancestors_of(self.parents, torch.arange(self.num_labels))
-        self.depths = (self.ancestors >= 0).sum(dim=1)
-        self.digest = sha256(f"{self.num_labels} ".encode() + self.parents.numpy().tobytes()).hexdigest()
-        self._tables = {torch.device("cpu"): self._paths()}  # made here: torch.compile cannot trace NumPy's sort
+        self._ancestors = _ancestors_of(self._parents, torch.arange(self.num_labels, device=CPU))
+        self._depths = (self._ancestors >= 0).sum(dim=1)
+        self.digest = sha256(f"{self.num_labels} ".encode() + self._parents.numpy().tobytes()).hexdigest()
+        self._tables = {CPU: self._paths()}  # made here: torch.compile cannot trace NumPy's sort
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse changes after construction: the digest and the tables depend on the attributes."""
+        if "_tables" in vars(self):
+            raise AttributeError(f"LabelTree: {name} cannot be set; make another tree.")
+        super().__setattr__(name, value)
+
+    @property
+    def parents(self) -> Tensor:
+        """The parent of each node, shape (M,), int64: a copy."""
+        return self._parents.clone()
+
+    @property
+    def ancestors(self) -> Tensor:
+        """The ancestors of each label, the parent first, shape (L, H), int64, -1 behind the root: a copy."""
+        return self._ancestors.clone()
+
+    @property
+    def depths(self) -> Tensor:
+        """The number of ancestors of each label, shape (L,), int64: a copy."""
+        return self._depths.clone()
 
     @classmethod
     def from_edges(cls, edges: Any, names: Sequence[str]) -> LabelTree:
@@ -101,18 +127,23 @@ class LabelTree:
         >>> tree.parents.tolist(), tree.names
         ([3, 3, -1, -1], ('cat', 'dog', 'car', 'animal'))
         """
-        labels = _distinct("LabelTree.from_edges", names)
+        labels = _distinct_names("LabelTree.from_edges", names)
         parents = _parents_by_name(edges)
         nodes = {name: number for number, name in enumerate(labels)}
-        found = dict.fromkeys([*parents, *filter(None, parents.values())])
-        if labels and found and nodes.keys().isdisjoint(found):
+        names_in_edges = dict.fromkeys([*parents, *filter(None, parents.values())])
+        if labels and names_in_edges and nodes.keys().isdisjoint(names_in_edges):
             raise ValueError(
-                f"LabelTree.from_edges: no pair names a label: edges hold names such as {next(iter(found))!r}, labels "
-                f"are called such as {labels[0]!r}; write both alike."
+                "LabelTree.from_edges: no pair names a label: edges hold names such as "
+                f"{next(iter(names_in_edges))!r}, labels are called such as {labels[0]!r}; write both alike."
             )
-        nodes |= {name: len(nodes) + number for number, name in enumerate(one for one in found if one not in nodes)}
-        of_nodes = [nodes[parent] if (parent := parents.get(name)) else -1 for name in nodes]
-        return cls(of_nodes, tuple(nodes), num_labels=len(labels))
+        for name in names_in_edges:
+            nodes.setdefault(name, len(nodes))
+
+        parent_ids = []
+        for name in nodes:
+            parent = parents.get(name)
+            parent_ids.append(-1 if parent is None else nodes[parent])
+        return cls(parent_ids, tuple(nodes), num_labels=len(labels))
 
     def of_labels(self, names: Sequence[str]) -> LabelTree:
         """Return the tree with the labels ``names`` in this order; the tree must have names."""
@@ -121,30 +152,38 @@ class LabelTree:
                 "LabelTree: the tree has numbers, but labels have names; make it with "
                 "LabelTree.from_edges(edges, names)."
             )
-        return self if self.label_names == tuple(names) else LabelTree.from_edges(self.edges, names)
+        if self.label_names == tuple(names):
+            return self
+        return LabelTree.from_edges(self.edges, names)
 
     @property
     def label_names(self) -> tuple[str, ...] | None:
         """The names of the labels alone; None without names."""
-        return None if self.names is None else self.names[: self.num_labels]
+        if self.names is None:
+            return None
+        return self.names[: self.num_labels]
 
     @property
     def edges(self) -> list[tuple[str, str]]:
         """The names of every node and of its parent, which is empty for a root."""
-        called = [self.name_of(node) for node in range(len(self.parents))]
-        return [
-            (name, called[parent] if parent >= 0 else "")
-            for name, parent in zip(called, self.parents.tolist(), strict=True)
-        ]
+        pairs = []
+        for node, parent in enumerate(self._parents.tolist()):
+            parent_name = self.name_of(parent) if parent >= 0 else ""
+            pairs.append((self.name_of(node), parent_name))
+        return pairs
 
     @property
     def digest_of_edges(self) -> str:
         """A SHA-256 that does not depend on the order of labels if they have names."""
-        return self.digest if self.names is None else sha256(repr(sorted(self.edges)).encode()).hexdigest()
+        if self.names is None:
+            return self.digest
+        return sha256(repr(sorted(self.edges)).encode()).hexdigest()
 
     def name_of(self, node: int) -> str:
         """Return the name of a node; without names its number."""
-        return str(node) if self.names is None else self.names[node]
+        if self.names is None:
+            return str(node)
+        return self.names[node]
 
     def level(self, n: int) -> Tensor:
         """Return the ancestor of each label at depth ``n``, 0 for the root, shape (L,), int64.
@@ -152,19 +191,21 @@ class LabelTree:
         A label that is not that deep is returned itself.
         """
         n = check_count("LabelTree.level", "n", n, minimum=0)
-        nodes = self.on(torch.device("cpu")).nodes
-        column = self.depths.clamp(max=n)
+        nodes = self._tables[CPU].nodes
+        column = self._depths.clamp(max=n)
         return nodes.gather(0, column[None])[0].to(torch.int64)
 
     def at_level(self, n: int) -> Level:
         """Return the labels of :meth:`level`, in ascending order, as a tree of their own."""
-        kept, places = torch.unique(self.level(n), return_inverse=True)
-        above = torch.unique(_ancestors_of(self.parents, kept))
-        nodes = torch.cat([kept, above[(above >= 0) & ~torch.isin(above, kept)]])
-        number = torch.full((len(self.parents) + 1,), -1)  # the last is for -1
-        number[nodes] = torch.arange(len(nodes))
+        labels, places = torch.unique(self.level(n), return_inverse=True)
+        ancestors = torch.unique(_ancestors_of(self._parents, labels))
+        ancestors = ancestors[(ancestors >= 0) & ~torch.isin(ancestors, labels)]
+        nodes = torch.cat([labels, ancestors])
+        number_of_node = self._parents.new_full((len(self._parents) + 1,), -1)  # the last is for -1
+        number_of_node[nodes] = torch.arange(len(nodes), device=CPU)
+        parents = number_of_node[self._parents[nodes]]
         names = [self.name_of(node) for node in nodes.tolist()]
-        return Level(LabelTree(number[self.parents[nodes]], names, num_labels=len(kept)), places)
+        return Level(LabelTree(parents, names, num_labels=len(labels)), places)
 
     def roll_up(
         self, preds: Any, target: Any = None, *, level: int = 0, depth: int = DEFAULT_DEPTH, **more: Any
@@ -202,35 +243,40 @@ class LabelTree:
     def on(self, device: torch.device) -> Paths:
         """Return the tables of the tree on a device."""
         if device not in self._tables:
-            self._tables[device] = Paths(*(table.to(device) for table in self._tables[torch.device("cpu")]))
+            self._tables[device] = Paths(*(table.to(device) for table in self._tables[CPU]))
         return self._tables[device]
 
     def _paths(self) -> Paths:
-        labels, lengths = torch.arange(self.num_labels), self.depths + 1
-        upwards = torch.cat([labels[:, None], self.ancestors], dim=1)
-        column = lengths[:, None] - 1 - torch.arange(upwards.shape[1])
+        labels = torch.arange(self.num_labels, device=CPU)
+        lengths = self._depths + 1
+        upwards = torch.cat([labels[:, None], self._ancestors], dim=1)
+        column = lengths[:, None] - 1 - torch.arange(upwards.shape[1], device=CPU)
         nodes = torch.where(column >= 0, upwards.gather(1, column.clamp(min=0)), -2 - labels[:, None])
         places = torch.empty_like(labels)
         places[torch.from_numpy(np.lexsort(nodes.numpy().T[::-1]))] = labels
-        of_levels, parents = nodes.T.contiguous().to(torch.int32), self.parents[: self.num_labels]
-        return Paths(of_levels, lengths.to(torch.int32), places, parents)
+        nodes_by_level = nodes.T.contiguous().to(torch.int32)
+        return Paths(nodes_by_level, lengths.to(torch.int32), places, self._parents[: self.num_labels])
 
     def _check_circles(self) -> None:
         """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""
-        ahead = self.parents
-        for _ in range(len(ahead).bit_length()):
-            ahead = _parents_of(ahead, ahead)
-        node = int(ahead.max()) if len(ahead) else -1
+        reached = self._parents
+        for _ in range(len(reached).bit_length()):
+            reached = _parents_of(reached, reached)
+        node = int(reached.max()) if len(reached) else -1
         if node < 0:
             return
         circle = [node]
-        while (node := int(self.parents[node])) != circle[0]:
+        node = int(self._parents[node])
+        while node != circle[0]:
             circle.append(node)
-        named = " → ".join(map(repr, map(self.name_of, [*circle[:CIRCLE_SHOWN], circle[0]])))
-        raise ValueError(f"LabelTree: parents form a circle, {named}; a root has the parent -1, or in edges none.")
+            node = int(self._parents[node])
+        names = [repr(self.name_of(node)) for node in [*circle[:CIRCLE_SHOWN], circle[0]]]
+        raise ValueError(
+            f"LabelTree: parents form a circle, {' → '.join(names)}; a root has the parent -1, or in edges none."
+        )
 
     def __eq__(self, other: object) -> bool:
-        """Whether both give the same labels the same parents."""
+        """Return whether both give the same labels the same parents."""
         return isinstance(other, LabelTree) and self.digest == other.digest
 
     def __hash__(self) -> int:
@@ -239,9 +285,9 @@ class LabelTree:
 
     def __repr__(self) -> str:
         """Return numbers of labels, other nodes and levels."""
-        others = len(self.parents) - self.num_labels
-        groups = f" and {others} other nodes" if others else ""
-        return f"LabelTree({self.num_labels} labels{groups} in {1 + self.ancestors.shape[1]} levels)"
+        num_others = len(self._parents) - self.num_labels
+        others = f" and {num_others} other nodes" if num_others else ""
+        return f"LabelTree({self.num_labels} labels{others} in {1 + self._ancestors.shape[1]} levels)"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTree:
         """Return itself, which does not change."""
@@ -249,7 +295,7 @@ class LabelTree:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
-        return partial(LabelTree, num_labels=self.num_labels), (self.parents, self.names)
+        return partial(LabelTree, num_labels=self.num_labels), (self._parents, self.names)
 
 
 class Level(NamedTuple):
@@ -269,106 +315,135 @@ class Level(NamedTuple):
             raise ValueError(
                 "LabelTree.roll_up: documents have no labels; pass scores of all labels, ids or candidates."
             )
+        num_labels = self.tree.num_labels
         places = self.places.to(ranking.ids.device)
-        targets, num_labels = self._targets(ranking.targets, places), self.tree.num_labels
+        targets = self._targets(ranking.targets, places)
         if ranking.scores is None:
             lists = self._lists(ranking, places)
         else:
             context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.read_by)
             scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
             lists = lists_from_scores(context, scores, depth)
-        rest = ranking.rows, None, ranking.queries
-        found = Ranking(*lists, targets, num_labels, *rest, ignore_index=ranking.ignore_index, notes=ranking.notes)
-        found.remembered(LARGEST_OF_LABELS, lambda: True)
-        return found
+        rolled_up = Ranking(
+            *lists,
+            targets,
+            num_labels,
+            ranking.rows,
+            None,
+            ranking.queries,
+            ignore_index=ranking.ignore_index,
+            notes=ranking.notes,
+        )
+        rolled_up.remembered(LARGEST_OF_LABELS, lambda: True)
+        return rolled_up
 
     def _lists(self, ranking: Ranking, places: Tensor) -> Lists:
         """Return the lists with the first label of each ancestor, as long as the shortest one if lists were cut."""
         ids = torch.where(ranking.ids >= 0, places[ranking.ids.clamp(min=0)], -1)
-        first = (ids >= 0) & ~ranking.targets.kernels.repeated(ids)
-        order = (~first).to(torch.int8).argsort(dim=1, stable=True)
-        ids = torch.where(first, ids, -1).gather(1, order)
+        is_first = (ids >= 0) & ~ranking.targets.kernels.repeated(ids)
+        order = (~is_first).to(torch.int8).argsort(dim=1, stable=True)
+        ids = torch.where(is_first, ids, -1).gather(1, order)
         values = None
         if ranking.values is not None:
-            values = torch.where(first, ranking.values[:, : ranking.depth], -torch.inf).gather(1, order)
+            values = torch.where(is_first, ranking.values[:, : ranking.depth], -torch.inf).gather(1, order)
         if ranking.complete:
             return Lists(ids, values, True)
-        ends = first.sum(dim=1) if ranking.row_mask is None else first.sum(dim=1).where(ranking.row_mask, ranking.depth)
-        shortest = int(ends.min()) if len(ends) else ranking.depth
-        return Lists(ids[:, :shortest], None if values is None else values[:, :shortest], False)
+
+        lengths = is_first.sum(dim=1)
+        if ranking.row_mask is not None:
+            lengths = lengths.where(ranking.row_mask, ranking.depth)
+        shortest = int(lengths.min()) if len(lengths) else ranking.depth
+        if values is not None:
+            values = values[:, :shortest]
+        return Lists(ids[:, :shortest], values, False)
 
     def _targets(self, targets: Targets, places: Tensor) -> Targets:
         """Return the relevant labels, each once with its largest gain."""
-        num_labels, padded = self.tree.num_labels, targets.padded
+        num_labels = self.tree.num_labels
+        padded = targets.padded
         if padded is not None and padded.shape[1] == 1:  # a class of each row stays one
             padded = torch.where(padded >= 0, places[padded.clamp(min=0)], -1)
             return replace(targets, padded=padded, num_labels=num_labels)
-        entries, last = targets.entries, targets.num_rows * num_labels
-        keys = torch.where(entries.ids >= 0, entries.rows * num_labels + places[entries.ids.clamp(min=0)], last)
-        keys, order = keys.sort()
-        first = F.pad(keys[1:] != keys[:-1], (1, 0), value=True)[: len(keys)] & (keys < last)
+
+        entries = targets.entries
+        no_cell = targets.num_rows * num_labels
+        cells = torch.where(entries.ids >= 0, entries.rows * num_labels + places[entries.ids.clamp(min=0)], no_cell)
+        cells, order = cells.sort()
+        is_first = F.pad(cells[1:] != cells[:-1], (1, 0), value=True)[: len(cells)] & (cells < no_cell)
         gains = None
         if entries.gains is not None:
-            runs = first.cumsum(0) - 1
-            gains = torch.zeros_like(entries.gains).scatter_reduce_(
-                0, runs.clamp(min=0), torch.where(keys < last, entries.gains[order], 0), "amax"
-            )[runs]
-        rows = (keys // num_labels).clamp(max=max(0, targets.num_rows - 1))
-        ids = torch.where(first, keys % num_labels, -1)
-        kept = targets.kernels.without_void(Entries(rows, ids, gains, min(entries.width, num_labels)))
-        return replace(targets, num_labels=num_labels, dense=None, padded=None, given=kept, filled=False)
+            cell_number = is_first.cumsum(0) - 1
+            sorted_gains = torch.where(cells < no_cell, entries.gains[order], 0)
+            largest = torch.zeros_like(entries.gains)
+            largest.scatter_reduce_(0, cell_number.clamp(min=0), sorted_gains, "amax")
+            gains = largest[cell_number]
+        rows = (cells // num_labels).clamp(max=max(0, targets.num_rows - 1))
+        ids = torch.where(is_first, cells % num_labels, -1)
+        distinct = targets.kernels.without_void(Entries(rows, ids, gains, min(entries.width, num_labels)))
+        return replace(targets, num_labels=num_labels, dense=None, padded=None, given=distinct, filled=False)
 
 
 CIRCLE_SHOWN = 8
 """The most labels of a circle that an error names."""
 
 
-def _distinct(caller: str, names: Any) -> tuple[str, ...]:
-    """Return names as a tuple; raise if one stands twice."""
-    found = check_names(caller, "names", names)
-    if len({*found}) < len(found):
+def _distinct_names(caller: str, names: Any) -> tuple[str, ...]:
+    """Return names as a tuple; raise if a name stands twice."""
+    names = check_names(caller, "names", names)
+    if len(set(names)) < len(names):
         raise ValueError(f"{caller}: names holds a name twice; pass one name for each label.")
-    return found
+    return tuple(names)
 
 
 def _checked_parents(parents: Any) -> Tensor:
     """Return parents as an int64 vector on the CPU; raise unless each is a node or -1."""
-    given: Tensor | None
+    nodes: Tensor | None
     try:
-        given = torch.as_tensor(writable_array(parents)).detach().cpu()
+        device = parents.device if isinstance(parents, Tensor) else CPU
+        nodes = torch.as_tensor(writable_array(parents), device=device).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
-        given = None
-    if given is None or given.ndim != 1 or (given.dtype not in INTEGERS and len(given)):
+        nodes = None
+    if nodes is None or nodes.ndim != 1 or (nodes.dtype not in INTEGERS and len(nodes)):
         raise TypeError(
             f"LabelTree: parents is {shape_of(parents)}; pass a whole number per label, the id of its parent or -1."
         )
-    given = given.to(torch.int64, copy=True)
-    wrong = ((given < -1) | (given >= len(given))).nonzero()
+    nodes = nodes.to(torch.int64, copy=True)
+    wrong = ((nodes < -1) | (nodes >= len(nodes))).nonzero()
     if len(wrong):
         label = int(wrong[0])
         raise ValueError(
-            f"LabelTree: the parent of label {label} is {int(given[label])}, but there are {len(given)} labels, from 0 "
+            f"LabelTree: the parent of label {label} is {int(nodes[label])}, but there are {len(nodes)} labels, from 0 "
             "on; pass ids below this number, or -1 for a root."
         )
-    return given
+    return nodes
 
 
 def _parents_by_name(edges: Any) -> dict[str, str | None]:
-    """Return the parent of each child by name; raise if a child has two."""
-    edges = edges.to_numpy() if hasattr(edges, "to_numpy") else edges
+    """Return the parent of each child by name, None for a root; raise if a child has two."""
+    if hasattr(edges, "to_numpy"):
+        edges = edges.to_numpy()
     pairs: Iterable[Any] = edges.items() if isinstance(edges, Mapping) else edges
     parents: dict[str, str | None] = {}
     for pair in pairs:
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise TypeError(f"LabelTree.from_edges: edges hold {pair!r}; pass pairs of a child and its parent.")
-        child, parent = pair
-        above = None if parent is None or parent != parent or str(parent) == "" else str(parent)  # NaN is none, too
-        if parents.setdefault(str(child), above) != above:
-            both = " and ".join(repr(one or "") for one in (parents[str(child)], above))
+        child = str(pair[0])
+        parent = _parent_name(pair[1])
+        earlier = parents.setdefault(child, parent)
+        if earlier != parent:
             raise ValueError(
-                f"LabelTree.from_edges: {str(child)!r} has two parents, {both}; keep one of them, as in a tree."
+                f"LabelTree.from_edges: {child!r} has two parents, {earlier or ''!r} and {parent or ''!r}; keep one "
+                "of them, as in a tree."
             )
     return parents
+
+
+def _parent_name(parent: Any) -> str | None:
+    """Return the name of a parent; None for None, an empty text and NaN."""
+    is_nan = parent != parent
+    if parent is None or is_nan or str(parent) == "":
+        return None
+    return str(parent)
 
 
 def _parents_of(parents: Tensor, nodes: Tensor) -> Tensor:
@@ -378,8 +453,11 @@ def _parents_of(parents: Tensor, nodes: Tensor) -> Tensor:
 
 def _ancestors_of(parents: Tensor, nodes: Tensor) -> Tensor:
     """Return the ancestors of nodes (n,), the parent first, shape (n, H), -1 behind the root."""
-    found, above = [], _parents_of(parents, nodes)
-    while bool((above >= 0).any()):
-        found.append(above)
-        above = _parents_of(parents, above)
-    return torch.stack(found, dim=1) if found else nodes.new_empty(len(nodes), 0)
+    columns = []
+    ancestors = _parents_of(parents, nodes)
+    while bool((ancestors >= 0).any()):
+        columns.append(ancestors)
+        ancestors = _parents_of(parents, ancestors)
+    if not columns:
+        return nodes.new_empty(len(nodes), 0)
+    return torch.stack(columns, dim=1)
