@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from benchmarks.tables import replace_table, table
 from tailmetrics.significance import Interval, LabelRows, ShownRows, blind_spots, compare, intervals
-from tailmetrics.significance.labels import Exposure, at_half_the_rows
+from tailmetrics.significance.halves import at_half_the_rows
+from tailmetrics.significance.labels import Exposure
 
 PAGE = Path(__file__).parents[1] / "docs" / "significance.md"
 LEVEL = 0.05

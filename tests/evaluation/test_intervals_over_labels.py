@@ -165,7 +165,7 @@ def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
     assert half > value
     (said,) = [note for note in report.notes if "depend on the number of rows" in note]
     assert (
-        f"{key} falls with more rows ({half:.4f} at half of them, {value:.4f}, about {2 * value - half:.4f} with many)"
+        f"{key} falls with more rows ({half:.4f} at half of them, {value:.4f}, {2 * value - half:.4f} or less with many)"
         in said
     )
     assert "recall" not in said

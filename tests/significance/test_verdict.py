@@ -124,8 +124,8 @@ def test_no_preset_s_headline_hides_recall_by_bucket(preset):
     )
 
 
-def test_each_pair_has_a_line_and_other_keys_are_counted():
-    """Three runs of two keys by bucket: three lines; with one pair, the keys by which it is worse are named."""
+def test_each_pair_has_a_line_that_names_other_keys():
+    """Three runs of two keys by bucket: three lines; gains and losses by the other key are named, the tail first."""
     ones, noise = np.ones(20), np.random.default_rng(0).random((3, 20)) / 10
     runs = {
         name: {
@@ -142,12 +142,14 @@ def test_each_pair_has_a_line_and_other_keys_are_counted():
         "c against a",
         "c against b",
     ]
-    assert all(line.endswith(". Better elsewhere: 1 metric.") for line in lines)
+    assert all(
+        line.endswith(". Better elsewhere: recall@5 in head and tail; recall@5 over all labels.") for line in lines
+    )
     (line,) = verdict(compare({name: runs[name] for name in "ab"}, resamples=200), ["head", "tail"]).splitlines()
     assert line.startswith(
         "b against a: recall@5: better over all labels (.051 → 1.056, +1.005 [+.984, +1.025]), better in head and tail"
     )
-    assert line.endswith(". Worse elsewhere: mrr over all labels; mrr in head and tail.")
+    assert line.endswith(". Worse elsewhere: mrr in head and tail; mrr over all labels.")
 
 
 def test_an_interval_that_the_correction_overrules_says_so():

@@ -23,7 +23,7 @@ from tailmetrics.cli.inputs import (
     read_labels,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, Messages, did_you_mean, in_options
+from tailmetrics.cli.messages import CommandError, Messages, in_options
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
@@ -37,7 +37,8 @@ from tailmetrics.evaluation.row_values import NOTHING, RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.pages import FORMS
-from tailmetrics.significance.rows import check_identities
+from tailmetrics.significance.comparing import matches_pattern
+from tailmetrics.significance.identities import check_identities
 
 COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"]
 """The files that a comparison may write."""
@@ -254,24 +255,24 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
     models = [model.joined(names) for model in models]
     first = models[0].tables[0]
     clusters = _clusters(models, request)
-    keys = [key for key in chosen_keys(first, options.only) if key != options.clusters]
     facts = first.facts
+    keys = [key for key in first.pairs if key not in facts.parts and key != options.clusters]
     if options.only is not None:
-        facts = replace(facts, headline=_headline(keys, facts))
+        tables = [table for model in models for table in model.tables]
+        keys = [key for key in keys if all(table.pairs.get(key) == first.pairs[key] for table in tables)]
+        facts = replace(facts, headline=_headline(options.only, keys, facts))
     keys += _parts_of_gaps(keys, facts)
     for model in models:
         _check_tables(model, models[0], keys)
 
-    values = {}
-    if options.only is None:
-        values = {model.name: model.mean_scalars for model in models}
     return compared(
         {model.name: [table.values(keys, NOTHING) for table in model.tables] for model in models},
         facts,
-        values=values,
+        values={model.name: model.mean_scalars for model in models},
         list_lengths={model.name: model.tables[0].list_lengths for model in models},
         warnings={model.name: model.notes for model in models},
         title=request.output.title,
+        only=options.only,
         headline=request.headline(),
         correction=options.correction,
         baseline=options.baseline,
@@ -310,35 +311,14 @@ def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
     return clusters[0]
 
 
-def chosen_keys(table: RowTable, only: Sequence[str] | None) -> list[str]:
-    """Return the keys of a table that are compared, in the order of ``only``: the first one is the headline.
-
-    A metric over all labels takes along its values by bucket, also those of the one list that a row shows.
-    """
-    keys = [key for key in table.pairs if key not in table.facts.parts]
-    if only is None:
-        return keys
-    chosen: dict[str, None] = {}
-    for name in only:
-        matches = [key for key in keys if key == name or key.startswith(f"{name}/")]
-        if not matches:
-            stems = list(dict.fromkeys(key.partition("/")[0] for key in keys))
-            problem = f"--only {name}: no metric of rows is called that"
-            reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
-            raise CommandError(problem, f"{did_you_mean([name], stems)}choose from {', '.join(stems)}; {reason}.")
-        if matches == [name]:
-            matches += [key for key in keys if key.startswith(f"global_{name}/")]
-        chosen.update(dict.fromkeys(matches))
-    return list(chosen)
-
-
-def _headline(keys: Sequence[str], facts: RowFacts) -> str:
-    """Return the first metric that is by bucket, or else the first key."""
-    for key in keys:
+def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
+    """Return the metric of the first question that is by bucket, or else of the first question."""
+    questions = [key for pattern in only for key in keys if matches_pattern(key, pattern)]
+    for key in questions:
         stem, _, bucket = key.rpartition("/")
         if bucket in facts.buckets:
             return stem
-    return keys[0]
+    return next(iter(questions), facts.headline)
 
 
 def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:

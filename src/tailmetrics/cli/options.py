@@ -293,13 +293,14 @@ class CompareOptions:
     ] = None
     only: Annotated[
         list[str] | None,
-        "What to compare, such as recall@10 with its values by bucket, or recall@10/decile_1. The first one "
-        "that is by bucket becomes the headline.",
+        "The questions that are tested, as keys or patterns: precision@5 over all labels alone, recall@10/decile_1, "
+        "'ndcg@5/*'. Other values are shown with their intervals, untested. The first one that is by bucket "
+        "becomes the headline. By default all values and gaps are tested.",
     ] = None
     correction: Annotated[
         Correction,
         "How p-values are corrected for the number of comparisons.",
-    ] = "holm"
+    ] = "max-t"
 
 
 KINDS = DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions

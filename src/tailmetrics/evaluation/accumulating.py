@@ -39,7 +39,7 @@ from tailmetrics.ranking._likely_mistakes import looks_at_padding
 from tailmetrics.ranking._warnings import warn_of_batch
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
-from tailmetrics.significance.estimating import Interval
+from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import OverLabels
 
 ROWS = "rows."

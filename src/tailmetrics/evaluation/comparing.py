@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailmetrics._arguments import grouped, names_unknown_keywords
+from tailmetrics._arguments import names_unknown_keywords
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
@@ -23,11 +23,16 @@ from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import Duplicates, check_indexes
 from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
+from tailmetrics.report.report import Report
+from tailmetrics.significance.comparing import Comparison, matches_pattern
 from tailmetrics.tree import LabelTree
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Correction
     from tailmetrics.significance.estimating import Resample
+
+OF_ONE_LIST = "global_"
+"""The prefix of values by bucket that are computed from the one list of a row."""
 
 
 @names_unknown_keywords
@@ -47,8 +52,9 @@ def compare_runs(
     missing: Missing = "skip",
     batch_rows: int = 4096,
     baseline: str | None = None,
+    only: Sequence[str] | None = None,
     title: str | None = None,
-    correction: Correction = "holm",
+    correction: Correction = "max-t",
     confidence: float = 0.95,
     resamples: int = 10_000,
     resample: Resample = "rows",
@@ -75,6 +81,9 @@ def compare_runs(
         missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
         batch_rows: Number of rows that are ranked at a time.
         baseline: The run with which all others are compared; None compares all pairs.
+        only: The questions that are tested, as keys or patterns: ``"precision@5"`` over all labels alone,
+            ``"recall@10/tail"``, ``"ndcg@5/*"``. Other values stand in the tables with their intervals, untested. None
+            tests all values and gaps, but no adjusted gaps, which ask the same question.
         title: Title of the comparison; None takes the names of the runs.
         correction: As for :func:`tailmetrics.significance.compare`.
         confidence: Confidence of the intervals; 1 - confidence is the level of the tests.
@@ -117,39 +126,49 @@ def compare_runs(
         duplicates=duplicates,
         ignore_index=ignore_index,
     )
-    found = {name: evaluate_run(preds, target, options, keeps_rows=True) for name, preds in runs.items()}
-    report, rows, data = next(iter(found.values()))
-    for name, (_, _, other) in found.items():
-        if other.row_names != data.row_names:
+
+    reports: dict[str, Report] = {}
+    row_values: dict[str, Any] = {}
+    row_names: dict[str, Any] = {}
+    row_clusters = None
+    for name, preds in runs.items():
+        reports[name], row_values[name], data = evaluate_run(preds, target, options, keeps_rows=True)
+        row_names[name], row_clusters = data.row_names, data.clusters
+    first_name = next(iter(runs))
+    for name in runs:
+        if row_names[name] != row_names[first_name]:
             raise ValueError(
-                f"compare_runs: {name} answers other queries than {next(iter(found))}; pass runs that answer the same "
+                f"compare_runs: {name} answers other queries than {first_name}; pass runs that answer the same "
                 "queries, or missing='zero', which counts a query without predictions as an empty list."
             )
+
+    first_report = reports[first_name]
+    curves = {}
+    for metric in first_report.curves:
+        curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
+    # the warning on ties would point to a table of tie bounds, which a comparison does not have
+    shown_warnings = {name: replace(report, tie_bounds=None).warnings for name, report in reports.items()}
     return compared(
-        {name: values.columns(one.scalars, NOTHING) for name, (one, values, _) in found.items()},
-        rows.facts,
-        values={name: one.scalars for name, (one, *_) in found.items()},
-        list_lengths={name: values.list_lengths for name, (_, values, _) in found.items()},
-        warnings={name: one.warnings for name, (one, *_) in found.items()},
+        {name: row_values[name].columns(report.scalars, NOTHING) for name, report in reports.items()},
+        row_values[first_name].facts,
+        values={name: report.scalars for name, report in reports.items()},
+        list_lengths={name: values.list_lengths for name, values in row_values.items()},
+        warnings={name: report.warnings for name, report in reports.items()},
         title=title,
+        only=only,
         correction=correction,
         shown={
-            "curves": {
-                metric: {run: one.curves[metric] for run, (one, *_) in found.items()} for metric in report.curves
-            },
-            "settings": report.settings,
-            "postfix": report.postfix,
-            "warnings": warnings_of(
-                # the warning on ties would point to a table of tie bounds, which a comparison does not have
-                {name: replace(one, tie_bounds=None).warnings for name, (one, *_) in found.items()}
-            ),
+            "curves": curves,
+            "settings": first_report.settings,
+            "postfix": first_report.postfix,
+            "warnings": warnings_of(shown_warnings),
         },
         baseline=baseline,
         confidence=confidence,
         resamples=resamples,
         resample=resample,
         seed=seed,
-        clusters=data.clusters,
+        clusters=row_clusters,
     )
 
 
@@ -180,50 +199,16 @@ def _check_rankings(runs: Mapping[str, Any]) -> None:
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
     """Return each distinct warning once; if only some runs have it, the names of these runs precede it."""
-    said = grouped((one, name) for name, sentences in runs.items() for one in dict.fromkeys(sentences))
-    return [one if len(names) == len(runs) else f"{', '.join(names)}: {one}" for one, names in said.items()]
-
-
-def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
-    """Return the keys that read different numbers of places from the lists of the runs, with the number of each run.
-
-    The number of a run is the median over its rows, because some rows have few candidates in every run.
-    """
-    found: dict[str, str] = {}
-    for key in (key for key in keys if key in facts.reaches):
-        cut = facts.reaches[key] or inf
-        reads = {name: cut if of is None else float(np.median(np.minimum(of, cut))) for name, of in lengths.items()}
-        if len({*reads.values()}) > 1:
-            found[key] = ", ".join(
-                f"{name} {'all labels' if size == inf else f'{size:,.0f}'}" for name, size in reads.items()
-            )
-    firsts = {key: of[0].removeprefix(adjusted_key("")) for key, of in facts.gaps.items() if key in keys}
-    return found | {key: found[first] for key, first in firsts.items() if first in found}
-
-
-def _headline(facts: RowFacts, keys: Sequence[str], wanted: str | None, postfix: str) -> str:
-    """Return the metric that a comparison is about, as a key without bucket; empty if the runs' own is not compared.
-
-    Raises:
-        ValueError: If ``wanted`` was asked for, and is not compared.
-    """
-    parts = (key.removesuffix(postfix).rpartition("/") for key in keys)
-    by_bucket = [f"{stem}{postfix}" for stem, _, bucket in parts if bucket in facts.buckets]
-    stems = list(dict.fromkeys([*by_bucket, *keys]))
-    name = facts.headline if wanted is None else wanted
-    found = [stem for stem in stems if name in (stem, facts.over_all.get(stem))]
-    if wanted is not None and not found:
-        known = dict.fromkeys(stem.partition("/")[0] for stem in stems)
-        raise ValueError(f"compare: headline={wanted!r} is not compared; choose one of {', '.join(map(repr, known))}.")
-    return found[0] if found else ""
-
-
-def _title(names: list[str], baseline: str | None) -> str:
-    """Return a title with the names of the runs: the other runs against the baseline, or a list of all runs."""
-    if baseline is None and len(names) > 2:
-        return ", ".join(names)
-    baseline = baseline or names[0]
-    return f"{', '.join(name for name in names if name != baseline)} against {baseline}"
+    names_by_warning: dict[str, list[str]] = {}
+    for name, sentences in runs.items():
+        for sentence in dict.fromkeys(sentences):
+            names_by_warning.setdefault(sentence, []).append(name)
+    texts = []
+    for sentence, names in names_by_warning.items():
+        if len(names) < len(runs):
+            sentence = f"{', '.join(names)}: {sentence}"
+        texts.append(sentence)
+    return texts
 
 
 def compared(
@@ -231,13 +216,14 @@ def compared(
     facts: RowFacts,
     *,
     title: str | None = None,
-    correction: Any = "holm",
+    only: Sequence[str] | None = None,
+    correction: Any = "max-t",
     headline: str | None = None,
     values: Mapping[str, Mapping[str, float]] | None = None,
     list_lengths: Mapping[str, Any] | None = None,
     warnings: Mapping[str, Sequence[str]] | None = None,
     shown: Mapping[str, Any] | None = None,
-    **more: Any,
+    **compare_arguments: Any,
 ) -> ComparisonReport:
     """Compare values per row, and return a report with the comparisons and the facts about the metrics.
 
@@ -245,6 +231,7 @@ def compared(
         runs: Name of a model -> its values per row by key, or a list with such a dict for each of its runs.
         facts: Facts about the keys that the values per row do not hold.
         title: Title of the comparison; None takes the names of the models.
+        only: As for :func:`compare_runs`.
         correction: As for :func:`tailmetrics.significance.compare`.
         headline: The metric that the comparison is about; None takes that of ``facts``.
         values: Name of a model -> its values by key, including keys that are not compared.
@@ -252,57 +239,210 @@ def compared(
             all labels.
         warnings: Name of a model -> the warnings of its runs.
         shown: Further arguments of :class:`ComparisonReport`.
-        more: Further arguments of :func:`tailmetrics.significance.compare`.
+        compare_arguments: Further arguments of :func:`tailmetrics.significance.compare`.
     """
     from tailmetrics.significance import compare, verdict
 
-    models = {name: [some] if isinstance(some, Mapping) else some for name, some in runs.items()}
-    reasons: dict[str, Sequence[str]] = {}
-    if any(len(some) > 1 for some in models.values()):
-        reasons["a model has several runs, which have no median together"] = facts.medians
-    warned = [name for name, texts in (warnings or {}).items() if any(AS_PROBABILITIES in one for one in texts)]
-    mixed = ""
-    if 0 < len(warned) < len(models):
-        mixed = (
-            f"scores of {', '.join(warned)} lie between 0 and 1, as probabilities do, those of the others do not. Pass "
-            "the logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
-        )
-        reasons[mixed] = facts.of_softmax
-    left_out = {key for keys in reasons.values() for key in keys}
-    if left_out:
-        runs = models = {
-            name: [{key: rows for key, rows in one.items() if key not in left_out} for one in some]
-            for name, some in models.items()
-        }
-    keys = [*next(iter(models.values()))[0]]
-    values, others = values or {}, dict[str, dict[str, float]]()
-    for key in (key for key in next(iter(values.values()), {}) if key not in keys):
-        others[key] = {name: of.get(key, nan) for name, of in values.items()}
-    reasons["rows have no values of them"] = [key for key in others if key not in left_out]
-    why = [(reason, dict.fromkeys(key.partition("/")[0] for key in of)) for reason, of in reasons.items() if of]
-    because = {reason: f"Not compared: {', '.join(stems)}, because {reason}." for reason, stems in why}
+    models: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for name, rows in runs.items():
+        models[name] = [rows] if isinstance(rows, Mapping) else rows
+    mixed_scores = _mixed_scores(warnings or {}, len(models))
+    left_out: dict[str, Sequence[str]] = {}
+    if any(len(model_runs) > 1 for model_runs in models.values()):
+        left_out["a model has several runs, which have no median together"] = facts.medians
+    if mixed_scores:
+        left_out[mixed_scores] = facts.of_softmax
+    models = _without(models, [key for keys in left_out.values() for key in keys])
+    keys = list(next(iter(models.values()))[0])
+
+    not_compared = _values_of_others(values or {}, keys)
+    reasons = _reasons(left_out, not_compared)
     if not keys:
-        said = " ".join(because.values()).removesuffix(".")
-        raise ValueError(f"compare: nothing is left to compare. {said}; add a metric of rows, such as RecallAtK.")
-    postfix = (shown or {}).get("postfix", "")
+        text = " ".join(reasons.values()).removesuffix(".")
+        raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
+
+    shown = shown or {}
+    postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
-    lower_is_better = [key for key in facts.lower_is_better if key in keys]
-    found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
-    unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
-    plain = [replace(one, key=one.key.removesuffix(postfix)) for one in found]
-    over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
-    said = verdict(plain, facts.buckets, headline=headline.removesuffix(postfix), over_all=over_all)
-    alike = ("buckets", "row_groups", "captions", "over_all", "lower_is_better", "what_buckets_are")
-    return ComparisonReport(
-        found,
-        title=title or _title(list(runs), more.get("baseline")),
+    comparisons = compare(
+        models,
+        only=None if only is None else _patterns(only, [*keys, *facts.gaps], postfix),
         correction=correction,
-        unequal_lists=unequal,
-        verdict=" ".join([said, *([because[mixed]] if mixed in because else []), *unequal_in_words(unequal)]),
-        headline=headline,
-        not_compared=others,
-        not_compared_because=list(because.values()),
-        versions=versions(),
-        **{name: getattr(facts, name) for name in alike},
-        **(shown or {}),
+        lower_is_better=[key for key in facts.lower_is_better if key in keys],
+        **facts.among(keys),
+        **compare_arguments,
     )
+    unequal_lists = _unequal_lists(facts, list_lengths or {}, [comparison.key for comparison in comparisons])
+    sentences = [
+        _verdict_without_postfix(verdict, comparisons, facts, headline, postfix),
+        _tested_in_words(comparisons, only),
+        reasons.get(mixed_scores, ""),
+        *unequal_in_words(unequal_lists),
+    ]
+    return ComparisonReport(
+        comparisons,
+        title=title or _title(list(models), compare_arguments.get("baseline")),
+        correction=correction,
+        unequal_lists=unequal_lists,
+        verdict=" ".join(sentence for sentence in sentences if sentence),
+        headline=headline,
+        not_compared=not_compared,
+        not_compared_because=list(reasons.values()),
+        versions=versions(),
+        buckets=facts.buckets,
+        row_groups=facts.row_groups,
+        captions=facts.captions,
+        over_all=facts.over_all,
+        lower_is_better=facts.lower_is_better,
+        what_buckets_are=facts.what_buckets_are,
+        **shown,
+    )
+
+
+def _mixed_scores(warnings: Mapping[str, Sequence[str]], num_models: int) -> str:
+    """Return why losses are not compared, if only some models have scores that look like probabilities; else ""."""
+    names = []
+    for name, sentences in warnings.items():
+        if any(AS_PROBABILITIES in sentence for sentence in sentences):
+            names.append(name)
+    if not 0 < len(names) < num_models:
+        return ""
+    return (
+        f"scores of {', '.join(names)} lie between 0 and 1, as probabilities do, those of the others do not. Pass "
+        "the logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
+    )
+
+
+def _without(
+    models: Mapping[str, Sequence[Mapping[str, Any]]], keys: Sequence[str]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the runs of the models without some keys."""
+    result: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for name, model_runs in models.items():
+        result[name] = [{key: rows for key, rows in run.items() if key not in keys} for run in model_runs]
+    return result
+
+
+def _values_of_others(values: Mapping[str, Mapping[str, float]], keys: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the values of the keys that are not compared, by key and model."""
+    others: dict[str, dict[str, float]] = {}
+    for key in next(iter(values.values()), {}):
+        if key not in keys:
+            others[key] = {name: model_values.get(key, nan) for name, model_values in values.items()}
+    return others
+
+
+def _reasons(left_out: Mapping[str, Sequence[str]], not_compared: Sequence[str] | Mapping[str, Any]) -> dict[str, str]:
+    """Return for each reason a sentence that names the metrics that are not compared for it."""
+    explained = {key for keys in left_out.values() for key in keys}
+    keys_by_reason = dict(left_out)
+    keys_by_reason["rows have no values of them"] = [key for key in not_compared if key not in explained]
+    sentences = {}
+    for reason, keys in keys_by_reason.items():
+        stems = dict.fromkeys(key.partition("/")[0] for key in keys)
+        if stems:
+            sentences[reason] = f"Not compared: {', '.join(stems)}, because {reason}."
+    return sentences
+
+
+def _patterns(only: Sequence[str], keys: Sequence[str], postfix: str) -> list[str]:
+    """Return patterns with the prefix of the list of the row, and the postfix of all keys, where a key needs them.
+
+    Raises:
+        ValueError: If a pattern matches no key.
+    """
+    if isinstance(only, str):
+        raise TypeError(f"compare: only={only!r} is one string; pass a list of keys or patterns, such as [{only!r}].")
+    patterns: list[str] = []
+    for pattern in only:
+        candidates = [pattern, f"{pattern}{postfix}", f"{OF_ONE_LIST}{pattern}", f"{OF_ONE_LIST}{pattern}{postfix}"]
+        matching = [name for name in candidates if any(matches_pattern(key, name) for key in keys)]
+        if not matching:
+            stems = dict.fromkeys(key.partition("/")[0] for key in keys)
+            raise ValueError(
+                f"compare: only={pattern!r} matches no value of rows; choose a key such as {', '.join(stems)}, or a "
+                f"bucket or pattern of it, such as {next(iter(stems))}/*. Values of all lists together, such as Gini "
+                "and coverage, have none for a row and are not compared."
+            )
+        patterns += dict.fromkeys(matching)
+    return patterns
+
+
+def _tested_in_words(comparisons: Sequence[Comparison], only: Sequence[str] | None) -> str:
+    """Return a sentence on what was tested, if ``only`` was asked for; else an empty text."""
+    if only is None or all(comparison.tested for comparison in comparisons):
+        return ""
+    return f"Tested: {', '.join(only)}; other values stand in the tables with their intervals, untested."
+
+
+def _verdict_without_postfix(
+    verdict: Any, comparisons: Sequence[Comparison], facts: RowFacts, headline: str, postfix: str
+) -> str:
+    """Return the verdict, with keys and buckets without the postfix of the collection."""
+    plain = [replace(comparison, key=comparison.key.removesuffix(postfix)) for comparison in comparisons]
+    over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
+    return str(verdict(plain, facts.buckets, headline=headline.removesuffix(postfix), over_all=over_all))
+
+
+def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
+    """Return the keys that read different numbers of places from the lists of the runs, with the number of each run.
+
+    The number of a run is the median over its rows, because some rows have few candidates in every run.
+    """
+    texts: dict[str, str] = {}
+    for key in keys:
+        if key not in facts.reaches:
+            continue
+        places = {}
+        for name, list_lengths in lengths.items():
+            places[name] = _places_read(list_lengths, facts.reaches[key] or inf)
+        if len(set(places.values())) > 1:
+            texts[key] = ", ".join(f"{name} {_places_text(number)}" for name, number in places.items())
+    for gap, gap_keys in facts.gaps.items():
+        first = gap_keys[0].removeprefix(adjusted_key(""))
+        if gap in keys and first in texts:
+            texts[gap] = texts[first]
+    return texts
+
+
+def _places_read(list_lengths: Any, cutoff: float) -> float:
+    """Return how many places of the lists of a run a key reads, as the median of rows."""
+    if list_lengths is None:
+        return cutoff
+    return float(np.median(np.minimum(list_lengths, cutoff)))
+
+
+def _places_text(number: float) -> str:
+    return "all labels" if number == inf else f"{number:,.0f}"
+
+
+def _headline(facts: RowFacts, keys: Sequence[str], headline: str | None, postfix: str) -> str:
+    """Return the metric that a comparison is about, as a key without bucket; empty if the runs' own is not compared.
+
+    Raises:
+        ValueError: If ``headline`` was asked for, and is not compared.
+    """
+    by_bucket: dict[str, None] = {}
+    for key in keys:
+        stem, _, bucket = key.removesuffix(postfix).rpartition("/")
+        if bucket in facts.buckets:
+            by_bucket[f"{stem}{postfix}"] = None
+    name = facts.headline if headline is None else headline
+    if name in by_bucket:
+        return name
+    stems = dict.fromkeys([*by_bucket, *keys])
+    for stem in stems:
+        if name in (stem, facts.over_all.get(stem)):
+            return stem
+    if headline is None:
+        return ""
+    choices = dict.fromkeys(stem.partition("/")[0] for stem in stems)
+    raise ValueError(f"compare: headline={headline!r} is not compared; choose one of {', '.join(map(repr, choices))}.")
+
+
+def _title(names: Sequence[str], baseline: str | None) -> str:
+    """Return a title with the names of the runs: the other runs against the baseline, or a list of all runs."""
+    if baseline is None and len(names) > 2:
+        return ", ".join(names)
+    baseline = baseline or names[0]
+    return f"{', '.join(name for name in names if name != baseline)} against {baseline}"

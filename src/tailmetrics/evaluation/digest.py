@@ -24,7 +24,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
-from tailmetrics.significance.labels import mixed
+from tailmetrics.significance.halves import mixed
 
 VERSION: Final = "6"
 """The version of the digests. Digests of different versions cannot be compared."""

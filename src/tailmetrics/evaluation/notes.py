@@ -15,8 +15,9 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._metric import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
-from tailmetrics.significance.estimating import Interval
-from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels
+from tailmetrics.significance.areas import AreaRows
+from tailmetrics.significance.interval import Interval
+from tailmetrics.significance.labels import LabelRows, OverLabels
 
 Known: TypeAlias = "Sequence[tuple[TopKMetric, Result]]"
 """The metrics of an evaluation, each with its values and what is known of them."""
@@ -230,12 +231,13 @@ def on_number_of_rows(
             # coverage reaches 1, and counts of what is shown have no limit
             many = min(1.0, max(0.0, 2 * found.value - half))
             has_limit = isinstance(one, AreaRows) or (isinstance(one, LabelRows) and one.top > 0)
-            trend = f", about {report_number(many)} with many" if has_limit else ""
+            bound = "or less" if found.value < half else "or more"
+            trend = f", {report_number(many)} {bound} with many" if has_limit else ""
             moved = f"{report_number(half)} at half of them, {report_number(found.value)}{trend}"
             verb = "rises" if found.value > half else "falls"
             size = abs(found.value - half) / (found.high - found.low)
             said.append((not has_limit, -size, f"{key} {verb} with more rows ({moved})"))
-        elif found.low < found.high and isinstance(one, LabelRows) and one.rests_on_single_rows():
+        elif found.low != found.high and isinstance(one, LabelRows) and one.rests_on_single_rows():
             said.append((False, 0.0, f"{key} ({report_number(found.value)}) has one row for most of its labels"))
     texts = [text for *_, text in sorted(said)]
     if texts:

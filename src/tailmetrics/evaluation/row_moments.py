@@ -5,10 +5,9 @@ Memory does not grow with the number of rows. Batches, processes and the order o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from importlib.util import find_spec
 from math import inf, isclose, isnan, nan
 from types import MappingProxyType
@@ -26,16 +25,10 @@ from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.report.report import Report
-from tailmetrics.significance.estimating import (
-    Interval,
-    Sums,
-    first_and_last,
-    quick_gap,
-    quick_interval,
-    quick_median,
-    with_gaps_of_ends,
-)
-from tailmetrics.significance.labels import OverLabels, at_half_the_rows
+from tailmetrics.significance.halves import at_half_the_rows
+from tailmetrics.significance.interval import Interval, first_and_last, with_gaps_of_ends
+from tailmetrics.significance.labels import OverLabels
+from tailmetrics.significance.quick import Sums, quick_gap, quick_interval, quick_median
 
 SMALLEST = torch.iinfo(torch.int64).min
 """Initial value of a maximum, before the first row."""
@@ -52,53 +45,73 @@ def has_scipy() -> bool:
     return find_spec("scipy") is not None
 
 
-def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
+def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
     """Return the intervals of the keys in ``scalars``, each with the value in ``scalars`` as its value.
 
     The ends become NaN if the values per row give another value: a metric may count 0 / 0 in a bucket as 0, while
     values per row leave the bucket unmeasured. Areas from bins may differ by 1e-4.
     """
     valued: dict[str, Interval] = {}
-    for key in (key for key in found if key in scalars):
-        one = valued[key] = replace(found[key], value=scalars[key])
-        alike = isclose(found[key].value, one.value, rel_tol=1e-4, abs_tol=1e-4)
-        if not (alike or isnan(one.low)):
-            valued[key] = one.without_ends("rows alone do not tell the value")
+    for key, interval in intervals.items():
+        if key not in scalars:
+            continue
+        valued[key] = replace(interval, value=scalars[key])
+        if interval.ends and not isclose(interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4):
+            valued[key] = valued[key].without_ends("rows alone do not tell the value")
     return valued
 
 
 def with_intervals(
     report: Report,
-    found: Mapping[str, Interval] = MappingProxyType({}),
+    intervals: Mapping[str, Interval] = MappingProxyType({}),
     averages: Mapping[str, Any] = MappingProxyType({}),
 ) -> Report:
-    """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows.
-
-    If all rows of the first or of the last bucket agree, their values beyond chance differ only because chance does.
-    This spread says nothing about other rows. The adjusted gap then has the interval of the gap, divided by what is
-    attainable beyond chance, in the bucket where this is less.
-    """
-    merged = {**report.intervals, **as_valued(found, {**report.scalars, **report.summaries})}
-    chance, most = ((report.references or {}).get(name, {}) for name in ("chance", "attainable"))
-    for name in [name for name in merged if "/adjusted_gap" in name]:
-        keys = [name.replace("/adjusted_gap", f"/{row.name}") for row in report.buckets if row.name != UNSEEN]
-        spans = {key: abs(most[key] - chance[key]) for key in keys if key in chance and key in merged}
-        measured = [key for key, span in spans.items() if span > 0 and not isnan(merged[key].value)]
-        ends = first_and_last(measured)
-        gap = merged.get(name.replace("/adjusted_gap", "/gap"))
-        if gap is not None and len(ends) == 2 and not all(isnan(merged[key].share_of_others) for key in ends):
-            value, span = merged[name].value, min(spans[key] for key in ends)
-            low, high = (value + (end - gap.value) / span for end in (gap.low, gap.high))
-            merged[name] = replace(merged[name], low=low, high=high, method=gap.method, reason=gap.reason)
+    """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows."""
+    valued = as_valued(intervals, {**report.scalars, **report.summaries})
+    merged = _with_adjusted_gaps(report, {**report.intervals, **valued})
     report = replace(report, intervals=merged)
-    if report.labels is not None and any(one.clusters is not None for one in found.values()):
+    if report.labels is not None and any(interval.clusters is not None for interval in intervals.values()):
         report = replace(report, labels=replace(report.labels, clustered=True))
     if report.at_half_the_rows:
         return report
-    keys = [key for key, one in averages.items() if isinstance(one, OverLabels) and not report.split(key).group]
-    halves = {key: at_half_the_rows(averages[key]) for key in keys if not isnan(report.scalars.get(key, nan))}
+
+    halves = {}
+    for key, label_rows in averages.items():
+        has_value = not isnan(report.scalars.get(key, nan))
+        if isinstance(label_rows, OverLabels) and has_value and not report.split(key).group:
+            halves[key] = at_half_the_rows(label_rows)
     notes = (*report.notes, *on_number_of_rows(averages, halves, merged))
     return replace(report, at_half_the_rows=halves, notes=notes)
+
+
+def _with_adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[str, Interval]:
+    """Return the intervals, with those of adjusted gaps of which all rows of the first or of the last bucket agree.
+
+    The values of these rows beyond chance differ only because chance does, and this spread says nothing about other
+    rows. The adjusted gap then has the interval of the gap, divided by what is attainable beyond chance, in the bucket
+    where this is less.
+    """
+    result = dict(intervals)
+    references = report.references or {}
+    chance, attainable = references.get("chance", {}), references.get("attainable", {})
+    for name, interval in intervals.items():
+        gap = intervals.get(name.replace("/adjusted_gap", "/gap"))
+        if "/adjusted_gap" not in name or gap is None:
+            continue
+        spans: dict[str, float] = {}
+        for row in report.buckets:
+            key = name.replace("/adjusted_gap", f"/{row.name}")
+            if row.name == UNSEEN or key not in chance or key not in intervals or isnan(intervals[key].value):
+                continue
+            span = abs(attainable[key] - chance[key])
+            if span > 0:
+                spans[key] = span
+        ends = first_and_last(list(spans))
+        if len(ends) == 2 and any(not isnan(intervals[key].share_of_others) for key in ends):
+            span = min(spans[key] for key in ends)
+            low, high = (interval.value + (end - gap.value) / span for end in (gap.low, gap.high))
+            result[name] = replace(interval, low=low, high=high, method=gap.method, reason=gap.reason)
+    return result
 
 
 class RowMoments(ExactMetric):
@@ -110,100 +123,161 @@ class RowMoments(ExactMetric):
         adjusted: Whether values are adjusted for chance, as ratios from :meth:`TopKCollection.above_chance`; only the
             gap of adjusted values has an interval.
         kwargs: See :class:`torchmetrics.Metric`.
+
+    The states are ``sums``, shape (terms, keys, limbs): the sums of values and of their squares; for a ratio, those of
+    numerators, of their squares, of denominators, of their squares and of products. For a median it is a histogram,
+    shape (keys, depth + 2). ``rows``, shape (2, keys): the rows that count, and those with a denominator. ``ends``,
+    shape (E, keys): the largest value, the largest negative value, and, for a ratio, the largest numerator and the
+    largest denominator minus numerator. ``products``, shape (4, pairs, limbs), and ``rows_in_both``, shape (2, pairs),
+    are of the pairs of buckets that can be the ends of a gap.
     """
 
     sums: Tensor
     rows: Tensor
     ends: Tensor
     products: Tensor
-    both: Tensor
+    rows_in_both: Tensor
     _metric: Any
     _collection: TopKCollection
 
     def __init__(self, collection: TopKCollection, name: str, adjusted: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.name, self.adjusted, metric = name, adjusted, cast("Any", collection.members()[name])
-        vars(self).update(_metric=metric, _collection=collection)  # no submodules: they are moved and sent alone
-        self._groups = len(metric.group_keys()) - 1
+        self.name = name
+        self.adjusted = adjusted
+        metric = cast("Any", collection.members()[name])
+        # no submodules: they are moved and sent alone
+        object.__setattr__(self, "_metric", metric)
+        object.__setattr__(self, "_collection", collection)
+        self._num_groups = len(metric.group_keys()) - 1
         self._is_median = metric.aggregation.row_terms == "median"
         self._is_ratio = adjusted or metric.aggregation.row_terms == "ratio"
         self._are_shares = metric.bounds == (0.0, 1.0) and not adjusted
         self._fixed_point = UNIT if self._are_shares and not self._is_ratio else REAL
-        keys = len(metric.row_keys()) * (1 + self._groups)
-        terms = 5 if self._is_ratio else 2
-        shape = (keys, metric.depth + 2) if self._is_median else (terms, keys, self._fixed_point.columns)
+
+        self._gaps = self._places_of_gaps()
+        self._pairs = {pair: place for place, pair in enumerate(self._possible_ends())}
+        num_keys = len(metric.row_keys()) * (1 + self._num_groups)
+        limbs = self._fixed_point.columns
+        shape: tuple[int, ...] = (5 if self._is_ratio else 2, num_keys, limbs)
+        if self._is_median:
+            shape = num_keys, metric.depth + 2
+        num_ends, num_pairs = 4 if self._is_ratio else 2, len(self._pairs)
         self.add_state("sums", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("rows", torch.zeros(2, keys, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("ends", torch.full((2, keys), SMALLEST), dist_reduce_fx="max")
-        keys_of_groups = [key for group in metric.group_keys() for key in metric.row_keys(group)]
-        place = {adjusted_key(key) if adjusted else key: at for at, key in enumerate(keys_of_groups)}
-        # only the end shows which bucket is the last measured one, so the first bucket is paired with every other one.
-        # adjusted for chance, a bucket not larger than the list is unmeasured, as chance hits all: pair the next one
-        named = {} if self._is_median else gaps_of(metric, adjusted=adjusted)
-        self._gaps = {name: [place[key] for key in keys] for name, keys in named.items()}
-        deepest = deepest_cutoff(metric)[0] if adjusted else 0
-        sizes = metric.bound_buckets.label_counts.tolist() if adjusted else []
-        firsts = 1 + next((at for at, size in enumerate(sizes) if size > deepest), 0)
-        pairs = [
-            (one, other) for of in self._gaps.values() for at, one in enumerate(of[:firsts]) for other in of[at + 1 :]
-        ]
-        self._pairs = {pair: at for at, pair in enumerate(pairs)}
-        self.add_state("products", torch.zeros(4, len(pairs), self._fixed_point.columns, dtype=torch.int64), "sum")
-        self.add_state("both", torch.zeros(2, len(pairs), dtype=torch.int64), "sum")
+        self.add_state("rows", torch.zeros(2, num_keys, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("ends", torch.full((num_ends, num_keys), SMALLEST), dist_reduce_fx="max")
+        self.add_state("products", torch.zeros(4, num_pairs, limbs, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("rows_in_both", torch.zeros(2, num_pairs, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def _places_of_gaps(self) -> dict[str, list[int]]:
+        """Return the name of each gap with the places of its buckets among the keys of all groups."""
+        if self._is_median:
+            return {}
+        places: dict[str, int] = {}
+        for group in self._metric.group_keys():
+            for key in self._metric.row_keys(group):
+                places[adjusted_key(key) if self.adjusted else key] = len(places)
+        gaps = gaps_of(self._metric, adjusted=self.adjusted)
+        return {name: [places[key] for key in keys] for name, keys in gaps.items()}
+
+    def _possible_ends(self) -> list[tuple[int, int]]:
+        """Return the pairs of places that can be the first and the last measured bucket of a gap.
+
+        Only the end of the data shows which bucket is the last measured one, so the first bucket is paired with every
+        other one. Adjusted for chance, a bucket that is not larger than the list is unmeasured, because chance hits
+        all of it: then the next bucket is paired, too.
+        """
+        num_first = 1
+        if self.adjusted:
+            deepest, _ = deepest_cutoff(self._metric)
+            for place, size in enumerate(self._metric.bound_buckets.label_counts.tolist()):
+                if size > deepest:
+                    num_first = 1 + place
+                    break
+        pairs = []
+        for places in self._gaps.values():
+            for number, first in enumerate(places[:num_first]):
+                pairs += [(first, last) for last in places[number + 1 :]]
+        return pairs
 
     def update(self, ranking: Ranking) -> None:
         """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
-        sides, groups = self._of_rows(ranking), ranking.rows.groups if self._groups else None
+        sides = self._row_values(ranking)
+        groups = ranking.rows.groups if self._num_groups else None
         states = {name: state.clone() for name, state in tensors_of(self).items()}
-        for number in range(-1, self._groups):  # -1: rows without a group
-            part = sides if groups is None else [side[:, groups == number] for side in sides]
-            found = self._amounts(*part) if part[0].shape[1] else {}
-            for place in {0, number + 1}:
-                for name, amounts in found.items():
-                    axis = 0 if name == "sums" and self._is_median else 1
-                    size = amounts.shape[axis]
-                    state = states[name].narrow(axis, place * size, size)
-                    state.copy_(torch.maximum(state, amounts) if name == "ends" else state + amounts)
-        vars(self).update(states)
+        for group in range(-1, self._num_groups):  # -1: rows without a group
+            group_sides = sides
+            if groups is not None:
+                group_sides = [side[:, groups == group] for side in sides]
+            if not group_sides[0].shape[1]:
+                continue
+            amounts = self._amounts(*group_sides)
+            self._add(states, amounts, place=0)
+            if group >= 0:
+                self._add(states, amounts, place=group + 1)
+        for name, state in states.items():
+            setattr(self, name, state)
+
+    def _add(self, states: Mapping[str, Tensor], amounts: Mapping[str, Tensor], place: int) -> None:
+        """Add amounts to the states of a place: 0 for all rows, then the groups."""
+        for name, amount in amounts.items():
+            axis = 0 if name == "sums" and self._is_median else 1
+            size = amount.shape[axis]
+            state = states[name].narrow(axis, place * size, size)
+            if name == "ends":
+                state.copy_(torch.maximum(state, amount))
+            else:
+                state.add_(amount)
 
     def _amounts(self, tops: Tensor, bottoms: Tensor | None = None) -> dict[str, Tensor]:
         """Return what some rows add to each state, given values, or numerators and denominators, shape (keys, N)."""
-        counted = ~tops.isnan() if bottoms is None else ~(tops.isnan() | bottoms.isnan())
-        tops = value = torch.where(counted, tops, 0.0)
-        valued, below = counted, counted.to(tops.dtype)
+        counted = ~tops.isnan()
         if bottoms is not None:
-            below = torch.where(counted, bottoms, 0.0)
-            valued = below != 0
-            value = tops / torch.where(valued, below, 1.0)
-        if self._is_median:
-            sums = self._histogram(tops, counted)
+            counted = counted & ~bottoms.isnan()
+        tops = torch.where(counted, tops, 0.0)
+        if bottoms is None:
+            bottoms, has_bottom, values = counted.to(tops.dtype), counted, tops
+            terms = [tops, tops * tops]
+            extremes = [values, -values]
         else:
-            terms = [tops, tops * tops, *([] if bottoms is None else [below, below * below, tops * below])]
-            sums = self._fixed_point.add_up(torch.stack(terms), dim=2)
-        ends = torch.stack([torch.where(valued, end, -inf).amax(dim=1) for end in (value, -value)])
-        found = {"sums": sums, "rows": torch.stack([side.sum(dim=1) for side in (counted, valued)])}
-        found["ends"] = _ordered(ends)
-        if self._pairs:
-            pairs = [*self._pairs][: len(self._pairs) // (1 + self._groups)]  # those of all rows come first
-            one, other = torch.tensor(pairs, device=tops.device).unbind(1)
-            products = [above[one] * under[other] for above in (tops, below) for under in (tops, below)]
-            found["products"] = self._fixed_point.add_up(torch.stack(products), dim=2)
-            found["both"] = torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, valued)])
-        return found
+            bottoms = torch.where(counted, bottoms, 0.0)
+            has_bottom = bottoms != 0
+            values = tops / torch.where(has_bottom, bottoms, 1.0)
+            terms = [tops, tops * tops, bottoms, bottoms * bottoms, tops * bottoms]
+            extremes = [values, -values, tops, bottoms - tops]
 
-    def _of_rows(self, ranking: Ranking) -> list[Tensor]:
+        amounts = {"rows": torch.stack([counted.sum(dim=1), has_bottom.sum(dim=1)])}
+        if self._is_median:
+            amounts["sums"] = self._histogram(tops, counted)
+        else:
+            amounts["sums"] = self._fixed_point.add_up(torch.stack(terms), dim=2)
+        amounts["ends"] = _ordered(torch.stack([torch.where(has_bottom, end, -inf).amax(dim=1) for end in extremes]))
+        if self._pairs:
+            pairs = list(self._pairs)[: len(self._pairs) // (1 + self._num_groups)]  # those of all rows come first
+            first, last = torch.tensor(pairs, device=tops.device).unbind(1)
+            products = [side[first] * other[last] for side in (tops, bottoms) for other in (tops, bottoms)]
+            amounts["products"] = self._fixed_point.add_up(torch.stack(products), dim=2)
+            in_both = [(rows[first] & rows[last]).sum(dim=1) for rows in (counted, has_bottom)]
+            amounts["rows_in_both"] = torch.stack(in_both)
+        return amounts
+
+    def _row_values(self, ranking: Ranking) -> list[Tensor]:
         """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
-        above_chance = partial(self._collection.reference_models.above_chance, self.name)
-        found = list((above_chance if self.adjusted else self._metric.row_values)(ranking).values())
-        sides = list(zip(*found, strict=True)) if isinstance(found[0], tuple) else [found]
-        return [torch.stack(list(side)) for side in sides]
+        if self.adjusted:
+            values = list(self._collection.reference_models.above_chance(self.name, ranking).values())
+        else:
+            values = list(self._metric.row_values(ranking).values())
+        if not isinstance(values[0], tuple):
+            return [torch.stack(values)]
+        tops, bottoms = zip(*values, strict=True)
+        return [torch.stack(list(tops)), torch.stack(list(bottoms))]
 
     def _histogram(self, values: Tensor, counted: Tensor) -> Tensor:
         """Count the rows of each value up to the depth; the last place counts the misses, which share one value."""
         width = self.sums.shape[1]
-        place = torch.arange(len(values), device=values.device)[:, None] * width + values.clamp(max=width - 1).long()
-        flat = torch.zeros(len(values) * width, dtype=torch.int64, device=values.device)
-        return flat.scatter_add_(0, place.flatten(), counted.flatten().long()).view(len(values), width)
+        first_places = torch.arange(len(values), device=values.device)[:, None] * width
+        places = first_places + values.clamp(max=width - 1).long()
+        counts = torch.zeros(len(values) * width, dtype=torch.int64, device=values.device)
+        return counts.scatter_add_(0, places.flatten(), counted.flatten().long()).view(len(values), width)
 
     def compute(self) -> dict[str, Tensor]:
         """Return the states over all processes."""
@@ -222,43 +296,76 @@ class RowMoments(ExactMetric):
         self._update_count = max(1, self._update_count)
         states = self.compute()
         keys = [named(key) for group in self._metric.group_keys() for key in self._metric.row_keys(group)]
-        highest, lowest = (_real(end).tolist() for end in (states["ends"][0], states["ends"][1]))
         if self._is_median:
-            found = {}
-            for key, counts, last in zip(keys, states["sums"].tolist(), highest, strict=True):
-                values = [*map(float, range(len(counts) - 1)), last]  # misses have the greatest value
-                histogram = [pair for pair in zip(values, counts, strict=True) if pair[1]]
-                found[key] = quick_median(scalars[key], histogram, confidence)
-            return found
-        ends = [(-low, high) for low, high in zip(lowest, highest, strict=True)]
-        values = [None if self.adjusted else scalars[key] for key in keys]
-        sums = [self._sums(values[place], states, place, ends[place]) for place in range(len(keys))]
-        of_keys = {}
-        if not self.adjusted:
-            of_keys = {key: quick_interval(one, confidence) for key, one in zip(keys, sums, strict=True)}
-        for name, places in self._gaps.items():
-            measured = [place for place in places if not isnan(sums[place].value)]
-            at = self._pairs.get((measured[0], measured[-1])) if measured else None
-            if at is not None:
-                unit, totals = self._fixed_point.unit, self._fixed_point.totals(states["products"][:, at])
-                # an infinite row makes an end of its bucket infinite; the products are then not used
-                products = [Fraction(0 if one == inf else int(one), unit) for one in totals]
-                both = int(states["both"][0, at]), int(states["both"][1, at])
-                gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
-                of_keys[named(name)] = gap
-        of_gaps = {named(name): [keys[place] for place in places] for name, places in self._gaps.items()}
-        return as_valued(with_gaps_of_ends(of_keys, of_gaps), scalars)
+            return self._median_intervals(states, keys, scalars, confidence)
 
-    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int, ends: tuple[float, float]) -> Sums:
+        sums = []
+        for place, key in enumerate(keys):
+            sums.append(self._sums(None if self.adjusted else scalars[key], states, place))
+        intervals: dict[str, Interval] = {}
+        if not self.adjusted:
+            for key, key_sums in zip(keys, sums, strict=True):
+                intervals[key] = quick_interval(key_sums, confidence)
+        for name, places in self._gaps.items():
+            gap = self._gap(states, sums, places, confidence)
+            if gap is not None:
+                intervals[named(name)] = gap
+        gap_keys = {named(name): [keys[place] for place in places] for name, places in self._gaps.items()}
+        return as_valued(with_gaps_of_ends(intervals, gap_keys), scalars)
+
+    def _median_intervals(
+        self, states: Mapping[str, Tensor], keys: Sequence[str], scalars: Mapping[str, float], confidence: float
+    ) -> dict[str, Interval]:
+        """Return the interval of each median, from the number of rows of each value."""
+        largest_values = _real(states["ends"][0]).tolist()
+        intervals = {}
+        for key, counts, largest in zip(keys, states["sums"].tolist(), largest_values, strict=True):
+            histogram = []
+            for value, count in enumerate(counts):
+                if count:
+                    is_miss = value == len(counts) - 1  # misses have the greatest value
+                    histogram.append((largest if is_miss else float(value), count))
+            intervals[key] = quick_median(scalars[key], histogram, confidence)
+        return intervals
+
+    def _gap(
+        self, states: Mapping[str, Tensor], sums: Sequence[Sums], places: Sequence[int], confidence: float
+    ) -> Interval | None:
+        """Return the interval of a gap; None if fewer than two buckets were measured."""
+        measured = [place for place in places if not isnan(sums[place].value)]
+        if not measured or (measured[0], measured[-1]) not in self._pairs:
+            return None
+        first, last = measured[0], measured[-1]
+        pair = self._pairs[first, last]
+        products = []
+        for total in self._fixed_point.totals(states["products"][:, pair]):
+            # an infinite row makes an end of its bucket infinite; the products are then not used
+            products.append(Fraction(0 if total == inf else int(total), self._fixed_point.unit))
+        counted, with_bottom = (int(number) for number in states["rows_in_both"][:, pair])
+        return quick_gap(sums[first], sums[last], products, (counted, with_bottom), confidence)
+
+    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int) -> Sums:
+        """Return the sums of a key; a ``value`` of None is computed from them."""
         totals = self._fixed_point.totals(states["sums"][:, place])
         n, units = (int(count) for count in states["rows"][:, place])
         if inf in totals:
             return Sums(inf, n, (Fraction(0), Fraction(0)), (inf, inf), self._are_shares)
-        top, squares, *bottoms = (Fraction(int(total), self._fixed_point.unit) for total in totals)
+        largest, negative_least, *largest_parts = _real(states["ends"][:, place]).tolist()
+        top, squares, *ratio = (Fraction(int(total), self._fixed_point.unit) for total in totals)
         if value is None:
-            value = float(top / bottoms[0]) if bottoms[0] else nan
-        below = (bottoms[0], bottoms[1], bottoms[2]) if bottoms else None
-        return Sums(value, n, (top, squares), ends, self._are_shares, below, units)
+            value = float(top / ratio[0]) if ratio[0] else nan
+        if not ratio:
+            return Sums(value, n, (top, squares), (-negative_least, largest), self._are_shares)
+        return Sums(
+            value,
+            n,
+            (top, squares),
+            (-negative_least, largest),
+            self._are_shares,
+            ratio=(ratio[0], ratio[1], ratio[2]),
+            with_bottom=units,
+            largest=(largest_parts[0], largest_parts[1]),
+        )
 
 
 def _ordered(values: Tensor) -> Tensor:

@@ -20,7 +20,10 @@ from tailmetrics.metrics._states import InBlocks, Increment
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.report import what_buckets_are
-from tailmetrics.significance.labels import AreaRows, Array, Flags, Ints, LabelRows, OverLabels, ShownRows, mixed
+from tailmetrics.significance.areas import AreaRows
+from tailmetrics.significance.halves import mixed
+from tailmetrics.significance.influence import Array, Flags, Ints
+from tailmetrics.significance.labels import LabelRows, OverLabels, ShownRows
 
 Lists: TypeAlias = tuple[Ints, Ints]
 """The number of codes of each row, shape (N,), and the concatenated codes of all rows."""

@@ -39,7 +39,7 @@ from tailmetrics.report.pages import Shown
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
-    from tailmetrics.significance.estimating import Interval
+    from tailmetrics.significance.interval import Interval
 
 COLUMNS = (
     "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
@@ -86,7 +86,7 @@ class ComparisonReport(Shown):
 
     comparisons: Sequence[Comparison]
     title: str = "Comparison"
-    correction: str = "holm"
+    correction: str = "max-t"
     buckets: Sequence[str] = ()
     row_groups: Sequence[str] = ()
     captions: Mapping[str, str] = field(default_factory=dict)

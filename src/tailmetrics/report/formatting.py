@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tailmetrics._arguments import cut
 
 if TYPE_CHECKING:
-    from tailmetrics.significance.estimating import Interval
+    from tailmetrics.significance.interval import Interval
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"

@@ -44,7 +44,7 @@ from tailmetrics.report.labels import TESTED, BlindSpot, CurvePoint, LabelTable,
 from tailmetrics.report.pages import Shown
 
 if TYPE_CHECKING:
-    from tailmetrics.significance.estimating import Interval
+    from tailmetrics.significance.interval import Interval
 
 MANY_TIES = 0.01
 """If more than this share of rows is cut inside a tie, a report warns, and shows the values of other orders."""

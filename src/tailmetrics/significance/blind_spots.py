@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailmetrics._arguments import check_counts, check_number
 from tailmetrics.significance.comparing import correct
-from tailmetrics.significance.rows import Array
+from tailmetrics.significance.influence import Array
 
 CALLER = "blind_spots"
 

@@ -1,41 +1,49 @@
-"""Comparisons of models on the same rows: differences, intervals, tests, effect sizes, and a verdict in words."""
+"""Comparisons of models on the same rows: differences, intervals, tests and effect sizes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import combinations
-from math import copysign, inf, isfinite, isnan, nan
-from types import MappingProxyType
+from math import copysign, inf, isnan, nan
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailmetrics._arguments import check_choice, check_count, check_number, grouped, some_of
-from tailmetrics.significance.estimating import FEW, Estimate, Interval, Resample, enough
+from tailmetrics._arguments import check_choice, check_count, check_number
+from tailmetrics.significance.estimating import Estimate, Resample, enough, rows_of_terms
+from tailmetrics.significance.identities import Identities, check_identities
+from tailmetrics.significance.influence import Array
+from tailmetrics.significance.interval import FEW, Interval
 from tailmetrics.significance.planning import least_difference
-from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
+from tailmetrics.significance.resampling import bootstrap, groups, statistics_of_sides, total
 from tailmetrics.significance.rows import (
-    Array,
     Clusters,
-    Identities,
     KeyRows,
     Kind,
     RowValues,
-    check_identities,
     check_names,
     covers,
     keys_of,
     read_models,
 )
+from tailmetrics.significance.swapping import (
+    SwapDraws,
+    Swapped,
+    SwappedGap,
+    SwappedSums,
+    step_down,
+    swap_test,
+    swapped_labels,
+)
 
 CALLER = "compare"
-EXACT_UNITS = 12
-"""The most differing rows or clusters for which the randomisation test goes through all swaps, at most 4,096."""
+OTHER_NUMBERS = "the runs number their labels differently; compare their predictions, which are read together"
+"""Why an average over labels of two tables has no test."""
 
-Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
+Correction: TypeAlias = Literal["max-t", "holm", "bonferroni", "bh", "none"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class PValues:
     Attributes:
         randomisation: Of the test that swaps rows or clusters between the models. It is exact where few differ. Except
             for medians it is a mid-p: swaps that differ exactly as much as the models count half, because results of
-            hits or counts are discrete.
+            hits or counts are discrete. NaN if a model has several runs.
         total: Of Student's t test, whose variance adds the variance between runs or labels to the variance between
             rows; NaN if each model has one run and no labels are drawn.
     """
@@ -55,7 +63,7 @@ class PValues:
 
     @property
     def decisive(self) -> float:
-        """The p-value that decides: ``total`` if it is known, else ``randomisation``."""
+        """The p-value that decides: ``total`` if there is one, else ``randomisation``."""
         return self.randomisation if isnan(self.total) else self.total
 
 
@@ -78,14 +86,14 @@ class Comparison:
         losses: Number of rows, or labels, in which the model is worse.
         cohens_dz: Mean of the row differences, divided by their standard deviation; NaN if no mean is compared.
         relative_difference: The difference, divided by ``baseline_value``; NaN if ``baseline_value`` is 0.
-        least_difference: The smallest true difference that the test finds on this many rows with a power of 0.8. The
-            level is 1 - confidence, divided by the number of comparisons for Holm and Bonferroni; NaN where the
-            standard error is unknown or 0, with fewer than 10 rows or clusters, and where no swap of so few can reach
-            the level.
+        least_difference: The smallest true difference that the test finds on this many rows with a power of 0.8, if
+            rows vary as they do here. The level is corrected for the number of comparisons; NaN where the standard
+            error is unknown or 0, with fewer than 10 rows or clusters, and where no swap of so few can reach the level.
         bin_error: Upper bound of the error of the difference that bins cause: scores of areas that share a bin count
             as equal. No smaller difference is significant.
         swaps: Number of random swaps in the randomisation test; 0 where the test went through all swaps.
         lower_is_better: Whether a lower value is better, as :func:`compare` was told.
+        tested: Whether the comparison was to be tested. An untested one has an interval, and no p-value.
     """
 
     key: str
@@ -106,6 +114,7 @@ class Comparison:
     bin_error: float = 0.0
     swaps: int = 0
     lower_is_better: bool = False
+    tested: bool = True
 
     @property
     def n(self) -> int:
@@ -137,95 +146,218 @@ class Contrast(Estimate):
         sides: The values of the model, and of the baseline.
         clusters: Clusters of rows that are drawn and swapped together; None where rows are drawn alone.
         resample: Whether labels are drawn, too.
-        lower_is_better: Whether a lower value is better.
     """
 
-    def __init__(
-        self,
-        key: str,
-        sides: tuple[KeyRows, KeyRows],
-        clusters: Clusters | None,
-        resample: Resample,
-        lower_is_better: bool,
-    ) -> None:
+    def __init__(self, key: str, sides: tuple[KeyRows, KeyRows], clusters: Clusters | None, resample: Resample) -> None:
         super().__init__(sides, clusters, resample)
-        self.key, self.lower_is_better = key, lower_is_better
-        self.swapped = Swapped(*self.sides)
-        self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
-        # whether so few rows or clusters differ that the randomisation test needs no random numbers
-        self.exact = self.differing.size <= EXACT_UNITS
-        self.columns += len(self.swapped.columns)
-        self.found_error: tuple[float, float] = nan, nan
+        self.key = key
 
-    def all_swaps(self) -> Array:
-        """Return the difference under every way to swap the rows or clusters that differ."""
-        bits = np.arange(2**self.differing.size)[:, None] >> np.arange(self.differing.size) & 1
-        return self.swapped.read(np.stack([bits @ column[self.differing] for column in self.swapped.columns], axis=1))
-
-    def comparison(self, run: str, baseline: str, draws: Array | None, null: Array, confidence: float) -> Comparison:
-        """Return the comparison, given the bootstrap ``draws`` of the difference, and the differences under swaps."""
-        value, baseline_value = (float(np.mean(side.runs)) for side in self.models)
+    @property
+    def values(self) -> tuple[float, float]:
+        """The value of the model, and of the baseline."""
         if self.kind in ("mean", "ratio", "median") and self.plain:
-            value, baseline_value = (total(side) for side in self.sides)  # of the rows that count in both
-        self.found_error = error, degrees = self.error(draws)
-        swapped, by_total = share_as_far(null, self.value, self.exact, mid=self.kind != "median"), nan
-        if self.extra and not isnan(error):
-            from scipy.special import stdtr  # importing tailmetrics.significance needs no scipy
+            first, second = self.sides  # of the rows that count in both
+            return total(first), total(second)
+        first_runs, second_runs = (side.runs for side in self.models)
+        return float(np.mean(first_runs)), float(np.mean(second_runs))
 
-            by_total = float(2 * stdtr(degrees, -abs(self.value) / error)) if error else 1.0
-        effect = nan
-        if self.kind == "mean" and self.n > 1:
-            mean, deviation = float(self.row_values.mean()), float(self.row_values.std(ddof=1))
-            effect = mean / deviation if deviation else copysign(inf, mean) if mean else 0.0
-        if self.influences:  # influences are spread over all rows, but swaps of m rows alone reach no p below 2^-m
-            swapped = max(swapped, 0.5**self.facts.units)
-        p, interval = PValues(swapped, by_total), self.interval(draws, confidence)
-        relative = self.value / baseline_value if baseline_value else nan
-        of_runs = self.key, run, baseline, self.kind, value, baseline_value
-        swaps = 0 if self.exact else null.size
-        wins, error, less = self._wins(), self.bin_error, self.lower_is_better
-        return Comparison(
-            *of_runs, interval, p, p, *wins, effect, relative, bin_error=error, swaps=swaps, lower_is_better=less
-        )
+    def p_of_student(self) -> float:
+        """Return the p-value of Student's t test; NaN if neither runs nor labels vary, and where it is refused."""
+        error, degrees = self.error()
+        if not self.extra or isnan(error) or self.facts.refusal is not None:
+            return nan
+        if not error:
+            return 1.0
+        from scipy.special import stdtr  # importing tailmetrics.significance needs no scipy
+
+        return float(2 * stdtr(degrees, -abs(self.value) / error))
+
+    def effect(self) -> float:
+        """Return Cohen's d of the row differences; NaN if no mean is compared."""
+        if self.kind != "mean" or self.n < 2:
+            return nan
+        mean, deviation = float(self.row_values.mean()), float(self.row_values.std(ddof=1))
+        if deviation:
+            return mean / deviation
+        return copysign(inf, mean) if mean else 0.0
+
+    def precision(self, draws: Array | None) -> Precision:
+        """Return how exactly the rows tell the difference, given the values of resamples."""
+        error, degrees = self.error(draws)
+        if self.facts.refusal is not None:
+            error = nan
+        return Precision(error, degrees, self.facts.units, self.size_of_change, self.bin_error, bool(self.extra))
+
+    def outcomes(self, lower_is_better: bool) -> tuple[int, int, int]:
+        """Return the number of rows, or labels, in which the model is better, equal and worse."""
+        if self.kind == "gap":
+            return 0, 0, 0
+        if self.influences:
+            first, second = (influence.label_values for influence in self.influences)
+        else:
+            first, second = (side.values[self.rows] for side in self.models)
+        if first.shape != second.shape:  # files whose labels are numbered differently
+            return 0, 0, 0
+        larger, equal, smaller = int((first > second).sum()), int((first == second).sum()), int((first < second).sum())
+        if lower_is_better:
+            return smaller, equal, larger
+        return larger, equal, smaller
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How exactly the rows tell a difference.
+
+    Attributes:
+        error: The standard error; NaN if it is unknown.
+        degrees: Its degrees of freedom.
+        units: The number of rows or clusters that contribute.
+        size_of_change: The size of one change of a row; 0 if nothing is known about it.
+        bin_error: Upper bound of the error that bins cause.
+        by_student: Whether Student's t test decides.
+    """
+
+    error: float
+    degrees: float
+    units: int
+    size_of_change: float
+    bin_error: float
+    by_student: bool
 
     def least_difference(self, level: float) -> float:
         """Return the smallest true difference that a test at this level finds with the probability ``POWER``."""
-        error, degrees = self.found_error
-        units = self.facts.units
         # a mid-p of rows that all differ in one direction is 2^-units: no difference makes it smaller
-        if isnan(error) or error == 0 or units < FEW or (not self.extra and 0.5**units > level):
+        no_swap_reaches_level = not self.by_student and 0.5**self.units > level
+        if isnan(self.error) or self.error == 0 or self.units < FEW or no_swap_reaches_level:
             return nan
-        return least_difference(error, degrees, units, self.size_of_change, level) + self.bin_error
-
-    def _wins(self) -> tuple[int, int, int]:
-        if self.kind == "gap":
-            return 0, 0, 0
-        sides = [one.of_labels for one in self.influences] or [side.values[self.rows] for side in self.models]
-        first, second = sides
-        if first.shape != second.shape:  # files whose labels are numbered differently
-            return 0, 0, 0
-        outcomes = [int(found.sum()) for found in (first > second, first == second, first < second)]
-        better, equal, worse = outcomes[::-1] if self.lower_is_better else outcomes
-        return better, equal, worse
+        least = least_difference(self.error, self.degrees, self.units, self.size_of_change, level)
+        return least + self.bin_error
 
 
-def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
-    """Return the share of the null distribution that is at least as far from zero as the observed difference.
+@dataclass(frozen=True)
+class PairTest:
+    """The randomisation test of one pair of models.
 
-    Distances that differ by rounding alone are equal. If ``mid``, a distance equal to the observed distance counts
-    half. NaN counts as farther. Unless the distribution is ``exact``, the observed difference counts as one of it.
-
-    Source: Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth, SAGMB 9 (2010), for the observed difference.
+    Attributes:
+        places: Key -> its place in ``draws``; a key without a test is left out.
+        differing: Key -> the number of rows or clusters in which the models differ by it.
+        draws: The differences of the keys under the same swaps.
+        tested: The keys that are tested.
+        mid: For each place, whether the p-value is a mid-p.
     """
-    if not isfinite(observed):
-        return nan
-    far, rounding = np.abs(null), ROUNDING * max(abs(observed), float(np.nanmax(np.abs(null), initial=0)))
-    if abs(observed) <= rounding:
-        return 1.0
-    as_far = float((~(far < abs(observed) - rounding)).sum())
-    if mid:
-        as_far -= float((np.abs(far - abs(observed)) <= rounding).sum()) / 2
-    return as_far / null.size if exact else (as_far + 1) / (null.size + 1)
+
+    places: Mapping[str, int]
+    differing: Mapping[str, int]
+    draws: SwapDraws | None
+    tested: Collection[str]
+    mid: Sequence[bool]
+
+    @classmethod
+    def of_pair(
+        cls,
+        sides: Mapping[str, tuple[KeyRows, KeyRows]],
+        clusters: Clusters | None,
+        tested: Collection[str],
+        swaps: int,
+        seed: int,
+    ) -> PairTest:
+        """Swap the results of two models.
+
+        Args:
+            sides: Key -> the values of both models.
+            clusters: Clusters that are swapped together.
+            tested: The keys that are tested; the others need swaps for their intervals alone.
+            swaps: Number of random swaps.
+            seed: The same seed gives the same swaps.
+        """
+        statistics: dict[str, Swapped] = {}
+        for key, key_sides in sides.items():
+            statistic = _swapped(key_sides, clusters)
+            if statistic is not None and (key in tested or key_sides[0].label_rows):
+                statistics[key] = statistic
+        draws = None
+        if statistics:
+            draws = swap_test(list(statistics.values()), swaps, seed)
+        return cls(
+            places={key: place for place, key in enumerate(statistics)},
+            differing={key: int(statistic.differing.sum()) for key, statistic in statistics.items()},
+            draws=draws,
+            tested=[key for key in statistics if key in tested],
+            mid=[sides[key][0].kind != "median" for key in statistics],
+        )
+
+    @property
+    def swaps(self) -> int:
+        """The number of random swaps; 0 if the test went through all swaps."""
+        if self.draws is None or self.draws.exact:
+            return 0
+        return int(self.draws.differences.shape[1])
+
+    def p_values(self) -> dict[str, float]:
+        """Return the p-value of each tested key alone."""
+        if self.draws is None:
+            return {}
+        p_values = self.draws.p_values(self.mid)
+        return {key: p_values[self.places[key]] for key in self.tested}
+
+    def corrected_p_values(self, keys: Sequence[str]) -> dict[str, float]:
+        """Return p-values that are corrected for the number of keys; see :func:`step_down`."""
+        if self.draws is None or not keys:
+            return {}
+        places = [self.places[key] for key in keys]
+        draws = SwapDraws(self.draws.differences[places], self.draws.observed[places], self.draws.exact)
+        return dict(zip(keys, step_down(draws, [self.mid[place] for place in places]), strict=True))
+
+    def single_level(self, keys: Sequence[str], level: float) -> float:
+        """Return the level at which one of some keys is tested alone, if all are tested together at ``level``."""
+        if self.draws is None or len(keys) < 2:
+            return level
+        from scipy.special import ndtr  # importing tailmetrics.significance needs no scipy
+
+        largest = self.draws.largest([self.places[key] for key in keys])
+        critical = float(np.quantile(largest, 1 - level))
+        return float(np.clip(2 * ndtr(-critical), level / len(keys), level))
+
+    def widened(self, key: str, contrast: Contrast, interval: Interval) -> Interval:
+        """Return the interval of an average over labels so wide that it holds 0 where the test finds no difference.
+
+        It holds value ± q, where at most 1 - confidence of the swaps differ by more than q.
+        """
+        if not contrast.models[0].label_rows or contrast.extra:
+            return interval
+        if key not in self.places or self.draws is None:
+            return interval.without_ends(OTHER_NUMBERS)
+        if self.differing[key] < FEW:
+            drawn = "rows" if interval.clusters is None else "clusters"
+            return interval.without_ends(f"fewer than {FEW} {drawn} differ")
+        place = self.places[key]
+        reach = self.draws.quantile(place, interval.confidence)
+        observed = abs(float(self.draws.observed[place]))
+        if 0 < observed < abs(contrast.value):  # slopes of average precision add up to less than the difference
+            reach *= abs(contrast.value) / observed
+        return contrast.widened(interval, contrast.value - reach, contrast.value + reach)
+
+
+def _swapped(sides: tuple[KeyRows, KeyRows], clusters: Clusters | None) -> Swapped | None:
+    """Return the difference of two models as a function of swaps.
+
+    It is None for models of several runs, and for averages over labels that both models number differently.
+    """
+    first, second = sides
+    if len(first.runs) > 1 or len(second.runs) > 1:
+        return None
+    if not first.label_rows:
+        statistics = statistics_of_sides(first.kind, [first.terms, second.terms], rows_of_terms(sides), clusters)
+        return SwappedSums(*statistics)
+    swapped = []
+    for first_rows, second_rows in zip(first.label_rows, second.label_rows, strict=True):
+        statistic = swapped_labels(first_rows, second_rows, clusters)
+        if statistic is None:
+            return None
+        swapped.append(statistic)
+    if len(swapped) == 1:
+        return swapped[0]
+    return SwappedGap(*swapped)
 
 
 def compare(
@@ -239,8 +371,9 @@ def compare(
     unbounded: Collection[str] = (),
     gaps: Mapping[str, Sequence[str]] | None = None,
     parts: Collection[str] = (),
+    only: Collection[str] | None = None,
     resample: Resample = "rows",
-    correction: Correction = "holm",
+    correction: Correction = "max-t",
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -249,9 +382,10 @@ def compare(
 
     Rows, or whole clusters of rows, are assumed to be independent. The randomisation test swaps the results of the two
     models within each row or cluster, and computes the statistic of each side again. Numerator and denominator of a
-    ratio are swapped together. For an average over labels, the test swaps the influences of the rows on it. The
-    bootstrap draws rows or clusters with the results of both models. Intervals are computed as in
-    :func:`tailmetrics.significance.intervals`. docs/significance.md reports the error rates in simulations.
+    ratio are swapped together, and so are the labels of a row in an average over labels. The bootstrap draws rows or
+    clusters with the results of both models. Intervals are computed as in
+    :func:`tailmetrics.significance.intervals`; the interval of an average over labels is at least as wide as the test
+    asks. docs/significance.md reports the error rates in simulations.
 
     Args:
         runs: Name of a model -> key -> values of rows, as for :func:`tailmetrics.significance.intervals`. A list of
@@ -270,11 +404,19 @@ def compare(
         gaps: Name of a gap -> the keys of its buckets, head first. The gap is the value of the first bucket that all
             models have measured, minus the value of the last one. Models are compared by it.
         parts: Keys that only gaps read; they are not compared themselves.
+        only: The questions that are tested, as keys or patterns: ``"precision@5"`` is this key alone,
+            ``"recall@10/*"`` all its buckets and its gap. Other keys are compared without a test, and do not count in
+            the correction. None tests all but the gaps of ``parts``, which ask the same question as other gaps. Such a
+            gap is tested if ``only`` holds its whole name.
         resample: ``"rows"`` if rows are a random sample; ``"rows,labels"`` if labels are one, too.
-        correction: Over all keys and pairs that have a p-value: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
+        correction: How p-values are corrected for the number of tested keys and pairs. ``"max-t"`` compares each key
+            with the largest difference of all keys under the same swaps (Westfall and Young), times the number of
+            pairs; where runs or labels vary, it is ``"holm"``. Others: ``"holm"``, ``"bonferroni"``, ``"bh"`` or
+            ``"none"``, see :func:`correct`.
         confidence: Confidence of each interval, from 0.5 to 0.9999; 1 - confidence is the level of the tests.
         resamples: Number of bootstrap resamples and of random swaps. More are drawn where the level, corrected for the
-            number of comparisons, needs smaller p-values.
+            number of comparisons, needs smaller p-values. Long tests of averages over labels end early where no key is
+            near the level.
         seed: The same seed gives the same result.
 
     Returns:
@@ -285,60 +427,168 @@ def compare(
             if an argument names an unknown key or model.
 
     >>> better, worse = [1, 1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 1, 0]
-    >>> (found,) = compare({"old": {"recall@5": worse}, "new": {"recall@5": better}})
-    >>> found.difference, found.p.randomisation, (found.wins, found.ties, found.losses)
-    (0.75, 0.015625, (6, 2, 0))
+    >>> (comparison,) = compare({"old": {"recall@5": worse}, "new": {"recall@5": better}})
+    >>> comparison.difference, comparison.p.randomisation
+    (0.75, 0.015625)
+    >>> comparison.wins, comparison.ties, comparison.losses
+    (6, 2, 0)
 
-    Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
-    ratios; Smucker, Allan and Carterette, CIKM 2007, for the randomisation test beside others.
+    Source: Smucker, Allan and Carterette, CIKM 2007, for the randomisation test beside others; see also
+    ``tailmetrics.significance.swapping``.
     """
     check_choice(CALLER, "correction", correction, Correction)
     check_choice(CALLER, "resample", resample, Resample)
     check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
     check_count(CALLER, "seed", seed, minimum=0)
     pairs, gaps = _pairs(tuple(runs), baseline), gaps or {}
-    keys = keys_of(next(iter(runs.values())))
-    less = check_names(CALLER, "lower_is_better", lower_is_better, (*keys, *gaps))
-    check_identities(CALLER, identities, list(runs), keys)
-    read, together, num_rows = read_models(CALLER, runs, clusters, medians, unbounded, gaps, parts)
-    keys = tuple(read[next(iter(runs))])
+    input_keys = keys_of(next(iter(runs.values())))
+    lower_keys = check_names(CALLER, "lower_is_better", lower_is_better, (*input_keys, *gaps))
+    check_identities(CALLER, identities, list(runs), input_keys)
+    models, row_clusters, num_rows = read_models(CALLER, runs, clusters, medians, unbounded, gaps, parts)
+    keys = [key for key in models[next(iter(models))] if key not in parts]
+    untested_gaps = {name for name, gap_keys in gaps.items() if not set(gap_keys).isdisjoint(parts)}
+    tested = _tested_keys(only, keys, untested_gaps)
     resamples = enough(CALLER, resamples, confidence)
-    swaps = enough(CALLER, resamples, confidence, 1 if correction == "none" else len(pairs) * len(keys))
+    num_corrected = {"none": 1, "max-t": len(pairs)}.get(correction, len(pairs) * max(len(tested), 1))
+    swaps = enough(CALLER, resamples, confidence, num_corrected)
+
     comparisons: list[Comparison] = []
-    contrasts: list[Contrast] = []
+    precisions: list[Precision] = []
+    tests: list[PairTest] = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for run, other in pairs:
-            made = (
-                Contrast(key, (read[run][key], read[other][key]), together, resample, covers(less, key)) for key in keys
-            )
-            for group in groups(made, lambda one: one.columns, max(num_rows, swaps)):
-                draws = bootstrap([one.drawn for one in group], resamples, seed)
-                swapped = swap([None if one.exact else one.swapped for one in group], swaps, seed)
-                for one, draw, found in zip(group, draws, swapped, strict=True):
-                    null = one.all_swaps() if found is None else found
-                    comparisons.append(one.comparison(run, other, draw, null, confidence))
-                    contrasts.append(one)
-    return _corrected(comparisons, contrasts, correction)
+            sides = {key: (models[run][key], models[other][key]) for key in keys}
+            test = PairTest.of_pair(sides, row_clusters, tested, swaps, seed)
+            tests.append(test)
+            p_values = test.p_values()
+            pair_contrasts = _contrasts(sides, row_clusters, resample)
+            for group in groups(pair_contrasts, lambda contrast: contrast.num_columns, max(num_rows, resamples)):
+                all_draws = bootstrap([contrast.drawn for contrast in group], resamples, seed)
+                for contrast, draws in zip(group, all_draws, strict=True):
+                    interval = test.widened(contrast.key, contrast, contrast.interval(draws, confidence))
+                    p = PValues(nan)
+                    if contrast.key in tested:
+                        p = PValues(p_values.get(contrast.key, nan), contrast.p_of_student())
+                    is_lower_better = covers(lower_keys, contrast.key)
+                    comparison = _comparison(contrast, run, other, interval, p, is_lower_better)
+                    comparisons.append(replace(comparison, swaps=test.swaps, tested=contrast.key in tested))
+                    precisions.append(contrast.precision(draws))
+    return _corrected(comparisons, precisions, tests, correction)
+
+
+def _tested_keys(only: Collection[str] | None, keys: Sequence[str], untested_gaps: Collection[str]) -> frozenset[str]:
+    """Return the keys that are tested: those that a pattern of ``only`` matches, or all without ``only``.
+
+    Args:
+        only: Keys or patterns.
+        keys: All keys.
+        untested_gaps: Gaps that are tested only if ``only`` holds their whole name.
+
+    Raises:
+        ValueError: If a pattern matches no key.
+    """
+    if only is None:
+        return frozenset(keys).difference(untested_gaps)
+    if isinstance(only, str):
+        raise TypeError(f"{CALLER}: only={only!r} is one string; pass a list of keys or patterns, such as [{only!r}].")
+    tested = set()
+    for pattern in only:
+        matches = [key for key in keys if matches_pattern(key, pattern, untested_gaps)]
+        if not matches:
+            raise ValueError(f"{CALLER}: only holds {pattern!r}, which matches no key; the keys are {', '.join(keys)}.")
+        tested.update(matches)
+    return frozenset(tested)
+
+
+def matches_pattern(key: str, pattern: str, untested_gaps: Collection[str] = ()) -> bool:
+    """Whether a pattern names a key; a gap in ``untested_gaps`` is named by its whole name alone."""
+    if key in untested_gaps:
+        return key == pattern
+    return key == pattern or fnmatchcase(key, pattern)
+
+
+def _contrasts(
+    sides: Mapping[str, tuple[KeyRows, KeyRows]], clusters: Clusters | None, resample: Resample
+) -> Iterator[Contrast]:
+    for key, key_sides in sides.items():
+        yield Contrast(key, key_sides, clusters, resample)
+
+
+def _comparison(
+    contrast: Contrast, run: str, baseline: str, interval: Interval, p: PValues, lower_is_better: bool
+) -> Comparison:
+    """Return the comparison by one key, without corrections."""
+    value, baseline_value = contrast.values
+    wins, ties, losses = contrast.outcomes(lower_is_better)
+    relative_difference = nan
+    if baseline_value:
+        relative_difference = contrast.value / baseline_value
+    return Comparison(
+        key=contrast.key,
+        run=run,
+        baseline=baseline,
+        statistic=contrast.kind,
+        value=value,
+        baseline_value=baseline_value,
+        interval=interval,
+        p=p,
+        p_corrected=p,
+        wins=wins,
+        ties=ties,
+        losses=losses,
+        cohens_dz=contrast.effect(),
+        relative_difference=relative_difference,
+        bin_error=contrast.bin_error,
+        lower_is_better=lower_is_better,
+    )
 
 
 def _corrected(
-    comparisons: Sequence[Comparison], contrasts: Sequence[Contrast], correction: Correction
+    comparisons: Sequence[Comparison],
+    precisions: Sequence[Precision],
+    tests: Sequence[PairTest],
+    correction: Correction,
 ) -> list[Comparison]:
-    tested = max(1, sum(not isnan(one.p.decisive) for one in comparisons))
-    level = (1 - comparisons[0].interval.confidence) / (tested if correction in ("holm", "bonferroni") else 1)
-    names = ("randomisation", "total")
-    by_test = [correct([getattr(one.p, name) for one in comparisons], correction) for name in names]
-    return [
-        replace(
-            one,
-            p_corrected=PValues(*(nan if isnan(value) else value for value in p)),
-            least_difference=contrast.least_difference(level),
-        )
-        for one, contrast, *p in zip(comparisons, contrasts, *by_test, strict=True)
-    ]
+    """Return the comparisons with corrected p-values, and the least differences of the corrected level."""
+    level = 1 - comparisons[0].interval.confidence
+    decisive = [comparison.p.decisive for comparison in comparisons]
+    num_tested = max(1, sum(not isnan(p) for p in decisive))
+    if correction == "max-t" and all(isnan(comparison.p.total) for comparison in comparisons):
+        corrected, levels = _corrected_by_swaps(comparisons, tests, level)
+    else:
+        method = "holm" if correction == "max-t" else correction
+        corrected = correct(decisive, method)
+        if method in ("holm", "bonferroni"):
+            level /= num_tested
+        levels = [level] * len(comparisons)
+
+    result = []
+    for comparison, precision, p, comparison_level in zip(comparisons, precisions, corrected, levels, strict=True):
+        p_corrected = PValues(p) if isnan(comparison.p.total) else PValues(nan, p)
+        least = precision.least_difference(comparison_level)
+        result.append(replace(comparison, p_corrected=p_corrected, least_difference=least))
+    return result
 
 
-def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
+def _corrected_by_swaps(
+    comparisons: Sequence[Comparison], tests: Sequence[PairTest], level: float
+) -> tuple[list[float], list[float]]:
+    """Return p-values that the swaps of each pair correct, times the number of pairs, and the level of each."""
+    corrected: list[float] = []
+    levels: list[float] = []
+    num_keys = len(comparisons) // len(tests)
+    for number, test in enumerate(tests):
+        pair = comparisons[number * num_keys : (number + 1) * num_keys]
+        keys = [comparison.key for comparison in pair if not isnan(comparison.p.randomisation)]
+        p_values = test.corrected_p_values(keys)
+        for comparison in pair:
+            p = len(tests) * p_values.get(comparison.key, nan)
+            corrected.append(1.0 if p > 1 else p)
+        levels += [test.single_level(keys, level / len(tests))] * num_keys
+    return corrected, levels
+
+
+def correct(p_values: Sequence[float], correction: Literal["holm", "bonferroni", "bh", "none"] = "holm") -> list[float]:
     """Return the corrected p-values, which can all be compared with one level.
 
     A corrected p-value lies in [0, 1], and is never below the p-value itself. NaN stays NaN, and is not counted.
@@ -353,13 +603,13 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979); Benjamini and Hochberg, JRSS B 57 (1995).
     """
-    check_choice("correct", "correction", correction, Correction)
+    check_choice("correct", "correction", correction, ("holm", "bonferroni", "bh", "none"))
     try:
         corrected = np.array(p_values, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError("correct: p_values holds other things than numbers; pass a list of p-values.") from None
-    tested = ~np.isnan(corrected)
-    p = corrected[tested]
+    is_tested = ~np.isnan(corrected)
+    p = corrected[is_tested]
     if p.size and correction == "bonferroni":
         p = np.minimum(1, p * p.size)
     elif p.size and correction == "holm":
@@ -370,163 +620,8 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
         from scipy.stats import false_discovery_control  # importing tailmetrics.significance needs no scipy
 
         p = false_discovery_control(p, method="bh")
-    corrected[tested] = p
+    corrected[is_tested] = p
     return [float(value) for value in corrected]
-
-
-def verdict(
-    comparisons: Iterable[Comparison],
-    buckets: Sequence[str] = (),
-    lower_is_better: Collection[str] = (),
-    headline: str = "",
-    over_all: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """Return the results of comparisons in words: one line for each pair of models.
-
-    A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
-    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
-    are those in which all rows have equal values. Values, difference and interval are given over all labels, and for
-    the buckets with the largest gain and loss. Then the line names other keys by which the model is worse, and says by
-    how many keys it is better. If there are several pairs, it gives their numbers alone. Comparisons without a p-value
-    are left out.
-
-    Args:
-        comparisons: The result of :func:`compare`.
-        buckets: Names of the buckets, head first.
-        lower_is_better: Further keys, with or without their bucket, for which a lower value is better, beside those
-            that :func:`compare` was told.
-        headline: The metric with which lines begin, as a key without bucket. If it was not compared, lines begin with
-            the first metric by bucket. If no metric is by bucket, they are about all keys alike.
-        over_all: For each metric by bucket, the key of its value over all labels, if that is another key.
-
-    >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
-    >>> worse = {"recall@1/decile_1": [0.0] * 10, "recall@1/decile_2": [1.0, 0.0] * 5}
-    >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
-    'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
-    """
-    pairs = grouped(((one.run, one.baseline), one) for one in comparisons)
-    made = _Verdict(buckets, frozenset(lower_is_better), headline, over_all, named=SAID if len(pairs) == 1 else 0)
-    lines = []
-    for (run, other), found in pairs.items():
-        tested = [one for one in found if not isnan(one.p_corrected.decisive)]
-        lines.append(f"{run} against {other}: {made.of_pair(tested) if tested else UNTESTED}.")
-    return "\n".join(lines)
-
-
-BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
-    "better",
-    "no difference shown",
-    "the same in every row",
-    "worse",
-    "too few rows",
-)
-UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
-SPANS = 6
-"""The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, beside unseen."""
-SAID = 3
-"""The most other keys that a verdict names as worse; it counts the remaining keys."""
-
-
-@dataclass(frozen=True)
-class _Verdict:
-    """Makes the line of a pair of models: the arguments of :func:`verdict`, and how many other keys are named."""
-
-    buckets: Sequence[str]
-    less: frozenset[str]
-    headline: str
-    over_all: Mapping[str, str]
-    named: int
-
-    def of_pair(self, found: Sequence[Comparison]) -> str:
-        """Return the line of one pair."""
-        of_buckets: dict[str, dict[str, Comparison]] = {}
-        for one in found:
-            stem, _, bucket = one.key.rpartition("/")
-            if bucket in self.buckets:
-                of_buckets.setdefault(stem, {})[bucket] = one
-        keys = {one.key: one for one in found if one.key.rpartition("/")[2] not in self.buckets}
-        stem = self.headline if {self.headline} & {*of_buckets, *keys} else next(iter(of_buckets), "")
-        stem = next(iter(keys)) if len(keys) == 1 and not of_buckets else stem
-        if not stem:
-            return self._in_buckets(keys)
-        own, whole = of_buckets.pop(stem, {}), keys.pop(self.over_all.get(stem, stem), None)
-        said = [f"{_outcome(whole, self.less)} over all labels ({_sizes(whole)})"] if whole and own else []
-        said += [f"{_outcome(whole, self.less)} ({_sizes(whole)})"] if whole and not own else []
-        said += [self._in_buckets(own)] if own else []
-        others = {(key, False): {"": one} for key, one in keys.items() if one.statistic != "gap"}
-        others |= {(key, True): of for key, of in of_buckets.items()}
-        return ". ".join([f"{stem}: {', '.join(said)}", *self._elsewhere(others)])
-
-    def _in_buckets(self, found: Mapping[str, Comparison]) -> str:
-        """Return the buckets, or keys, of each outcome, with the sizes of the largest gain and the largest loss."""
-        names: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
-        for name, one in found.items():
-            names[_outcome(one, self.less)].append(name)
-        parts, said = [], not {*found} & {*self.buckets}
-        for outcome, some in names.items():
-            if some:
-                parts.append(f"{outcome} in {_in_words(some, said, SPANS)}")
-                said = said or any(name.startswith("decile_") for name in some)
-                if outcome in (BETTER, WORSE):
-                    most = max(some, key=lambda name: abs(found[name].difference))
-                    which = "" if len(some) == 1 else f"{_in_words([most], most not in self.buckets)}: "
-                    parts[-1] += f" ({which}{_sizes(found[most])})"
-        return ", ".join(parts)
-
-    def _elsewhere(self, others: Mapping[tuple[str, bool], Mapping[str, Comparison]]) -> Iterator[str]:
-        """Yield the keys by which the model is worse, and the number of keys by which it is better."""
-        for outcome, named in ((WORSE, self.named), (BETTER, 0)):
-            found: list[tuple[str, str]] = []
-            for (key, by_bucket), of in others.items():
-                names = [name for name, one in of.items() if _outcome(one, self.less) == outcome]
-                if names:
-                    found.append(
-                        (key, f"{key} in {_in_words(names, False)}" if by_bucket else f"{key} over all labels")
-                    )
-            more = len({key for key, _ in found[named:]})
-            said = [text for _, text in found[:named]]
-            said += [f"{more} {'more' if named else 'metrics' if more > 1 else 'metric'}"] if more else []
-            if said:
-                yield f"{outcome.capitalize()} elsewhere: {'; '.join(said)}"
-
-
-def _sizes(one: Comparison) -> str:
-    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
-
-    An interval is of this comparison alone; where it leaves out 0, and the correction finds no difference, it says so.
-    """
-    interval = one.interval
-    ends = "" if isnan(interval.low) else f" [{_brief(interval.low, '+')}, {_brief(interval.high, '+')}]"
-    ends += " before correction" if not one.significant and (interval.low > 0 or interval.high < 0) else ""
-    return f"{_brief(one.baseline_value)} → {_brief(one.value)}, {_brief(one.difference, '+')}{ends}"
-
-
-def _brief(value: float, sign: str = "") -> str:
-    """Return a number with three decimals and without a leading zero, or, from 10 on, with four digits."""
-    text = format(value, f"{sign}.3f" if abs(value) < 10 else f"{sign},.4g")
-    return re.sub(r"^([+-]?)0\.", r"\1.", text)
-
-
-def _outcome(one: Comparison, less: frozenset[str]) -> str:
-    """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
-    if one.significant:
-        return BETTER if (one.difference > 0) != (one.lower_is_better or covers(less, one.key)) else WORSE
-    drawn = one.n if one.interval.clusters is None else one.interval.clusters
-    return TOO_FEW if drawn < FEW else SAME if one.ties == one.n else NOT_SHOWN
-
-
-def _in_words(names: Sequence[str], said: bool = True, most: int = 4) -> str:
-    """Return names, ``most`` at most, in words. Deciles are numbers and ranges, after "deciles" unless ``said``."""
-    found = [re.fullmatch(r"decile_(\d+)", name) for name in names]
-    numbers = sorted(int(one[1]) for one in found if one)
-    starts = [number for number in numbers if number - 1 not in numbers]
-    ends = [number for number in numbers if number + 1 not in numbers]
-    shown = [f"{start}" if start == end else f"{start} to {end}" for start, end in zip(starts, ends, strict=True)]
-    if shown and not said:
-        shown[0] = f"{'decile' if len(numbers) == 1 else 'deciles'} {shown[0]}"
-    shown += [name for name, one in zip(names, found, strict=True) if not one]
-    shown = some_of(shown, most)
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
@@ -544,21 +639,34 @@ def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
 
     Source: Piepho, An algorithm for a letter-based representation of all-pairwise comparisons, JCGS 13 (2004).
     """
-    of_key = [one for one in comparisons if one.key == key]
-    names = list(dict.fromkeys(name for one in of_key for name in (one.baseline, one.run)))
-    found = [frozenset(names)]
-    for one in of_key:
-        if one.significant:
-            both = {one.run, one.baseline}
-            split = [
-                part for group in found for part in ([group - {name} for name in both] if both <= group else [group])
-            ]
-            found = [group for group in dict.fromkeys(split) if not any(group < other for other in split)]
-    ordered = ([name for name in names if name in group] for group in found)
-    return sorted(ordered, key=lambda group: names.index(group[0]))
+    key_comparisons = [comparison for comparison in comparisons if comparison.key == key]
+    names: dict[str, None] = {}
+    for comparison in key_comparisons:
+        names[comparison.baseline] = names[comparison.run] = None
+
+    model_groups = [frozenset(names)]
+    for comparison in key_comparisons:
+        if comparison.significant:
+            model_groups = _split(model_groups, comparison.run, comparison.baseline)
+    order = list(names)
+    ordered_groups = [sorted(group, key=order.index) for group in model_groups]
+    return sorted(ordered_groups, key=lambda group: order.index(group[0]))
+
+
+def _split(model_groups: Sequence[frozenset[str]], first: str, second: str) -> list[frozenset[str]]:
+    """Return the groups; one that holds both models is split into one without the first, and one without the second."""
+    parts: list[frozenset[str]] = []
+    for group in model_groups:
+        if first in group and second in group:
+            parts += [group - {first}, group - {second}]
+        else:
+            parts.append(group)
+    distinct = list(dict.fromkeys(parts))
+    return [group for group in distinct if not any(group < other for other in distinct)]
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
+    """Return the pairs that are compared: each model with its baseline."""
     if len(names) < 2:
         raise ValueError(f"{CALLER}: {len(names)} run(s) given; pass at least two runs of the same rows.")
     if baseline is None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_number
-from tailmetrics.significance.estimating import FEW, Estimate
+from tailmetrics.significance.estimating import Estimate
+from tailmetrics.significance.interval import FEW
 from tailmetrics.significance.rows import read_models
 
 CALLER = "rows_needed"
@@ -86,7 +87,7 @@ def rows_needed(
     """
     _check_arguments(runs, difference, power, level, agreement)
     keyed = {name: {"values": values} for name, values in runs.items()}
-    models, row_clusters, _ = read_models(CALLER, keyed, clusters, (), (), {}, ())
+    models, row_clusters, _ = read_models(CALLER, keyed, clusters)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         estimate = Estimate([model["values"] for model in models.values()], row_clusters, "rows")
         error, _ = estimate.error()

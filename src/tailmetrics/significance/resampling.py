@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain, combinations_with_replacement
+from itertools import combinations_with_replacement
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailmetrics.significance.rows import Array, Clusters, Kind, Term
+from tailmetrics.significance.influence import Array
+from tailmetrics.significance.rows import Clusters, Kind, Term
 
 T = TypeVar("T")
 
@@ -30,32 +31,70 @@ def total(statistic: Summed) -> float:
     return float(statistic.read(np.array([column.sum() for column in statistic.columns])))
 
 
+class RatioReader:
+    """Reads a sum of ratios from the sums of their numerators and denominators, in turn.
+
+    Args:
+        signs: The sign of each ratio.
+    """
+
+    def __init__(self, signs: Sequence[int]) -> None:
+        self._signs = tuple(signs)
+
+    def read(self, sums: Array) -> Array:
+        """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of ratios)."""
+        value = np.zeros(sums.shape[:-1])
+        for place, sign in enumerate(self._signs):
+            top, bottom = sums[..., 2 * place], sums[..., 2 * place + 1]
+            value = value + np.where(bottom == 0, np.nan, sign * top / bottom)
+        return value
+
+
 class Ratios:
     """A sum of ratios of sums, each with its sign: a mean, a ratio, a gap, or the difference of two of them."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = terms
+        self.reader = RatioReader([sign for sign, _, _ in terms])
         self.columns = [column for _, top, bottom in terms for column in (top, bottom)]
 
     def read(self, sums: Array) -> Array:
         """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of terms)."""
-        found = np.zeros(sums.shape[:-1])
-        for place, (sign, _, _) in enumerate(self.terms):
-            bottom = sums[..., 2 * place + 1]
-            found = found + np.where(bottom == 0, np.nan, sign * sums[..., 2 * place] / bottom)
-        return found
+        return self.reader.read(sums)
 
     def minus(self, other: Ratios) -> Ratios:
         """Return this sum minus another. Two ratios with the same denominators become one."""
         merged: list[Term] = []
-        for sign, top, bottom in (*self.terms, *((-sign, top, bottom) for sign, top, bottom in other.terms)):
-            place = next((place for place, one in enumerate(merged) if np.array_equal(one[2], bottom)), None)
-            if place is None:
-                merged.append((sign, top, bottom))
+        negative = [(-sign, top, bottom) for sign, top, bottom in other.terms]
+        for sign, top, bottom in (*self.terms, *negative):
+            for place, (other_sign, other_top, other_bottom) in enumerate(merged):
+                if np.array_equal(other_bottom, bottom):
+                    merged[place] = other_sign, other_top + other_sign * sign * top, bottom
+                    break
             else:
-                known, above, _ = merged[place]
-                merged[place] = known, above + known * sign * top, bottom
+                merged.append((sign, top, bottom))
         return Ratios(merged)
+
+
+class MedianReader:
+    """Reads a median from the number of rows up to each candidate, and the number of all rows.
+
+    Args:
+        candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
+    """
+
+    def __init__(self, candidates: Array) -> None:
+        self._candidates = candidates
+
+    def read(self, sums: Array) -> Array:
+        """Return the median, shape (...), from sums of shape (..., number of candidates + 1)."""
+        rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
+        median = (self._first(rows_up_to >= num_rows) + self._first(rows_up_to > num_rows)) / 2
+        return np.where(num_rows[..., 0] > 0, median, np.nan)
+
+    def _first(self, is_reached: NDArray[np.bool_]) -> Array:
+        is_reached[..., -1] = True
+        return np.asarray(self._candidates[is_reached.argmax(-1)])
 
 
 class Median:
@@ -63,27 +102,23 @@ class Median:
 
     Args:
         values: Shape (N,).
-        counted: Shape (N,), bool: the rows that count.
-        candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
+        inside: Shape (N,), bool: the rows that count.
+        candidates: As for :class:`MedianReader`.
         sums: Function that sums a column over each cluster; where rows are drawn, it returns the column.
     """
 
     def __init__(
-        self, values: Array, counted: NDArray[np.bool_], candidates: Array, sums: Callable[[Array], Array]
+        self, values: Array, inside: NDArray[np.bool_], candidates: Array, sums: Callable[[Array], Array]
     ) -> None:
-        self.candidates = candidates
-        below = [(counted & (values <= candidate)).astype(np.float64) for candidate in candidates]
-        self.columns = [sums(column) for column in (*below, counted.astype(np.float64))]
+        self.reader = MedianReader(candidates)
+        self.columns = []
+        for candidate in candidates:
+            self.columns.append(sums((inside & (values <= candidate)).astype(np.float64)))
+        self.columns.append(sums(inside.astype(np.float64)))
 
     def read(self, sums: Array) -> Array:
         """Return the median, shape (...), from sums of shape (..., number of candidates + 1)."""
-        below, size = 2 * sums[..., :-1], sums[..., -1:]
-        middle = (self._first(below >= size) + self._first(below > size)) / 2
-        return np.where(size[..., 0] > 0, middle, np.nan)
-
-    def _first(self, reached: NDArray[np.bool_]) -> Array:
-        reached[..., -1] = True
-        return np.asarray(self.candidates[reached.argmax(-1)])
+        return self.reader.read(sums)
 
     def minus(self, other: Median) -> MedianDifference:
         """Return this median minus another."""
@@ -103,7 +138,7 @@ class MedianDifference:
         return self.first.read(sums[..., :split]) - self.second.read(sums[..., split:])
 
 
-def statistics_of(
+def statistics_of_sides(
     kind: Kind, sides: Sequence[Sequence[Term]], inside: Sequence[NDArray[np.bool_]], clusters: Clusters | None
 ) -> list[Ratios] | list[Median]:
     """Return the statistic of each side over the rows that count; one statistic can be subtracted from the other.
@@ -117,18 +152,24 @@ def statistics_of(
     sums = np.asarray if clusters is None else clusters.sums
     if kind == "median":
         rows, values = inside[0], [terms[0][1] for terms in sides]
-        sizes = sums(rows.astype(np.float64))
-        near = [near_median(some[rows], sizes) for some in values]
-        near.append(near_median(np.concatenate([some[rows] for some in values]), np.tile(sizes, len(sides))))
-        candidates = np.unique(np.concatenate(near))
-        return [Median(some, rows, candidates, sums) for some in values]
-    return [
-        Ratios([
-            (sign, sums(np.where(rows, top, 0)), sums(np.where(rows, bottom, 0)))
-            for (sign, top, bottom), rows in zip(terms, inside, strict=True)
-        ])
-        for terms in sides
-    ]  # fmt: skip
+        candidates = _candidates(values, rows, sums(rows.astype(np.float64)))
+        return [Median(side_values, rows, candidates, sums) for side_values in values]
+
+    statistics = []
+    for terms in sides:
+        summed_terms: list[Term] = []
+        for (sign, top, bottom), rows in zip(terms, inside, strict=True):
+            summed_terms.append((sign, sums(np.where(rows, top, 0)), sums(np.where(rows, bottom, 0))))
+        statistics.append(Ratios(summed_terms))
+    return statistics
+
+
+def _candidates(values: Sequence[Array], rows: NDArray[np.bool_], sizes: Array) -> Array:
+    """Return the values that can be the median of a side, or of both sides mixed, ascending."""
+    sides = [side_values[rows] for side_values in values]
+    candidates = [near_median(side_values, sizes) for side_values in sides]
+    candidates.append(near_median(np.concatenate(sides), np.tile(sizes, len(sides))))
+    return np.unique(np.concatenate(candidates))
 
 
 def near_median(values: Array, sizes: Array) -> Array:
@@ -150,19 +191,6 @@ def near_median(values: Array, sizes: Array) -> Array:
     return np.asarray(distinct[low : high + 1])
 
 
-class Swapped:
-    """The first statistic minus the second, after some rows are swapped; ``read`` takes sums over the swapped rows."""
-
-    def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
-        self.first, self.second = first, second
-        self.columns = [a - b for a, b in zip(first.columns, second.columns, strict=True)]
-        self._totals = [np.array([column.sum() for column in side.columns]) for side in (first, second)]
-
-    def read(self, sums: Array) -> Array:
-        """Return the difference, shape (...), from sums of shape (..., len(columns))."""
-        return self.first.read(self._totals[0] - sums) - self.second.read(self._totals[1] + sums)
-
-
 class Studentised:
     """The studentised bootstrap: the distance of a resample's value from the value of all units, in standard errors.
 
@@ -182,9 +210,12 @@ class Studentised:
     def __init__(self, ratios: Ratios) -> None:
         self._terms = ratios.terms
         self.value = total(ratios)
-        centred = [(top - total(Ratios([(1, top, bottom)])) * bottom, bottom) for _, top, bottom in self._terms]
-        base = [column for pair in centred for column in pair]
-        self.columns = [*base, *(one * other for one, other in combinations_with_replacement(base, 2))]
+        columns = []
+        for _, top, bottom in self._terms:
+            ratio = total(Ratios([(1, top, bottom)]))
+            columns += [top - ratio * bottom, bottom]
+        products = [first * second for first, second in combinations_with_replacement(columns, 2)]
+        self.columns = [*columns, *products]
         totals = np.array([column.sum() for column in self.columns])
         self.error = float(self._distance_and_error(totals)[1])
 
@@ -206,7 +237,9 @@ class Studentised:
             return 0.0
         ((_, top, bottom),) = self._terms
         sizes = np.abs(top) * self.units / bottom.sum()
-        return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
+        if not sizes.any():
+            return 0.0
+        return float((sizes**2).sum() / sizes.sum())
 
     @property
     def effective_units(self) -> float:
@@ -218,8 +251,8 @@ class Studentised:
         """Bounds of the values that a resample can have."""
         low, high = 0.0, 0.0
         for sign, top, bottom in self._terms:
-            found = sign * top[bottom != 0] / bottom[bottom != 0]
-            low, high = low + float(found.min()), high + float(found.max())
+            ratios = sign * top[bottom != 0] / bottom[bottom != 0]
+            low, high = low + float(ratios.min()), high + float(ratios.max())
         return low, high
 
     def read(self, sums: Array) -> Array:
@@ -228,9 +261,10 @@ class Studentised:
         It is infinite where a resample without spread has another value, and NaN where a resample has no value.
         """
         distance, error = self._distance_and_error(sums)
-        spread = error > ROUNDING * self.error
-        alike = np.where(distance <= ROUNDING * self.error, 0.0, np.inf)
-        return np.where(np.isnan(distance), np.nan, np.where(spread, distance / np.where(spread, error, 1), alike))
+        has_spread = error > ROUNDING * self.error
+        without_spread = np.where(distance <= ROUNDING * self.error, 0.0, np.inf)
+        in_errors = np.where(has_spread, distance / np.where(has_spread, error, 1), without_spread)
+        return np.where(np.isnan(distance), np.nan, in_errors)
 
     def _distance_and_error(self, sums: Array) -> tuple[Array, Array]:
         """Return the distance of resamples from the value of all units, and its standard error, each of shape (...)."""
@@ -240,14 +274,16 @@ class Studentised:
             top, bottom = sums[..., 2 * term], sums[..., 2 * term + 1]
             distance = distance + sign * top / bottom
             slopes += [sign / bottom, -sign * top / bottom**2]
+
         variance = np.zeros(sums.shape[:-1])
         pairs = combinations_with_replacement(range(len(slopes)), 2)
-        for place, (one, other) in enumerate(pairs, start=len(slopes)):
-            variance = variance + (1 if one == other else 2) * slopes[one] * slopes[other] * sums[..., place]
+        for place, (first, second) in enumerate(pairs, start=len(slopes)):
+            product = slopes[first] * slopes[second] * sums[..., place]
+            variance = variance + (product if first == second else 2 * product)
         return np.abs(distance), np.sqrt(np.maximum(variance, 0))
 
 
-Summed: TypeAlias = Ratios | Median | MedianDifference | Swapped | Studentised
+Summed: TypeAlias = Ratios | Median | MedianDifference | Studentised
 """A statistic of sums over units, which are rows or clusters. It has ``columns``, each of shape (U,), and ``read``,
 which returns shape (M,) from sums of shape (M, len(columns)), NaN if undefined."""
 
@@ -261,14 +297,14 @@ def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) ->
         length: Number of values per column: rows, or resamples if there are more.
     """
     group: list[T] = []
-    held = 0
+    num_values = 0
     for statistic in statistics:
         size = columns(statistic) * length
-        if group and held + size > TOGETHER:
+        if group and num_values + size > TOGETHER:
             yield group
-            group, held = [], 0
+            group, num_values = [], 0
         group.append(statistic)
-        held += size
+        num_values += size
     if group:
         yield group
 
@@ -279,43 +315,39 @@ def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) ->
     Rows that do not count for a key are drawn, too. So all keys share a draw, and the number of rows that count varies
     as in a new sample. A resample in which no row counts gives NaN. The result for a statistic of None is None.
     """
+    # many keys have equal columns
+    columns: dict[bytes, Array] = {}
+    digests: list[list[bytes]] = []
+    for statistic in statistics:
+        statistic_digests = []
+        for column in statistic.columns if statistic is not None else ():
+            digest = blake2b(np.ascontiguousarray(column).data).digest()
+            columns[digest] = column
+            statistic_digests.append(digest)
+        digests.append(statistic_digests)
+    if not columns:
+        return [None] * len(statistics)
 
-    def counts(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
-        weights = np.empty((resamples, num_rows))
-        for row in weights:
-            row[:] = np.bincount(rng.integers(num_rows, size=num_rows), minlength=num_rows)
-        return weights
-
-    return _distributions(statistics, resamples, np.random.default_rng([seed, 0]), counts)
-
-
-def swap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:
-    """Return each statistic's values, shape (resamples,), where each row is swapped with probability 1/2."""
-
-    def bits(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
-        words = -(-num_rows // 64)  # whole words per resample: the stream must not depend on the size of a block
-        packed = np.frombuffer(rng.bytes(8 * words * resamples), np.uint8).reshape(resamples, 8 * words)
-        return np.unpackbits(packed, axis=1, count=num_rows).astype(np.float64)
-
-    return _distributions(statistics, resamples, np.random.default_rng([seed, 1]), bits)
+    sums = _resampled_sums(np.stack(list(columns.values()), axis=1), resamples, seed)
+    places = {digest: place for place, digest in enumerate(columns)}
+    values: list[Array | None] = []
+    for statistic, statistic_digests in zip(statistics, digests, strict=True):
+        if statistic is None:
+            values.append(None)
+        else:
+            values.append(statistic.read(sums[:, [places[digest] for digest in statistic_digests]]))
+    return values
 
 
-def _distributions(
-    statistics: Sequence[Summed | None],
-    resamples: int,
-    rng: np.random.Generator,
-    draw: Callable[[np.random.Generator, int, int], Array],
-) -> list[Array | None]:
-    columns = [[] if one is None else one.columns for one in statistics]
-    digests = [[blake2b(np.ascontiguousarray(one).data).digest() for one in of] for of in columns]
-    distinct = dict(zip(chain(*digests), chain(*columns), strict=True))  # many keys have equal columns
-    if not distinct:
-        return [None] * len(columns)
-    table, places = np.stack(list(distinct.values()), axis=1), dict(zip(distinct, range(len(distinct)), strict=True))
-    size = max(1, BLOCK // max(1, len(table)))
-    starts = range(0, resamples, size)
-    sums = np.concatenate([draw(rng, min(size, resamples - start), len(table)) @ table for start in starts])
-    return [
-        None if one is None else one.read(sums[:, [places[digest] for digest in of]])
-        for one, of in zip(statistics, digests, strict=True)
-    ]
+def _resampled_sums(table: Array, resamples: int, seed: int) -> Array:
+    """Return the sums of the columns of a table, shape (U, C), over units drawn with replacement: (resamples, C)."""
+    rng = np.random.default_rng([seed, 0])
+    num_units = len(table)
+    size = max(1, BLOCK // max(1, num_units))
+    parts = []
+    for start in range(0, resamples, size):
+        weights = np.empty((min(size, resamples - start), num_units))
+        for resample in weights:
+            resample[:] = np.bincount(rng.integers(num_units, size=num_units), minlength=num_units)
+        parts.append(weights @ table)
+    return np.concatenate(parts)

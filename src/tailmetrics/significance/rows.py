@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailmetrics.significance.labels import Influence, OverLabels
+from tailmetrics.significance.influence import Array, Influence
+from tailmetrics.significance.labels import OverLabels
 
-Array: TypeAlias = NDArray[np.float64]
 RowValues: TypeAlias = "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
 """Key -> values of its rows, in one of three forms.
 
@@ -23,17 +22,6 @@ object with the contributions of rows to the counts of labels. A row that does n
 Kind: TypeAlias = Literal["mean", "ratio", "median", "labels", "gap"]
 Term: TypeAlias = "tuple[int, Array, Array]"
 """Sign, numerators (N,), denominators (N,); NaN in rows that do not count."""
-
-Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Run -> entries on which its values depend. ``tailmetrics.evaluation.digest`` makes the entries."""
-
-MEANT: Final = {
-    "version": "versions of their digests",
-    "targets": "targets",
-    "buckets": "buckets",
-    "counts": "training counts",
-    "options": "options",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +36,7 @@ class KeyRows:
         runs: The value of each run of the model.
         influence: The influence of rows and labels on an average over labels; None for other keys. Where a model has
             several runs, it is the influence on the first.
+        label_rows: The labels of the rows of an average over labels: one for a bucket, two for a gap; else empty.
         shares: Whether every value lies in [0, 1].
         bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
     """
@@ -56,6 +45,7 @@ class KeyRows:
     terms: tuple[Term, ...]
     runs: tuple[float, ...]
     influence: Influence | None = None
+    label_rows: tuple[OverLabels, ...] = ()
     shares: bool = True
     bin_error: float = 0.0
 
@@ -120,11 +110,11 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     """
     if clusters is None:
         return None
-    given: Any = clusters
+    names: Any = clusters
     if isinstance(clusters, (list, tuple)):  # NumPy alone would turn ["u", 1] into texts, and [1, 2**63] into floats
-        given = np.empty(len(clusters), dtype=object)
-        given[:] = [one.item() if hasattr(one, "item") else one for one in clusters]
-    names = np.asarray(given)
+        names = np.empty(len(clusters), dtype=object)
+        names[:] = [name.item() if hasattr(name, "item") else name for name in clusters]
+    names = np.asarray(names)
     if names.shape != (num_rows,):
         raise ValueError(
             f"{caller}: clusters is of shape {list(names.shape)} for {num_rows} rows; pass the cluster of each row, "
@@ -133,32 +123,39 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     codes: dict[object, int] = {}
     numbers = np.empty(num_rows, dtype=np.int64)
     for row, name in enumerate(names):
-        try:
-            numbers[row] = codes.setdefault(name, len(codes))
-            is_name = name is not None and bool(name == name)
-        except TypeError:  # a list has no hash, and pandas.NA has no truth value
-            is_name = False
-        if not is_name:
+        if not _is_name(name):
             raise ValueError(
                 f"{caller}: clusters holds {name!r} in row {row}; pass a cluster for each row, one of its own for a "
                 "row that stands alone."
             )
+        numbers[row] = codes.setdefault(name, len(codes))
     return Clusters(numbers, len(codes))
+
+
+def _is_name(name: object) -> bool:
+    """Whether a cluster has this name: not None, NaN, a list, which has no hash, or pandas.NA, which has no truth."""
+    try:
+        hash(name)
+        return name is not None and bool(name == name)
+    except TypeError:
+        return False
 
 
 def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
     """Return the keys of a model, or of its first run."""
-    return tuple(rows if isinstance(rows, Mapping) else next(iter(rows), {}))
+    if isinstance(rows, Mapping):
+        return tuple(rows)
+    return tuple(next(iter(rows), {}))
 
 
 def read_models(
     caller: str,
     runs: Mapping[str, RowValues | Sequence[RowValues]],
-    clusters: ArrayLike | None,
-    medians: Collection[str],
-    unbounded: Collection[str],
-    gaps: Mapping[str, Sequence[str]],
-    parts: Collection[str],
+    clusters: ArrayLike | None = None,
+    medians: Collection[str] = (),
+    unbounded: Collection[str] = (),
+    gaps: Mapping[str, Sequence[str]] | None = None,
+    parts: Collection[str] = (),
 ) -> tuple[dict[str, dict[str, KeyRows]], Clusters | None, int]:
     """Return the keys and gaps of each model, the clusters, and the number of rows.
 
@@ -170,58 +167,84 @@ def read_models(
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
         gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
             The gap is the value of the first measured bucket minus the value of the last. Medians have no gap.
-        parts: Keys that are left out after the gaps have been computed.
+        parts: Keys that only gaps read.
 
     Raises:
         ValueError: If an argument names an unknown key, or if models or runs differ in keys, rows or kinds of values.
     """
+    gaps = gaps or {}
     keys = keys_of(next(iter(runs.values())))
-    of_median = check_names(caller, "medians", medians, keys)
-    free = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
+    median_keys = check_names(caller, "medians", medians, keys)
+    unbounded_keys = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
     check_names(caller, "parts", parts, keys, whole=True)
-    check_names(caller, "gaps", [key for of_gap in gaps.values() for key in of_gap], keys, whole=True)
-    models = {name: _read_rows(caller, name, rows, of_median, free) for name, rows in runs.items()}
+    for gap_keys in gaps.values():
+        check_names(caller, "gaps", gap_keys, keys, whole=True)
+
+    models = {name: _read_rows(caller, name, rows, median_keys, unbounded_keys) for name, rows in runs.items()}
     _check_alike(caller, models)
-    for name, of_gap in gaps.items():
-        buckets = [[model[key] for model in models.values()] for key in of_gap]
-        measured = [one for one in buckets if not any(np.isnan(key.runs).any() for key in one)]
-        if len(measured) > 1 and all(key.kind != "median" for one in (measured[0], measured[-1]) for key in one):
-            for model, first, last in zip(models.values(), measured[0], measured[-1], strict=True):
-                model[name] = _gap(first, last, not covers(free, name))
-    num_rows = next(iter(models[next(iter(runs))].values())).num_rows
-    models = {name: {key: of for key, of in model.items() if key not in parts} for name, model in models.items()}
+    for name, gap_keys in gaps.items():
+        ends = gap_ends(models.values(), gap_keys)
+        if ends is not None:
+            first, last = ends
+            for model in models.values():
+                model[name] = _gap(model[first], model[last], not covers(unbounded_keys, name))
+    num_rows = next(iter(next(iter(models.values())).values())).num_rows
     return models, read_clusters(caller, clusters, num_rows), num_rows
 
 
+def gap_ends(models: Iterable[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
+    """Return the keys of the first and the last bucket that all models have measured; None without a gap."""
+    models = list(models)
+    measured = []
+    for key in keys:
+        if not any(np.isnan(model[key].runs).any() for model in models):
+            measured.append(key)
+    if len(measured) < 2:
+        return None
+    first, last = measured[0], measured[-1]
+    if any("median" in (model[first].kind, model[last].kind) for model in models):
+        return None
+    return first, last
+
+
 def _read_rows(
-    caller: str, name: str, given: RowValues | Sequence[RowValues], medians: frozenset[str], unbounded: frozenset[str]
+    caller: str, name: str, rows: RowValues | Sequence[RowValues], medians: frozenset[str], unbounded: frozenset[str]
 ) -> dict[str, KeyRows]:
     """Return the keys of a model as float64 arrays of one length."""
-    runs = [given] if isinstance(given, Mapping) else list(given)
+    runs = [rows] if isinstance(rows, Mapping) else list(rows)
     if not runs or not all(runs):
         raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
-    read = [{key: _read_key(caller, name, key, one[key], covers(medians, key)) for key in one} for one in runs]
-    (first, rows), *others = read[0].items()
-    for key, other in others:
-        if other.num_rows != rows.num_rows:
+    read_runs = []
+    for run in runs:
+        read_runs.append({key: _read_key(caller, name, key, run[key], covers(medians, key)) for key in run})
+
+    (first, first_rows), *others = read_runs[0].items()
+    for key, key_rows in others:
+        if key_rows.num_rows != first_rows.num_rows:
             raise ValueError(
-                f"{caller}: {name} has {rows.num_rows} rows for {first!r}, but {other.num_rows} for {key!r}; "
+                f"{caller}: {name} has {first_rows.num_rows} rows for {first!r}, but {key_rows.num_rows} for {key!r}; "
                 "pass one value per row for every key, NaN where a row does not count."
             )
-    _check_alike(caller, {f"run {number} of {name}": one for number, one in enumerate(read, 1)})
-    if several := [key for key, rows in read[0].items() if rows.kind == "median" and len(read) > 1]:
-        raise ValueError(
-            f"{caller}: {several[0]!r} is a median, which cannot be computed over several runs of a model; leave "
-            f"it out, or name each run of {name} as a model of its own."
-        )
-    found = {key: _of_runs([one[key] for one in read]) for key in read[0]}
-    return {key: replace(one, shares=not covers(unbounded, key)) for key, one in found.items()}
+    _check_alike(caller, {f"run {number} of {name}": run for number, run in enumerate(read_runs, 1)})
+
+    model = {}
+    for key, key_rows in read_runs[0].items():
+        if key_rows.kind == "median" and len(runs) > 1:
+            raise ValueError(
+                f"{caller}: {key!r} is a median, which cannot be computed over several runs of a model; leave "
+                f"it out, or name each run of {name} as a model of its own."
+            )
+        joined = _join_runs([run[key] for run in read_runs])
+        model[key] = replace(joined, shares=not covers(unbounded, key))
+    return model
 
 
 def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
+    """Refuse runs that differ in keys, in the number of rows or in the kind of a key."""
     (first_name, first), *others = runs.items()
     for name, run in others:
-        if missing := sorted(first.keys() ^ run.keys()):
+        missing = sorted(first.keys() ^ run.keys())
+        if missing:
             raise ValueError(
                 f"{caller}: only one of {first_name} and {name} has {', '.join(map(repr, missing))}; "
                 "evaluate both with the same metrics and buckets."
@@ -241,7 +264,7 @@ def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None
 
 def covers(names: frozenset[str], key: str) -> bool:
     """Whether ``names`` holds the key, or the key without its bucket."""
-    return not names.isdisjoint(_itself_and_stems(key))
+    return not names.isdisjoint(_key_and_stems(key))
 
 
 def check_names(
@@ -251,112 +274,61 @@ def check_names(
     if isinstance(names, str):
         raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
     keys = tuple(keys)
-    known = {*keys} if whole else {stem for key in keys for stem in _itself_and_stems(key)}
+    accepted = set(keys)
+    if not whole:
+        for key in keys:
+            accepted.update(_key_and_stems(key))
     for name in names:
-        if name not in known:
+        if name not in accepted:
             raise ValueError(f"{caller}: {argument} holds {name!r}, which is no key; the keys are {', '.join(keys)}.")
     return frozenset(names)
 
 
-def check_identities(caller: str, identities: Identities | None, runs: Collection[str], keys: Collection[str]) -> None:
-    """Refuse runs whose targets, buckets, training counts, options or arguments of keys differ.
-
-    An entry that is None or missing is not compared. Models may have different thresholds, each tuned on other rows: a
-    warning names the thresholds.
-
-    Args:
-        caller: Name of the function with which error messages begin.
-        identities: Entries of each run; None if there are none.
-        runs: The names of the runs.
-        keys: The keys that are compared.
-
-    Raises:
-        ValueError: If an entry differs between two runs, or if ``identities`` does not name a run.
-    """
-    if identities is None:
-        return
-    if lacking := [name for name in runs if name not in identities]:
-        raise ValueError(
-            f"{caller}: identities has no entries of {', '.join(map(repr, lacking))}; pass the entries of every run, "
-            "or an empty dict for a run without entries."
-        )
-    for place, name in enumerate(runs):
-        for other in list(runs)[:place]:
-            wrong = _differing(identities[other], identities[name], keys)
-            if wrong:
-                same = "on the same targets, with the same buckets, training labels, metrics and options"
-                same = "with the same version of tailmetrics" if wrong == [MEANT["version"]] else same
-                raise ValueError(
-                    f"{caller}: {other!r} and {name!r} have different {' and '.join(wrong)}; evaluate both {same}."
-                )
-    cuts = {name: identities[name].get("cuts") or {} for name in runs}
-    said: dict[str, dict[str, None]] = {}
-    for key in keys:
-        of_key = {name: cut[key].partition("=")[2] for name, cut in cuts.items() if key in cut}
-        if len({*of_key.values()}) > 1:
-            thresholds = ", ".join(f"{cut} in {name!r}" for name, cut in of_key.items())
-            said.setdefault(thresholds, {})[key.partition("/")[0]] = None
-    for thresholds, stems in said.items():
-        of = ", ".join(map(repr, stems))
-        text = f"{caller}: the threshold of {of} is {thresholds}. Tune no threshold on these rows."
-        warnings.warn(text, stacklevel=3)
-
-
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
-    """Return the entries that differ, in words; only the version if it differs, because the rest depends on it."""
-
-    def differ(mine: Any, its: Any) -> bool:
-        return mine is not None and its is not None and mine != its
-
-    found = [words for entry, words in MEANT.items() if differ(one.get(entry), other.get(entry))]
-    if MEANT["version"] in found:
-        return [MEANT["version"]]
-    mine, its = one.get("options"), other.get("options")
-    if isinstance(mine, Mapping) and isinstance(its, Mapping):
-        named = ", ".join(name for name in sorted({*mine, *its}) if mine.get(name) != its.get(name))
-        found = [f"{words} ({named})" if words == MEANT["options"] else words for words in found]
-    arguments, others = one.get("keys") or {}, other.get("keys") or {}
-    changed = {key: "" for key in keys if differ(arguments.get(key), others.get(key))}
-    cuts, its_cuts = one.get("cuts") or {}, other.get("cuts") or {}
-    for key in keys:
-        cut, its_cut = cuts.get(key), its_cuts.get(key)
-        if differ(cut, its_cut) and not (_is_threshold(cut) and _is_threshold(its_cut)):
-            changed[key] = f" ({cut}, {its_cut})"
-    said = ", ".join(f"{key!r}{how}" for key, how in changed.items())
-    return [*found, *([f"arguments of {said}"] if changed else [])]
-
-
-def _is_threshold(cut: str | None) -> bool:
-    return cut is not None and cut.startswith("threshold=")
-
-
-def _itself_and_stems(key: str) -> Iterator[str]:
+def _key_and_stems(key: str) -> Iterator[str]:
     """Yield the key, and the part of the key before each of its slashes."""
     yield key
-    yield from (key[:place] for place, letter in enumerate(key) if letter == "/")
+    for place, letter in enumerate(key):
+        if letter == "/":
+            yield key[:place]
 
 
 def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:
-    if median and isinstance(value, (tuple, OverLabels)):
+    """Return the values of one key as arrays."""
+    is_ratio = isinstance(value, tuple)
+    if median and (is_ratio or isinstance(value, OverLabels)):
         raise ValueError(f"{caller}: {key!r} in {run} is a ratio or an average, which has no median; leave it out.")
     if isinstance(value, OverLabels):
-        found = value.influence()
-        ones = np.where(found.inside, 1.0, np.nan)
-        # one number per row, value + N * influence of the row: their mean is the value
-        term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
-        return KeyRows("labels", (term,), (found.value,), found, bin_error=found.bin_error)
-    parts = value if isinstance(value, tuple) else (value,)
-    if len(parts) != 1 + isinstance(value, tuple):
-        raise ValueError(f"{caller}: {key!r} in {run} has {len(parts)} parts; pass a pair (numerator, denominator).")
-    top, *rest = (_read_array(caller, run, key, part) for part in parts)
-    bottom = rest[0] if rest else np.broadcast_to(1.0, top.shape)
+        return _read_labels(value)
+    if not is_ratio:
+        top = _read_array(caller, run, key, value)
+        kind: Kind = "median" if median else "mean"
+        term: Term = (1, top, np.broadcast_to(1.0, top.shape))
+        return KeyRows(kind, (term,), (value_of(kind, term),))
+
+    if len(value) != 2:
+        raise ValueError(f"{caller}: {key!r} in {run} has {len(value)} parts; pass a pair (numerator, denominator).")
+    top, bottom = (_read_array(caller, run, key, part) for part in value)
     if top.shape != bottom.shape:
         raise ValueError(
             f"{caller}: {key!r} in {run} has {top.size} numerators and {bottom.size} denominators; "
             "pass one of each per row."
         )
-    kind: Kind = "ratio" if rest else "median" if median else "mean"
-    return KeyRows(kind, ((1, top, bottom),), (value_of(kind, (1, top, bottom)),))
+    return KeyRows("ratio", ((1, top, bottom),), (value_of("ratio", (1, top, bottom)),))
+
+
+def _read_labels(label_rows: OverLabels) -> KeyRows:
+    """Return an average over labels as a number for each row, value + N * influence, of which the mean is the value."""
+    influence = label_rows.influence()
+    ones = np.where(influence.inside, 1.0, np.nan)
+    values = influence.value + influence.inside.sum() * influence.rows + 0 * ones
+    return KeyRows(
+        "labels",
+        ((1, values, ones),),
+        (influence.value,),
+        influence=influence,
+        label_rows=(label_rows,),
+        bin_error=influence.bin_error,
+    )
 
 
 def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
@@ -369,28 +341,43 @@ def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
     return array
 
 
-def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
-    """Return several runs of a model as one key: the mean over runs of each row that counts in all of them."""
+def _join_runs(runs: Sequence[KeyRows]) -> KeyRows:
+    """Return several runs of a model as one key: the mean over runs of each row that counts in all of them.
+
+    The rows of a ratio have no ratio of their own: each takes the ratio + N * its influence, of which the mean is the
+    ratio.
+    """
     if len(runs) == 1:
         return runs[0]
-    inside = np.logical_and.reduce([counted(one.terms[0]) for one in runs])
-    worth, values = [], []
-    for one in runs:
-        ((sign, *sides),) = one.terms
-        top, bottom = (np.where(inside, side, np.nan) for side in sides)
-        values.append(value_of(one.kind, (sign, top, bottom)))
-        # rows have no ratio of their own: take the ratio + N * influence of the row; the mean of these is the ratio
-        is_ratio = one.kind == "ratio"
-        changed = inside.sum() * (top - values[-1] * bottom) / max(bottom[inside].sum(), 1e-300)
-        worth.append(values[-1] + changed if is_ratio else top)
-    term = 1, np.mean(worth, axis=0), np.where(inside, 1.0, np.nan)
-    error = float(np.mean([one.bin_error for one in runs]))
-    return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=error)
+    inside = np.logical_and.reduce([counted(run.terms[0]) for run in runs])
+    row_values, values = [], []
+    for run in runs:
+        ((sign, top, bottom),) = run.terms
+        top, bottom = np.where(inside, top, np.nan), np.where(inside, bottom, np.nan)
+        value = value_of(run.kind, (sign, top, bottom))
+        values.append(value)
+        if run.kind == "ratio":
+            influences = (top - value * bottom) / max(bottom[inside].sum(), 1e-300)
+            row_values.append(value + inside.sum() * influences)
+        else:
+            row_values.append(top)
+    term = 1, np.mean(row_values, axis=0), np.where(inside, 1.0, np.nan)
+    bin_error = float(np.mean([run.bin_error for run in runs]))
+    return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=bin_error)
 
 
 def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
-    terms = (*first.terms, *((-sign, top, bottom) for sign, top, bottom in last.terms))
-    runs = tuple(a - b for a, b in zip(first.runs, last.runs, strict=True))
-    mine, its = first.influence, last.influence
-    difference = mine.minus(its) if mine is not None and its is not None else None
-    return KeyRows("gap", terms, runs, difference, shares, first.bin_error + last.bin_error)
+    """Return the value of the first bucket minus the value of the last bucket."""
+    negative_terms = tuple((-sign, top, bottom) for sign, top, bottom in last.terms)
+    influence = None
+    if first.influence is not None and last.influence is not None:
+        influence = first.influence.minus(last.influence)
+    return KeyRows(
+        "gap",
+        (*first.terms, *negative_terms),
+        tuple(first_run - last_run for first_run, last_run in zip(first.runs, last.runs, strict=True)),
+        influence=influence,
+        label_rows=(*first.label_rows, *last.label_rows),
+        shares=shares,
+        bin_error=first.bin_error + last.bin_error,
+    )

@@ -1,0 +1,267 @@
+"""Areas over labels from bins of the scores of all labels: influences, and what each row adds to a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tailmetrics.metrics.areas import AREAS, Area
+from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells
+
+BLOCK = 2**22
+"""How many cells of labels and bins are in memory at a time: 32 MB."""
+FEW_CELLS = 50
+"""With fewer relevant cells, intervals of the average precision of all cells together hold the truth in .79 to .84."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelBlock:
+    """The histograms of some labels.
+
+    Attributes:
+        labels: The labels.
+        columns: The index of their scores in an array of shape (rows, L).
+        cells: The place of each score in the flattened histograms, shape (rows, labels).
+        relevant: How many relevant rows each bin of a label holds, shape (labels, bins).
+        others: How many other rows each bin of a label holds, shape (labels, bins).
+    """
+
+    labels: slice
+    columns: Any
+    cells: Ints
+    relevant: Ints
+    others: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class AreaRows:
+    """Bins of the scores of all labels, from which the area of each label is computed.
+
+    Args:
+        bins: Shape (N, L), the bin of each score, the lowest scores in bin 0.
+        relevant: Shape (N, L), bool: whether the label is relevant in the row.
+        inside: Shape (N,), the rows that count.
+        area: ``"roc"``, or ``"precision"`` for average precision.
+        average: How labels are averaged.
+        marks: Shape (N, L), a number for each score; equal scores have equal numbers. Where a bin of a label holds
+            different numbers, only bounds of the area are known. None where all scores of a bin are equal.
+    """
+
+    bins: NDArray[np.integer]
+    relevant: Flags
+    inside: Flags
+    area: Area = "roc"
+    average: Literal["macro", "weighted", "micro"] = "macro"
+    marks: NDArray[np.integer] | None = None
+
+    def among(self, rows: Flags) -> AreaRows:
+        """Return the bins of some of the rows, given as shape (N,), bool."""
+        return replace(self, inside=self.inside & rows)
+
+    def content(self) -> tuple[Ints, Ints]:
+        """Return the row of each cell, and a number that says what the cell adds, shape (N * L,) each."""
+        num_rows, num_labels = self.bins.shape
+        numbers = 2 * (np.asarray(self.bins, np.int64) * num_labels + np.arange(num_labels)) + self.relevant
+        return np.repeat(np.arange(num_rows), num_labels), numbers.ravel()
+
+    def value(self) -> float:
+        """Return the average."""
+        areas, support = np.zeros(self.num_averaged), np.zeros(self.num_averaged)
+        for block in self.blocks():
+            areas[block.labels] = self._areas(block)[1]
+            support[block.labels] = block.relevant.sum(axis=1)
+        return self._average(areas, self._weights(areas, support))
+
+    @property
+    def num_averaged(self) -> int:
+        """The number of labels that are averaged; 1 for ``"micro"``, which takes all cells as one label."""
+        return 1 if self.average == "micro" else self.bins.shape[1]
+
+    @property
+    def num_bins(self) -> int:
+        """The number of bins, of the rows that count."""
+        return int(np.asarray(self.bins)[self.inside].max(initial=0)) + 1
+
+    def blocks(self, num_bins: int | None = None) -> Iterator[LabelBlock]:
+        """Yield the histograms of some labels at a time; ``num_bins`` is the number of bins, None for as few as fit."""
+        bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
+        size = self.num_bins if num_bins is None else num_bins
+        step = max(1, BLOCK // size)
+        for start in range(0, self.num_averaged, step):
+            labels = slice(start, min(start + step, self.num_averaged))
+            columns = slice(None), slice(None) if self.average == "micro" else labels
+            shape = labels.stop - start, size
+            cells: Any = bins[columns] + size * np.arange(shape[0])
+            is_relevant = relevant[columns]
+            relevant_counts = np.bincount(cells[is_relevant], minlength=shape[0] * size).reshape(shape)
+            other_counts = np.bincount(cells[~is_relevant], minlength=shape[0] * size).reshape(shape)
+            yield LabelBlock(labels, columns, cells, relevant_counts, other_counts)
+
+    def influence(self) -> Influence:
+        """Return the average and the influences on it."""
+        relevant, labels = self.relevant[self.inside], self._labels_of_cells()
+        areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
+        changes = np.zeros(relevant.shape)
+        support = np.bincount(labels[relevant], minlength=self.num_averaged)
+        for block in self.blocks():
+            least, area, largest = self._areas(block)
+            areas[block.labels], errors[block.labels] = area, np.maximum(largest - area, area - least)
+            of_relevant, of_others = self._changes(block, area[:, None])
+            is_relevant = relevant[block.columns]
+            changes[block.columns] = np.where(
+                is_relevant, of_relevant.reshape(-1)[block.cells], of_others.reshape(-1)[block.cells]
+            )
+
+        weights = self._weights(areas, support)
+        value, total = self._average(areas, weights), max(weights.sum(), 1)
+        defined = ~np.isnan(areas)
+        distances = np.where(defined, areas - value, 0.0)
+
+        cells = np.where(defined[labels], changes, 0.0) * weights[labels] / total
+        # the label leaves the average with its only row
+        leaves = relevant & (support[labels] == 1) & defined[labels]
+        moves_weight = leaves
+        if self.average == "weighted":
+            moves_weight = relevant & defined[labels]
+        cells = np.where(leaves, 0.0, cells) + np.where(moves_weight, distances[labels] / total, 0.0)
+
+        rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], relevant.shape)
+        influence = influence_of_cells(
+            value,
+            cells.ravel(),
+            rows.ravel(),
+            labels.ravel().astype(np.int64),
+            self.inside,
+            weights * distances / total,
+            areas,
+            np.where(relevant, 1 / np.maximum(support[labels], 1), 0.0).ravel(),
+        )
+        weakness = None
+        if self.average == "micro" and self.area == "precision" and relevant.sum() < FEW_CELLS:
+            weakness = f"fewer than {FEW_CELLS} relevant labels in all rows"
+        bin_error = float((weights * np.where(defined, errors, 0)).sum() / total)
+        return replace(influence, bin_error=bin_error, weakness=weakness)
+
+    def shares_of_difference(self, other: AreaRows) -> Array:
+        """Return a number u for each row, shape (N,): swapping the row changes the difference of areas by -2 u.
+
+        The difference of ROC areas of two models, after some rows are swapped, is exactly linear in the swaps. With
+        z = 1 for a row, and -1 if it is swapped, T(z) = sum of z * u. For a label that is relevant in m of its rows,
+        and not in n, a relevant row adds [G(a) - G(b)] / m to u. Here a and b are its bins in both models, and G(x) is
+        the share of other rows below x, in the mean histogram of both models; equal ones count half. A row where the
+        label is not relevant adds [H(a) - H(b)] / n, where H(x) is the share of relevant rows above x. Average
+        precision is not linear; its slopes at the mean histogram take the place of G and H.
+
+        Args:
+            other: The bins of the other model, for the same rows and labels.
+        """
+        relevant, labels = self.relevant[self.inside], self._labels_of_cells()
+        num_bins = max(self.num_bins, other.num_bins)
+        changes = np.zeros(relevant.shape)
+        for block, other_block in zip(self.blocks(num_bins), other.blocks(num_bins), strict=True):
+            mean_relevant = (block.relevant + other_block.relevant) / 2
+            mean_others = (block.others + other_block.others) / 2
+            of_relevant, of_others = SLOPES[self.area](mean_relevant, mean_others)
+            first = np.where(
+                relevant[block.columns], of_relevant.reshape(-1)[block.cells], of_others.reshape(-1)[block.cells]
+            )
+            second = np.where(
+                relevant[block.columns],
+                of_relevant.reshape(-1)[other_block.cells],
+                of_others.reshape(-1)[other_block.cells],
+            )
+            changes[block.columns] = first - second
+
+        support = np.bincount(labels[relevant], minlength=self.num_averaged)
+        num_cells = np.bincount(labels.ravel(), minlength=self.num_averaged)
+        areas = np.where((support > 0) & (support < num_cells), 0.0, np.nan)
+        weights = self._weights(areas, support)
+        cells = np.where(weights[labels] > 0, changes, 0.0) * weights[labels] / max(weights.sum(), 1)
+        shares = np.zeros(self.inside.size)
+        shares[self.inside] = cells.sum(axis=1)
+        return shares
+
+    def _labels_of_cells(self) -> Ints:
+        """Return the averaged label of each cell of the rows that count, shape (rows, L)."""
+        labels = np.arange(self.bins.shape[1]) if self.num_averaged > 1 else np.zeros(self.bins.shape[1], np.int64)
+        return np.broadcast_to(labels, (int(self.inside.sum()), labels.size))
+
+    def _weights(self, areas: Array, support: Array | Ints) -> Array:
+        """Return the weights of the labels, shape (L,); 0 for a label without an area."""
+        weights = np.ones(areas.shape)
+        if self.average == "weighted":
+            weights = np.asarray(support, dtype=np.float64)
+        return np.where(np.isnan(areas), 0.0, weights)
+
+    def _average(self, areas: Array, weights: Array) -> float:
+        total = weights.sum()
+        if not total:
+            return float("nan")
+        return float((weights * np.nan_to_num(areas)).sum() / total)
+
+    def _areas(self, block: LabelBlock) -> Any:
+        """Return the least, the computed and the largest area of each label of a block."""
+        num_cells = block.relevant.size
+        marks = np.zeros(block.cells.shape, np.int64)
+        if self.marks is not None:
+            marks = np.asarray(self.marks)[self.inside][block.columns]
+        last_mark = np.zeros(num_cells, np.int64)
+        last_mark[block.cells] = marks
+        differing = np.bincount(block.cells[marks != last_mark[block.cells]], minlength=num_cells)
+        all_equal = (differing == 0).reshape(block.relevant.shape)
+        counts = (torch.from_numpy(array) for array in (block.relevant, block.others, all_equal))
+        return AREAS[self.area](*counts).numpy()
+
+    def _changes(self, block: LabelBlock, area: Array) -> tuple[Array, Array]:
+        """Return the change of each area by one more relevant row, and by one more other row, shape (labels, bins).
+
+        The factors make the variance of the area unbiased. ``area`` has the shape (labels, 1).
+        """
+        m, n = block.relevant.sum(axis=1, keepdims=True), block.others.sum(axis=1, keepdims=True)
+        of_relevant, of_others = SLOPES[self.area](block.relevant, block.others)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relevant_factor = np.sqrt(m / np.maximum(m - 1.0, 1))
+            of_relevant = relevant_factor * (of_relevant - area / m)
+            if self.area == "precision":
+                return of_relevant, relevant_factor * of_others
+            return of_relevant, np.sqrt(n / np.maximum(n - 1.0, 1)) * (of_others - area / n)
+
+
+def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
+    """Return the slopes of each label's ROC area in the relevant rows, and in the other rows, of each bin.
+
+    A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins.
+    Counts and slopes have shape (labels, bins). The slopes take m and n as fixed.
+    """
+    m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        others_below = (others.cumsum(axis=1) - others / 2) / n
+        relevant_above = (m - relevant.cumsum(axis=1) + relevant / 2) / m
+        return others_below / m, relevant_above / n
+
+
+def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
+    """Return the slopes of each label's average precision in the relevant rows, and in the other rows, of each bin.
+
+    AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above. Counts and
+    slopes have shape (labels, bins). The slopes take m as fixed.
+    """
+    m = relevant.sum(axis=1, keepdims=True)
+    relevant_above = np.flip(np.flip(relevant, 1).cumsum(axis=1), 1)
+    others_above = np.flip(np.flip(others, 1).cumsum(axis=1), 1)
+    rows_above = (relevant_above + others_above).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(rows_above > 0, relevant_above / rows_above, 0.0)
+        # a row in bin b also counts in T and F of every lower bin
+        gains = np.where(rows_above > 0, relevant * others_above / rows_above**2, 0.0).cumsum(axis=1)
+        costs = np.where(rows_above > 0, relevant * relevant_above / rows_above**2, 0.0).cumsum(axis=1)
+        return (precision + gains) / m, -costs / m
+
+
+SLOPES = {"roc": _roc_slopes, "precision": _precision_slopes}
+"""The slopes of each area."""

@@ -1,0 +1,125 @@
+"""The identity of runs: what their values depend on, and which runs must not be compared."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypeAlias
+
+Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Run -> entries on which its values depend. ``tailmetrics.evaluation.digest`` makes the entries."""
+
+VERSION: Final = "versions of their digests"
+ENTRIES: Final = {
+    "version": VERSION,
+    "targets": "targets",
+    "buckets": "buckets",
+    "counts": "training counts",
+    "options": "options",
+}
+"""The entries that must not differ, in words."""
+
+
+def check_identities(caller: str, identities: Identities | None, runs: Collection[str], keys: Collection[str]) -> None:
+    """Refuse runs whose targets, buckets, training counts, options or arguments of keys differ.
+
+    An entry that is None or missing is not compared. Models may have different thresholds, each tuned on other rows: a
+    warning names the thresholds.
+
+    Args:
+        caller: Name of the function with which error messages begin.
+        identities: Entries of each run; None if there are none.
+        runs: The names of the runs.
+        keys: The keys that are compared.
+
+    Raises:
+        ValueError: If an entry differs between two runs, or if ``identities`` does not name a run.
+    """
+    if identities is None:
+        return
+    lacking = [name for name in runs if name not in identities]
+    if lacking:
+        raise ValueError(
+            f"{caller}: identities has no entries of {', '.join(map(repr, lacking))}; pass the entries of every run, "
+            "or an empty dict for a run without entries."
+        )
+    names = list(runs)
+    for place, name in enumerate(names):
+        for other in names[:place]:
+            differences = _differences(identities[other], identities[name], keys)
+            if not differences:
+                continue
+            remedy = "on the same targets, with the same buckets, training labels, metrics and options"
+            if differences == [VERSION]:
+                remedy = "with the same version of tailmetrics"
+            raise ValueError(
+                f"{caller}: {other!r} and {name!r} have different {' and '.join(differences)}; evaluate both {remedy}."
+            )
+    _warn_of_thresholds(caller, identities, names, keys)
+
+
+def _warn_of_thresholds(caller: str, identities: Identities, runs: Collection[str], keys: Collection[str]) -> None:
+    """Warn of keys whose thresholds differ between runs."""
+    stems_by_thresholds: dict[str, dict[str, None]] = {}
+    for key in keys:
+        thresholds = {}
+        for name in runs:
+            cut = (identities[name].get("cuts") or {}).get(key)
+            if cut is not None:
+                thresholds[name] = cut.partition("=")[2]
+        if len(set(thresholds.values())) > 1:
+            text = ", ".join(f"{threshold} in {name!r}" for name, threshold in thresholds.items())
+            stems_by_thresholds.setdefault(text, {})[key.partition("/")[0]] = None
+
+    for text, stems in stems_by_thresholds.items():
+        stems_text = ", ".join(map(repr, stems))
+        message = f"{caller}: the threshold of {stems_text} is {text}. Tune no threshold on these rows."
+        warnings.warn(message, stacklevel=4)
+
+
+def _differences(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
+    """Return the entries that differ, in words; only the version if it differs, because the rest depends on it."""
+    differences = []
+    for entry, words in ENTRIES.items():
+        if _differ(entries.get(entry), other.get(entry)):
+            differences.append(words)
+    if VERSION in differences:
+        return [VERSION]
+
+    if ENTRIES["options"] in differences:
+        names = _differing_options(entries["options"], other["options"])
+        if names:
+            differences[differences.index(ENTRIES["options"])] = f"options ({', '.join(names)})"
+    keys_text = _differing_keys(entries, other, keys)
+    if keys_text:
+        differences.append(f"arguments of {keys_text}")
+    return differences
+
+
+def _differ(entry: Any, other: Any) -> bool:
+    return entry is not None and other is not None and entry != other
+
+
+def _differing_options(options: Any, other: Any) -> list[str]:
+    """Return the names of the options that differ; none if the options have no names."""
+    if not (isinstance(options, Mapping) and isinstance(other, Mapping)):
+        return []
+    return [name for name in sorted({*options, *other}) if options.get(name) != other.get(name)]
+
+
+def _differing_keys(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> str:
+    """Return the keys whose arguments differ, in words."""
+    arguments, other_arguments = entries.get("keys") or {}, other.get("keys") or {}
+    cuts, other_cuts = entries.get("cuts") or {}, other.get("cuts") or {}
+    texts = []
+    for key in keys:
+        cut, other_cut = cuts.get(key), other_cuts.get(key)
+        if _differ(cut, other_cut) and not (_is_threshold(cut) and _is_threshold(other_cut)):
+            texts.append(f"{key!r} ({cut}, {other_cut})")
+        elif _differ(arguments.get(key), other_arguments.get(key)):
+            texts.append(repr(key))
+    return ", ".join(texts)
+
+
+def _is_threshold(cut: str | None) -> bool:
+    return cut is not None and cut.startswith("threshold=")

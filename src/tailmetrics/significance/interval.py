@@ -1,0 +1,323 @@
+"""Confidence intervals, and the rules that choose among the methods.
+
+The first rule that fits decides. Quick and resampled intervals differ only in the last two rules.
+
+1. No rows, or a value that is not finite: no interval. Two runs of a model alone: no interval, because two runs do not
+   tell how much runs vary.
+2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of rows.
+3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval where values have no bounds.
+4. Fewer than 10 rows, or clusters, or clusters of such unequal sizes w that (Σw)² / Σw² is below 10 (Kish, Survey
+   sampling, 1965): no interval. Averages over labels count the rows that hold a label. Each end of a gap needs 10. If
+   all rows of one end agree, the gap has the interval of both ends (Zou and Donner 2008). Averages over labels whose
+   rows do not tell the variance: no interval.
+5. A mean or ratio of sums of values x in [0, 1] of which (Σx)² / Σx² is below 20 and below a quarter of the rows: the
+   limits of Fay and Feuer; the same of 1 - x.
+6. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
+   freedom).
+7. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
+8. Every other value is a sum of ratios of sums over rows. Quick: value +- t * standard error by the delta method.
+   Resampled: the symmetric studentised bootstrap. If few rows differ, more than 1 - confidence of the resamples may
+   hold none of them, and give no error. Then the mean of independent rows in [0, 1] has an interval by Clopper and
+   Pearson, and other values have none. No end lies outside the bounds of the value.
+
+Sources: Wilson, JASA 22 (1927), as Brown, Cai and DasGupta, Statistical Science 16 (2001), advise; Clopper and Pearson,
+Biometrika 26 (1934); Korn and Graubard, Survey Methodology 24 (1998), for rows of unequal weight; Fay and Feuer,
+Statistics in Medicine 16 (1997); Hall, JRSS B 50 (1988), and Davison and Hinkley, Bootstrap methods and their
+application (1997), sections 5.2 and 3.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import hypot, isfinite, isnan, nan, sqrt
+from typing import TypeVar
+
+FEW = 10
+"""The fewest rows or clusters for rules 5 to 8: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
+RARE = 20
+"""Values are rare if (Σx)² / Σx² is smaller: Student's t then held the true value in .77 to .87, of 10,000 rows too."""
+
+
+class Method(str, Enum):
+    """How an interval was computed; the module ``tailmetrics.significance.interval`` says when."""
+
+    NONE = "none"
+    WILSON = "Wilson"
+    ALL_AGREE = "Clopper-Pearson, all agree"
+    FEW_DIFFER = "Clopper-Pearson, few differ"
+    FAY_FEUER = "Fay-Feuer"
+    ORDER_STATISTICS = "order statistics"
+    STUDENT = "Student's t"
+    STUDENTISED_BOOTSTRAP = "studentised bootstrap"
+    PERCENTILE_BOOTSTRAP = "percentile bootstrap"
+    BOTH_ENDS = "from the intervals of both ends"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its confidence interval.
+
+    Attributes:
+        value: The mean, ratio of sums, median, average over labels or gap; or the difference of two models.
+        low: Lower end; NaN if there is no interval.
+        high: Upper end; NaN if there is no interval.
+        n: Number of rows that count.
+        confidence: The share of samples whose interval should hold the true value.
+        method: The method; ``Method.NONE`` if there is no interval.
+        reason: Why there is no interval, such as ``"fewer than 10 rows"``; None where there is one.
+        clusters: Number of clusters with a row that counts; None where rows are independent.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+    method: Method
+    reason: str | None = None
+    clusters: int | None = None
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Both ends; empty without an interval."""
+        if isnan(self.low):
+            return ()
+        return self.low, self.high
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all rows have the same value. The interval then says only how many other rows may differ."""
+        return self.method is Method.ALL_AGREE
+
+    @property
+    def share_of_others(self) -> float:
+        """Upper bound of the share of rows with other values, if all rows have the same value in [0, 1]; else NaN."""
+        if self.method is Method.WILSON and self.value in (0, 1):
+            return _share_of_others(self.n, self.confidence)
+        if self.agrees:
+            return self.high - self.low
+        return nan
+
+    def without_ends(self, reason: str) -> Interval:
+        """Return the value without an interval, for a reason."""
+        return replace(self, low=nan, high=nan, method=Method.NONE, reason=reason)
+
+    def moves(self, at_half: float) -> bool:
+        """Whether the value depends on the number of rows, given the value at half of the rows.
+
+        They then differ by more than a quarter of half the width of the interval; False without an interval.
+        """
+        return abs(at_half - self.value) > (self.high - self.low) / 8
+
+    def minus(self, other: Interval) -> Interval:
+        """Return the difference from a value of other rows, independent of these.
+
+        Source: Zou and Donner, Construction of confidence limits about effect measures, Statistics in Medicine 27
+        (2008).
+        """
+        below = hypot(self.value - self.low, other.high - other.value)
+        above = hypot(self.high - self.value, other.value - other.low)
+        value = self.value - other.value
+        clusters = None
+        if self.clusters is not None:
+            clusters = self.clusters + (other.clusters or 0)
+        interval = Interval(
+            value,
+            value - below,
+            value + above,
+            self.n + other.n,
+            self.confidence,
+            Method.BOTH_ENDS,
+            clusters=clusters,
+        )
+        if isnan(below + above):
+            return interval.without_ends("one of both has no interval")
+        return interval
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of an interval with their method; without an interval, the ends are NaN, and there is a reason."""
+
+    low: float
+    high: float
+    method: Method
+    reason: str | None = None
+
+    @classmethod
+    def none(cls, reason: str) -> Ends:
+        """Return the ends of no interval."""
+        return cls(nan, nan, Method.NONE, reason)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Sums of numerators x and denominators d with 0 <= x <= d, from which the limits of rare values follow.
+
+    Attributes:
+        top: The sum of x.
+        squares: The sum of x^2.
+        largest: The largest x.
+        bottom: The sum of d; for a mean, the number of rows.
+        units: Number of rows, or clusters.
+    """
+
+    top: float
+    squares: float
+    largest: float
+    bottom: float
+    units: int
+
+    @property
+    def are_rare(self) -> bool:
+        """Whether few rows decide the value: (Σx)² / Σx² is below 20, and below a quarter of the rows."""
+        return 0 < self.top**2 < min(RARE, self.units / 4) * self.squares
+
+    def limits(self, confidence: float) -> tuple[float, float]:
+        """Return the ends of the interval of Σx / Σd, as of a weighted sum of Poisson counts.
+
+        With y = Σx, v = Σx², w the largest x, and χ(d, p) the quantile of chi-square with d degrees of freedom:
+        low = v/(2y) · χ(2y²/v, α/2) / Σd, and high = (v + w²)/(2(y + w)) · χ(2(y + w)²/(v + w²), 1 - α/2) / Σd.
+
+        Source: Fay and Feuer, Confidence intervals for directly standardized rates, Statistics in Medicine 16 (1997).
+        """
+        from scipy.stats import chi2  # importing tailmetrics.significance needs no scipy
+
+        tail = (1 - confidence) / 2
+        low = self.squares / (2 * self.top) * chi2.ppf(tail, 2 * self.top**2 / self.squares)
+        top, squares = self.top + self.largest, self.squares + self.largest**2
+        high = squares / (2 * top) * chi2.ppf(1 - tail, 2 * top**2 / squares)
+        return float(low / self.bottom), min(1.0, float(high / self.bottom))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts that decide which method gives an interval.
+
+    Attributes:
+        value: The value.
+        units: Number of rows, or clusters, that contribute to the value.
+        bounds: The range outside of which no value can lie; None where there are no bounds.
+        ones: Number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None.
+        agrees: Whether all rows agree, so that resamples have no spread.
+        effective: The effective number of rows, given their weights.
+        n: Number of rows that count.
+        clusters: Number of clusters; None where rows are drawn.
+        refusal: Why there can be no interval; None where there can be one.
+        weakness: Why the rows do not tell the variance, although they are enough; None where they do.
+        shares: Sums of the rows, if the value is a mean or a ratio of shares; else None.
+        shares_of_misses: The same sums of d - x.
+    """
+
+    value: float
+    units: int
+    bounds: tuple[float, float] | None
+    ones: int | None
+    agrees: bool
+    effective: float
+    n: int
+    clusters: int | None = None
+    refusal: str | None = None
+    weakness: str | None = None
+    shares: Shares | None = None
+    shares_of_misses: Shares | None = None
+
+
+def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Interval:
+    """Return the interval by rules 1 to 5 of the module's docstring, else the interval that ``spread`` returns."""
+    ends = _ends(facts, confidence) or spread()
+    return Interval(facts.value, ends.low, ends.high, facts.n, confidence, ends.method, ends.reason, facts.clusters)
+
+
+def _ends(facts: Facts, confidence: float) -> Ends | None:
+    """Return the ends by rules 1 to 5; None if none of them fits."""
+    drawn = "rows" if facts.clusters is None else "clusters"
+    if not facts.units or not isfinite(facts.value):
+        return Ends.none("no finite value")
+    if facts.refusal is not None:
+        return Ends.none(facts.refusal)
+    if facts.ones is not None:
+        return Ends(*wilson(facts.ones, facts.units, confidence), Method.WILSON)
+    if facts.agrees:
+        if facts.bounds is None:
+            return Ends.none(f"all {drawn} agree")
+        # rows with other values may lie at either bound
+        share = _share_of_others(facts.effective, confidence)
+        low, high = (facts.value + (bound - facts.value) * share for bound in facts.bounds)
+        return Ends(low, high, Method.ALL_AGREE)
+    if facts.units < FEW:
+        return Ends.none(f"fewer than {FEW} {drawn}")
+    if facts.weakness is not None:
+        return Ends.none(facts.weakness)
+    if facts.shares is not None and facts.shares.are_rare:
+        return Ends(*facts.shares.limits(confidence), Method.FAY_FEUER)
+    if facts.shares_of_misses is not None and facts.shares_of_misses.are_rare:
+        low, high = facts.shares_of_misses.limits(confidence)
+        return Ends(1 - high, 1 - low, Method.FAY_FEUER)
+    return None
+
+
+def _share_of_others(rows: float, confidence: float) -> float:
+    """Return the upper bound of the share of rows with other values, if none of ``rows`` rows has one."""
+    return 1.0 - float(((1 - confidence) / 2) ** (1 / rows))
+
+
+def wilson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
+    """Return the ends of Wilson's interval of a share; SciPy's ``binomtest`` takes 500 times as long for its p-value.
+
+    >>> wilson(0, 10, 0.95)
+    (0.0, 0.27753279...)
+    """
+    from scipy.special import ndtri  # tailmetrics.significance is imported without the extras
+
+    z, share = float(ndtri((1 + confidence) / 2)), ones / rows
+    middle = (2 * ones + z**2) / (2 * (rows + z**2))
+    half = z / (2 * (rows + z**2)) * sqrt(4 * ones * (1 - share) + z**2)
+    low = 0.0 if ones == 0 else middle - half
+    high = 1.0 if ones == rows else middle + half
+    return low, high
+
+
+def student(value: float, error: float, degrees: float, bounds: tuple[float, float], confidence: float) -> Ends:
+    """Return the ends of the interval value ± t · standard error, kept within the bounds."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(degrees, (1 + confidence) / 2)) * error
+    return Ends(max(bounds[0], value - half), min(bounds[1], value + half), Method.STUDENT)
+
+
+Bucket = TypeVar("Bucket")
+
+
+def first_and_last(measured: Sequence[Bucket]) -> list[Bucket]:
+    """Return the two ends of a gap; fewer if so few buckets were measured."""
+    if len(measured) < 2:
+        return list(measured)
+    return [measured[0], measured[-1]]
+
+
+def with_gaps_of_ends(intervals: Mapping[str, Interval], gaps: Mapping[str, Sequence[str]]) -> dict[str, Interval]:
+    """Return the intervals; a gap gets the interval of its two ends if all rows of one end agree.
+
+    Rows that agree have no spread, so that the gap would take the value of that end as exact. If the rows of both ends
+    agree, the gap has no spread at all, and keeps the interval of such a value.
+
+    Args:
+        intervals: The interval of each key and gap.
+        gaps: Name of a gap -> the keys of its buckets, head first.
+    """
+    result = dict(intervals)
+    for name, keys in gaps.items():
+        measured = [intervals[key] for key in keys if key in intervals and not isnan(intervals[key].value)]
+        if len(measured) < 2 or name not in intervals or not intervals[name].ends:
+            continue
+        first, last = first_and_last(measured)
+        if isnan(first.share_of_others) != isnan(last.share_of_others):
+            gap = intervals[name]
+            result[name] = replace(first.minus(last), n=gap.n, clusters=gap.clusters)
+    return result

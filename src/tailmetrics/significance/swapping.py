@@ -1,0 +1,349 @@
+"""The randomisation test: the results of two models are swapped at random within rows or clusters.
+
+A swap exchanges the results of both models in some rows, or in whole clusters. The statistic of each model is computed
+again, and T is the difference. Swapping all rows changes only the sign of T, so half of the swaps tells all. Where few
+rows differ, the test goes through all swaps; otherwise it draws some at random.
+
+All keys of a pair of models share the swaps. So the largest difference of all keys has a distribution of its own, which
+corrects for the number of keys without assuming that they are independent (:func:`step_down`).
+
+Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
+ratios; Westfall and Young, Resampling-based multiple testing (1993), for the correction; Besag and Clifford, Sequential
+Monte Carlo p-values, Biometrika 78 (1991), for ending early; Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth,
+SAGMB 9 (2010), for counting the observed difference among random swaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Any, Protocol
+
+import numpy as np
+
+from tailmetrics.significance.areas import AreaRows
+from tailmetrics.significance.influence import Array, Flags, Ints
+from tailmetrics.significance.labels import LabelRows, OverLabels, ShownRows
+from tailmetrics.significance.resampling import Median, Ratios
+from tailmetrics.significance.rows import Clusters
+
+ALL_SWAPS = 2**12
+"""The test goes through all swaps if they are at most so many, or as many as random swaps would be drawn."""
+BLOCK = 2**21
+"""The most values of units, or of labels, of all swaps that are in memory at a time: 16 MB for each array of them."""
+LONG = 2 * 10**8
+"""Tests with more values of units and labels, of all swaps together, may end early; they would take 5 seconds."""
+ENOUGH_AS_FAR = 20
+"""The number of swaps as far as the models, for each key, after which a long test ends."""
+ROUNDING = 1e-9
+"""A difference below this share of the values is a rounding error."""
+
+
+class Swapped(Protocol):
+    """The difference of two models by one key, as a function of the units that are swapped.
+
+    Attributes:
+        differing: Shape (U,), bool: the units in which the models differ.
+        columns: Shape (U, C): columns whose sums over the swapped units are needed.
+        size: The number of values in memory for each swap.
+    """
+
+    differing: Flags
+    columns: Array
+    size: int
+
+    def differences(self, swaps: Array, sums: Array) -> Array:
+        """Return the difference for each swap, shape (S,).
+
+        Args:
+            swaps: Shape (S, U), 1 where a unit is swapped, else 0.
+            sums: Shape (S, C), the sums of ``columns`` over the swapped units.
+        """
+
+
+class SwappedSums:
+    """The difference of two statistics of sums over units: means, ratios, gaps and medians."""
+
+    def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
+        self._first, self._second = first.reader, second.reader
+        self._first_sums = np.array([column.sum() for column in first.columns])
+        self._second_sums = np.array([column.sum() for column in second.columns])
+        changes = []
+        for column, other in zip(first.columns, second.columns, strict=True):
+            changes.append(column - other)
+        is_moving = [bool(change.any()) for change in changes]
+        self._moving = np.flatnonzero(is_moving)
+        self.columns = np.stack([changes[0], *(changes[place] for place in self._moving)], axis=1)[:, 1:]
+        self.differing: Flags = (self.columns != 0).any(axis=1)
+        self.size = self.columns.shape[1]
+
+    def differences(self, swaps: Array, sums: Array) -> Array:
+        """Return the difference for each swap, shape (S,)."""
+        moved = np.zeros((len(swaps), self._first_sums.size))
+        moved[:, self._moving] = sums
+        return self._first.read(self._first_sums - moved) - self._second.read(self._second_sums + moved)
+
+
+class SwappedLabels:
+    """The difference of two averages over labels, or of two functions of the labels shown.
+
+    Swapping a row moves hits, predictions and support of its labels between the models. Both averages are computed
+    again from the moved counts. Labels that no differing row touches add a constant.
+    """
+
+    def __init__(self, first: LabelRows | ShownRows, second: LabelRows | ShownRows, clusters: Clusters | None) -> None:
+        self._first, self._second = first, second
+        num_labels = first.num_labels
+        changes = _changes_of_counts(first, second, clusters)
+        self.differing: Flags = np.diff(changes.tocsc().indptr) > 0
+        self.columns = np.zeros((self.differing.size, 0))
+
+        # a touched label may change in any of the three counts
+        labels: Ints = np.unique(np.flatnonzero(np.diff(changes.indptr)) % num_labels)
+        others = np.setdiff1d(np.arange(num_labels), labels)
+        if first.needs_all_labels:
+            labels, others = np.arange(num_labels), others[:0]
+        self.size = 3 * labels.size
+        self._labels = labels
+        self._changes = changes[np.concatenate([number * num_labels + labels for number in range(3)])]
+        first_counts, second_counts = first.counts(), second.counts()
+        self._first_counts, self._second_counts = first_counts[:, labels], second_counts[:, labels]
+        self._constant: Array | float = 0.0
+        if others.size:
+            self._constant = first.sums(first_counts[:, others], others)
+
+    def differences(self, swaps: Array, sums: Array) -> Array:
+        """Return the difference for each swap, shape (S,)."""
+        moved = np.asarray(self._changes @ swaps.T).T.reshape(len(swaps), 3, self._labels.size)
+        first_sums = self._constant + self._first.sums(self._first_counts + moved, self._labels)
+        second_sums = self._constant + self._second.sums(self._second_counts - moved, self._labels)
+        return self._first.value_of_sums(first_sums) - self._second.value_of_sums(second_sums)
+
+
+def _changes_of_counts(first: LabelRows | ShownRows, second: LabelRows | ShownRows, clusters: Clusters | None) -> Any:
+    """Return what swapping each unit adds to the counts of the first model, as a sparse matrix of shape (3 L, U)."""
+    from scipy.sparse import csr_matrix  # importing tailmetrics.significance needs no scipy
+
+    num_labels = first.num_labels
+    num_units = first.inside.size if clusters is None else clusters.number
+    places, units, amounts = [], [], []
+    for model, amount in ((first, -1.0), (second, 1.0)):
+        for number, flags in enumerate(model.flags()):
+            rows = model.rows[flags]
+            places.append(number * num_labels + model.labels[flags])
+            units.append(rows if clusters is None else clusters.codes[rows])
+            amounts.append(np.full(rows.size, amount))
+    entries = np.concatenate(amounts), (np.concatenate(places), np.concatenate(units))
+    changes = csr_matrix(entries, shape=(3 * num_labels, num_units))
+    changes.eliminate_zeros()
+    return changes
+
+
+class SwappedAreas:
+    """The difference of two averages of areas over labels; see :meth:`AreaRows.shares_of_difference`."""
+
+    def __init__(self, first: AreaRows, second: AreaRows, clusters: Clusters | None) -> None:
+        shares = first.shares_of_difference(second)
+        if clusters is not None:
+            shares = clusters.sums(shares)
+        self._total = float(shares.sum())
+        self.columns = shares[:, None]
+        self.differing: Flags = shares != 0
+        self.size = 1
+
+    def differences(self, swaps: Array, sums: Array) -> Array:
+        """Return the difference for each swap, shape (S,)."""
+        return np.asarray(self._total - 2 * sums[:, 0])
+
+
+class SwappedGap:
+    """The difference of two gaps: the difference in the first bucket minus the difference in the last bucket."""
+
+    def __init__(self, first: Swapped, last: Swapped) -> None:
+        self._first, self._last = first, last
+        self.differing: Flags = first.differing | last.differing
+        self.columns = np.concatenate([first.columns, last.columns], axis=1)
+        self.size = first.size + last.size
+
+    def differences(self, swaps: Array, sums: Array) -> Array:
+        """Return the difference for each swap, shape (S,)."""
+        split = self._first.columns.shape[1]
+        in_first = self._first.differences(swaps, sums[:, :split])
+        return in_first - self._last.differences(swaps, sums[:, split:])
+
+
+def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | None) -> Swapped | None:
+    """Return the difference of two averages over labels under swaps; None if both number their labels differently.
+
+    Equal rows hold equal labels, so that other labels in equal rows show other numbers.
+    """
+    inside = first.inside & second.inside
+    first, second = first.among(inside), second.among(inside)
+    if isinstance(first, AreaRows):
+        assert isinstance(second, AreaRows)
+        if first.bins.shape != second.bins.shape or not np.array_equal(first.relevant[inside], second.relevant[inside]):
+            return None
+        return SwappedAreas(first, second, clusters)
+    assert not isinstance(second, AreaRows)
+    if first.num_labels != second.num_labels or not np.array_equal(_held_cells(first), _held_cells(second)):
+        return None
+    return SwappedLabels(first, second, clusters)
+
+
+def _held_cells(model: LabelRows | ShownRows) -> Ints:
+    return np.sort(model.rows[model.held] * model.num_labels + model.labels[model.held])
+
+
+@dataclass(frozen=True)
+class SwapDraws:
+    """The differences of some keys under swaps.
+
+    Attributes:
+        differences: Shape (K, S): the difference of each key for each swap.
+        observed: Shape (K,): the difference without a swap.
+        exact: Whether the swaps are all swaps, except for the sign of the difference.
+    """
+
+    differences: Array
+    observed: Array
+    exact: bool
+
+    def p_values(self, mid: Sequence[bool]) -> list[float]:
+        """Return the p-value of each key alone; ``mid`` tells for each key whether it is a mid-p."""
+        p_values = []
+        for null, observed, is_mid in zip(self.differences, self.observed, mid, strict=True):
+            p_values.append(share_as_far(null, float(observed), self.exact, is_mid))
+        return p_values
+
+    def scaled(self) -> tuple[Array, Array]:
+        """Return the distances from 0 in standard deviations under swaps: of the models, (K,), and of swaps, (K, S).
+
+        They are NaN for a key that no swap changes. The difference of a swap that is NaN counts as infinite.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            deviations = np.sqrt(np.nanmean(self.differences**2, axis=1))
+            observed = np.abs(self.observed) / deviations
+            distances = np.abs(self.differences) / deviations[:, None]
+        undefined = np.isnan(distances) & np.isfinite(observed)[:, None]
+        return observed, np.where(undefined, np.inf, distances)
+
+    def largest(self, keys: Sequence[int]) -> Array:
+        """Return the largest distance of some keys under each swap, in standard deviations, shape (S,)."""
+        _, distances = self.scaled()
+        return np.asarray(np.nanmax(distances[keys], axis=0, initial=0.0))
+
+    def quantile(self, key: int, confidence: float) -> float:
+        """Return the smallest q so that at most 1 - confidence of the swaps of a key differ by more than q."""
+        distances = np.sort(np.abs(self.differences[key]))
+        place = int(np.ceil(confidence * distances.size - ROUNDING)) - 1
+        return float(distances[max(place, 0)])
+
+
+def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws:
+    """Return the differences of some keys under the same swaps: under all, if these are few.
+
+    Args:
+        statistics: The difference of each key as a function of the swapped units, all of the same units.
+        swaps: Number of random swaps.
+        seed: The same seed gives the same swaps.
+    """
+    num_units = statistics[0].differing.size
+    differing = np.flatnonzero(np.any([statistic.differing for statistic in statistics], axis=0))
+    largest = max(num_units, *(statistic.size for statistic in statistics))
+    exact = 2.0**differing.size <= max(swaps, ALL_SWAPS)
+    if exact:
+        blocks = _all_swaps(differing, num_units, max(1, BLOCK // largest))
+    else:
+        blocks = _random_swaps(num_units, swaps, seed, max(1, BLOCK // largest))
+
+    is_long = not exact and swaps * sum(statistic.size for statistic in statistics) > LONG
+    observed = _differences(statistics, np.zeros((1, num_units)))[:, 0]
+    parts: list[Array] = []
+    num_as_far = np.zeros(len(statistics))
+    for block in blocks:
+        differences = _differences(statistics, block)
+        parts.append(differences)
+        if is_long:
+            num_as_far += (np.abs(differences) >= np.abs(observed)[:, None] * (1 - ROUNDING)).sum(axis=1)
+            if (num_as_far >= ENOUGH_AS_FAR).all():
+                break
+    return SwapDraws(np.concatenate(parts, axis=1), observed, exact)
+
+
+def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
+    """Return the differences of all keys, shape (K, S); one matrix product gives the sums of all keys."""
+    sums = swaps @ np.concatenate([statistic.columns for statistic in statistics], axis=1)
+    differences = np.empty((len(statistics), len(swaps)))
+    start = 0
+    for number, statistic in enumerate(statistics):
+        end = start + statistic.columns.shape[1]
+        differences[number] = statistic.differences(swaps, sums[:, start:end])
+        start = end
+    return differences
+
+
+def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
+    """Yield all swaps of the units that differ, in blocks of ``size``; the first of these units is never swapped."""
+    number = 2 ** max(differing.size - 1, 0)
+    for start in range(0, number, size):
+        numbers = np.arange(start, min(start + size, number))
+        swaps = np.zeros((numbers.size, num_units))
+        swaps[:, differing[1:]] = numbers[:, None] >> np.arange(differing[1:].size) & 1
+        yield swaps
+
+
+def _random_swaps(num_units: int, number: int, seed: int, size: int) -> Iterator[Array]:
+    """Yield random swaps in blocks of ``size``, in which each unit is swapped with probability 1/2."""
+    rng = np.random.default_rng([seed, 1])
+    num_bytes = 8 * -(-num_units // 64)  # whole words for each swap: the stream must not depend on the size of a block
+    for start in range(0, number, size):
+        rows = min(size, number - start)
+        packed = np.frombuffer(rng.bytes(num_bytes * rows), np.uint8).reshape(rows, num_bytes)
+        yield np.unpackbits(packed, axis=1, count=num_units).astype(np.float64)
+
+
+def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
+    """Return the share of the null distribution that is at least as far from zero as the observed difference.
+
+    Distances that differ by rounding alone are equal. If ``mid``, a distance equal to the observed distance counts
+    half. NaN counts as farther. Unless the distribution is ``exact``, the observed difference counts as one of it.
+    """
+    if not isfinite(observed):
+        return nan
+    distances = np.abs(null)
+    rounding = ROUNDING * max(abs(observed), float(np.nanmax(distances, initial=0)))
+    if abs(observed) <= rounding:
+        return 1.0
+    num_as_far = float((~(distances < abs(observed) - rounding)).sum())
+    if mid:
+        num_as_far -= float((np.abs(distances - abs(observed)) <= rounding).sum()) / 2
+    if exact:
+        return num_as_far / null.size
+    return (num_as_far + 1) / (null.size + 1)
+
+
+def step_down(draws: SwapDraws, mid: Sequence[bool]) -> list[float]:
+    """Return p-values that are corrected for the number of keys: the chance that the largest difference is as large.
+
+    Each difference is divided by its standard deviation under swaps. The key with the largest one is compared with the
+    largest of all keys under each swap, the next key with the largest of the remaining keys, and so on. The chance of
+    any false finding is at most the level, whatever the keys have to do with one another.
+
+    Args:
+        draws: The differences of the keys under swaps.
+        mid: For each key, whether its p-value is a mid-p.
+    """
+    observed, distances = draws.scaled()
+    corrected = np.full(observed.size, nan)
+    corrected[np.isfinite(draws.observed)] = 1.0  # of keys that no swap changes
+    tested = np.flatnonzero(np.isfinite(observed))
+    ascending = tested[np.argsort(observed[tested], kind="stable")]
+    largest = np.zeros(distances.shape[1])
+    p_values = []
+    for key in ascending:
+        largest = np.maximum(largest, distances[key])
+        p_values.append(share_as_far(largest, float(observed[key]), draws.exact, mid[key]))
+    if p_values:
+        corrected[ascending[::-1]] = np.maximum.accumulate(p_values[::-1])
+    return [float(p) for p in corrected]

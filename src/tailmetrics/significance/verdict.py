@@ -1,0 +1,220 @@
+"""The verdict: the results of comparisons in one line of words for each pair of models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from types import MappingProxyType
+
+from tailmetrics._arguments import grouped, some_of
+from tailmetrics.significance.comparing import Comparison
+from tailmetrics.significance.estimating import TWO_RUNS
+from tailmetrics.significance.interval import FEW
+from tailmetrics.significance.rows import covers
+
+BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
+    "better",
+    "no difference shown",
+    "the same in every row",
+    "worse",
+    "too few rows",
+)
+UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
+NAMED_BUCKETS = 6
+"""The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, and unseen."""
+NAMED_KEYS = 3
+"""The most other keys that a verdict names as worse, and as better; it counts the remaining keys."""
+
+
+def verdict(
+    comparisons: Iterable[Comparison],
+    buckets: Sequence[str] = (),
+    lower_is_better: Collection[str] = (),
+    headline: str = "",
+    over_all: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return the results of comparisons in words: one line for each pair of models.
+
+    A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
+    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
+    are those in which all rows have equal values. Values, difference and interval are given over all labels, and for
+    the buckets with the largest gain and loss. Then the line names other keys by which the model is worse, and by which
+    it is better: three at most of each, those of the rarest buckets first. Comparisons without a p-value are left out.
+
+    The change of a gap is never part of a verdict: a smaller gap is no gain by itself, because a model that misses head
+    and tail alike has one.
+
+    Args:
+        comparisons: The result of :func:`compare`.
+        buckets: Names of the buckets, head first.
+        lower_is_better: Further keys, with or without their bucket, for which a lower value is better, in addition to
+            those that :func:`compare` was told.
+        headline: The metric with which lines begin, as a key without bucket. If it was not compared, lines begin with
+            the first metric by bucket. If no metric is by bucket, they are about all keys alike.
+        over_all: For each metric by bucket, the key of its value over all labels, if that is another key.
+
+    >>> from tailmetrics.significance import compare
+    >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
+    >>> worse = {"recall@1/decile_1": [0.0] * 10, "recall@1/decile_2": [1.0, 0.0] * 5}
+    >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
+    'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
+    """
+    writer = VerdictWriter(buckets, frozenset(lower_is_better), headline, over_all)
+    pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in comparisons)
+    lines = []
+    for (run, baseline), pair in pairs.items():
+        tested = [comparison for comparison in pair if not isnan(comparison.p_corrected.decisive)]
+        sentence = UNTESTED
+        if tested:
+            sentence = writer.line(tested)
+        elif all(comparison.interval.reason == TWO_RUNS for comparison in pair):
+            sentence = f"no value could be tested: {TWO_RUNS}"
+        lines.append(f"{run} against {baseline}: {sentence}.")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class VerdictWriter:
+    """Writes the line of a pair of models; see :func:`verdict` for the arguments."""
+
+    buckets: Sequence[str]
+    lower_is_better: frozenset[str]
+    headline: str
+    over_all: Mapping[str, str]
+
+    def line(self, comparisons: Sequence[Comparison]) -> str:
+        """Return the line of one pair."""
+        by_bucket: dict[str, dict[str, Comparison]] = {}
+        whole: dict[str, Comparison] = {}
+        for comparison in comparisons:
+            stem, _, bucket = comparison.key.rpartition("/")
+            if bucket in self.buckets:
+                by_bucket.setdefault(stem, {})[bucket] = comparison
+            else:
+                whole[comparison.key] = comparison
+
+        stem = self._first_metric(by_bucket, whole)
+        if not stem:
+            return self._outcomes(whole)
+        stem_buckets = by_bucket.pop(stem, {})
+        whole_key = self.over_all.get(stem, stem)
+        stem_whole = whole.pop(whole_key, None)
+        name = stem if stem_buckets else whole_key
+        clauses = []
+        if stem_whole is not None:
+            place = " over all labels" if stem_buckets else ""
+            clauses.append(f"{self._outcome(stem_whole)}{place} ({_sizes(stem_whole)})")
+        if stem_buckets:
+            clauses.append(self._outcomes(stem_buckets))
+        sentences = [f"{name}: {', '.join(clauses)}"]
+        for outcome in (WORSE, BETTER):
+            names = self._names_elsewhere(outcome, by_bucket, whole)
+            if names:
+                sentences.append(f"{outcome.capitalize()} elsewhere: {'; '.join(some_of(names, NAMED_KEYS))}")
+        return ". ".join(sentences)
+
+    def _first_metric(self, by_bucket: Mapping[str, object], whole: Mapping[str, object]) -> str:
+        """Return the metric with which a line begins; empty if the line is about all keys alike."""
+        if len(whole) == 1 and not by_bucket:
+            return next(iter(whole))
+        if self.headline in by_bucket or self.over_all.get(self.headline, self.headline) in whole:
+            return self.headline
+        return next(iter(by_bucket), "")
+
+    def _outcome(self, comparison: Comparison) -> str:
+        """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
+        if comparison.significant:
+            lower_is_better = comparison.lower_is_better or covers(self.lower_is_better, comparison.key)
+            return BETTER if (comparison.difference > 0) != lower_is_better else WORSE
+        num_drawn = comparison.n if comparison.interval.clusters is None else comparison.interval.clusters
+        if num_drawn < FEW:
+            return TOO_FEW
+        return SAME if comparison.ties == comparison.n else NOT_SHOWN
+
+    def _outcomes(self, comparisons: Mapping[str, Comparison]) -> str:
+        """Return the buckets, or keys, of each outcome, with the sizes of the largest gain and the largest loss."""
+        names_by_outcome: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
+        for name, comparison in comparisons.items():
+            names_by_outcome[self._outcome(comparison)].append(name)
+
+        are_buckets = any(name in self.buckets for name in comparisons)
+        clauses, name_deciles = [], are_buckets
+        for outcome, names in names_by_outcome.items():
+            if not names:
+                continue
+            clause = f"{outcome} in {_names_text(names, name_deciles, NAMED_BUCKETS)}"
+            if any(name.startswith("decile_") for name in names):
+                name_deciles = False
+            if outcome in (BETTER, WORSE):
+                largest = max(names, key=lambda name: abs(comparisons[name].difference))
+                which = ""
+                if len(names) > 1:
+                    which = f"{_names_text([largest], largest in self.buckets)}: "
+                clause += f" ({which}{_sizes(comparisons[largest])})"
+            clauses.append(clause)
+        return ", ".join(clauses)
+
+    def _names_elsewhere(
+        self, outcome: str, by_bucket: Mapping[str, Mapping[str, Comparison]], whole: Mapping[str, Comparison]
+    ) -> list[str]:
+        """Return the other keys of an outcome in words: those of the rarest buckets first, of all labels last."""
+        ranked: list[tuple[int, str]] = []
+        for key, comparisons in by_bucket.items():
+            names = [name for name, comparison in comparisons.items() if self._outcome(comparison) == outcome]
+            if names:
+                rarest = max(self.buckets.index(name) for name in names)
+                ranked.append((-rarest, f"{key} in {_names_text(names)}"))
+        for key, comparison in whole.items():
+            if comparison.statistic != "gap" and self._outcome(comparison) == outcome:
+                ranked.append((1, f"{key} over all labels"))
+        return [text for _, text in sorted(ranked, key=lambda entry: entry[0])]
+
+
+def _sizes(comparison: Comparison) -> str:
+    """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
+
+    An interval is of this comparison alone; where it leaves out 0, and the correction finds no difference, it says so.
+    """
+    interval = comparison.interval
+    text = f"{_brief(comparison.baseline_value)} → {_brief(comparison.value)}, {_brief(comparison.difference, '+')}"
+    if not isnan(interval.low):
+        text += f" [{_brief(interval.low, '+')}, {_brief(interval.high, '+')}]"
+    if not comparison.significant and (interval.low > 0 or interval.high < 0):
+        text += " before correction"
+    return text
+
+
+def _brief(value: float, sign: str = "") -> str:
+    """Return a number with three decimals and without a leading zero, or, from 10 on, with four digits."""
+    form = f"{sign}.3f" if abs(value) < 10 else f"{sign},.4g"
+    return re.sub(r"^([+-]?)0\.", r"\1.", format(value, form))
+
+
+def _names_text(names: Sequence[str], name_deciles: bool = True, most: int = 4) -> str:
+    """Return names, ``most`` at most, in words. Deciles are numbers and ranges, after "deciles" if ``name_deciles``."""
+    deciles, others = [], []
+    for name in names:
+        match = re.fullmatch(r"decile_(\d+)", name)
+        if match:
+            deciles.append(int(match[1]))
+        else:
+            others.append(name)
+    ranges = _ranges(sorted(deciles))
+    if ranges and name_deciles:
+        ranges[0] = f"{'decile' if len(deciles) == 1 else 'deciles'} {ranges[0]}"
+    texts = some_of([*ranges, *others], most)
+    if len(texts) == 1:
+        return texts[0]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _ranges(numbers: Sequence[int]) -> list[str]:
+    """Return ascending numbers as texts, consecutive ones as a range such as ``"3 to 5"``."""
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    texts = []
+    for start, end in zip(starts, ends, strict=True):
+        texts.append(f"{start}" if start == end else f"{start} to {end}")
+    return texts

@@ -1,0 +1,296 @@
+"""The randomisation test: agreement with plain loops over all swaps, and families of keys without a difference."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
+
+import tailmetrics as tm
+from tailmetrics.evaluation import compare_runs
+from tailmetrics.significance import AreaRows, LabelRows, compare
+
+MACRO = {
+    "recall": {"below": (0.0, 1.0)},
+    "precision": {"below": (1.0, 0.0)},
+    "f1": {"top": 2.0, "below": (1.0, 1.0)},
+    "weighted_f1": {"top": 2.0, "below": (1.0, 1.0), "weighted": True},
+    "f1_union": {"top": 2.0, "below": (1.0, 1.0), "over": "union"},
+    "f1_all": {"top": 2.0, "below": (1.0, 1.0), "over": "all"},
+    "f1_of_averages": {"top": 2.0, "below": (1.0, 1.0), "of_averages": True},
+    "coverage": {"top": 0.0, "over": "all"},
+}
+
+
+def label_rows(held, predicted, **arguments):
+    """Return the labels of rows, from matrices of 0 and 1 of shape (N, L)."""
+    rows, labels = np.nonzero(held | predicted)
+    inside = np.ones(len(held), bool)
+    flags = predicted[rows, labels], held[rows, labels]
+    return LabelRows(rows, labels, *flags, inside, held.shape[1], **arguments)
+
+
+def plain_average(held, predicted, top=1.0, below=(0.0, 1.0), over="present", weighted=False, of_averages=False):
+    """Return the average over labels in plain loops."""
+    if of_averages:
+        recall = plain_average(held, predicted)
+        precision = plain_average(held, predicted, below=(1.0, 0.0))
+        return 0.0 if recall * precision == 0 else top / (below[0] / precision + below[1] / recall)
+    total = weight_sum = 0.0
+    for label in range(held.shape[1]):
+        hits = int((held[:, label] & predicted[:, label]).sum())
+        num_predicted, support = int(predicted[:, label].sum()), int(held[:, label].sum())
+        bottom = below[0] * num_predicted + below[1] * support
+        value = float(hits > 0) if top == 0 else (top * hits / bottom if bottom else 0.0)
+        averaged = {"present": support > 0, "union": support + num_predicted > 0, "all": True}[over]
+        weight = float(support) if weighted else float(averaged)
+        total += weight * value
+        weight_sum += weight
+    return total / weight_sum if weight_sum else math.nan
+
+
+def plain_p(statistic, first, second, units):
+    """Return the mid-p of all swaps of units, in plain loops; ``first`` and ``second`` are rows of both models."""
+    observed = statistic(first) - statistic(second)
+    if abs(observed) < 1e-12:
+        return 1.0
+    names = sorted(set(units))
+    as_far = 0.0
+    for bits in itertools.product([False, True], repeat=len(names)):
+        swapped = np.array([bits[names.index(unit)] for unit in units])
+        a = np.where(swapped[:, None], second, first)
+        b = np.where(swapped[:, None], first, second)
+        distance = abs(statistic(a) - statistic(b)) - abs(observed)
+        if math.isnan(distance) or distance > 1e-12:
+            as_far += 1
+        elif distance > -1e-12:
+            as_far += 0.5
+    return as_far / 2 ** len(names)
+
+
+def random_case(rng):
+    """Return the relevant labels, the predictions of two models, and clusters, of few rows and labels."""
+    num_rows, num_labels = int(rng.integers(2, 7)), int(rng.integers(1, 5))
+    held = rng.random((num_rows, num_labels)) < 0.5
+    first = rng.random((num_rows, num_labels)) < 0.4
+    second = np.where(rng.random((num_rows, 1)) < 0.7, rng.random((num_rows, num_labels)) < 0.4, first)
+    units = np.arange(num_rows) if rng.random() < 0.5 else rng.integers(0, 3, num_rows)
+    return held, first, second, units
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_averages_over_labels_agree_with_a_loop_over_all_swaps(seed):
+    """Recall, precision, F1 (present, union, all, weighted, of averages) and coverage, rows and clusters: 40 cases each."""
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        held, first, second, units = random_case(rng)
+        name = rng.choice(list(MACRO))
+        arguments = MACRO[name]
+        runs = {
+            "b": {"k": label_rows(held, second, **arguments)},
+            "a": {"k": label_rows(held, first, **arguments)},
+        }
+        (comparison,) = compare(runs, clusters=units, resamples=50)
+
+        def statistic(predicted, held=held, arguments=arguments):
+            return plain_average(held, predicted, **arguments)
+
+        value = statistic(first) - statistic(second)
+        if math.isnan(value):
+            assert math.isnan(comparison.p.randomisation)
+            continue
+        assert comparison.difference == pytest.approx(value, abs=1e-12)
+        assert comparison.p.randomisation == pytest.approx(plain_p(statistic, first, second, units), abs=1e-12), name
+
+
+def plain_area(relevant, scores, average):
+    """Return the macro, weighted or micro ROC area by all pairs of rows; labels without a pair are left out."""
+    if average == "micro":
+        relevant, scores = relevant.reshape(-1, 1), scores.reshape(-1, 1)
+    areas, weights = [], []
+    for label in range(relevant.shape[1]):
+        higher, lower = scores[relevant[:, label], label], scores[~relevant[:, label], label]
+        distances = np.sign(higher[:, None] - lower)
+        areas.append((distances.mean() + 1) / 2)
+        weights.append(higher.size if average == "weighted" else 1)
+    return np.average(areas, weights=weights)
+
+
+def test_the_area_that_is_swapped_is_that_of_scikit_learn():
+    """The plain loop of this file: macro, weighted and micro areas of 40 rows with ties."""
+    rng = np.random.default_rng(0)
+    scores, relevant = rng.integers(0, 4, (40, 3)), rng.random((40, 3)) < 0.5
+    for average in ("macro", "weighted", "micro"):
+        assert plain_area(relevant, scores, average) == pytest.approx(roc_auc_score(relevant, scores, average=average))
+
+
+def test_areas_agree_with_a_loop_over_all_swaps():
+    """Macro, weighted and micro ROC areas of six rows with ties: 18 cases, rows and clusters."""
+    rng = np.random.default_rng(0)
+    for number in range(18):
+        average = ("macro", "weighted", "micro")[number % 3]
+        bins = rng.integers(0, 4, (2, 6, 3))
+        relevant = rng.random((6, 3)) < 0.5
+        relevant[0], relevant[1] = True, False
+        units = np.arange(6) if number % 2 else np.arange(6) // 2
+        runs = {
+            name: {"k": AreaRows(model, relevant, np.ones(6, bool), "roc", average)}
+            for name, model in zip("ba", bins[::-1], strict=True)
+        }
+        (comparison,) = compare(runs, clusters=units, resamples=50)
+
+        def statistic(model, relevant=relevant, average=average):
+            return plain_area(relevant, model, average)
+
+        expected = plain_p(statistic, bins[0], bins[1], units)
+        assert comparison.p.randomisation == pytest.approx(expected, abs=1e-12)
+
+
+def test_two_rows_of_forty_show_nothing():
+    """Two rows can be swapped in four ways: p is .25 for every average over labels, and there is no interval."""
+    target = torch.arange(40) % 20
+    right = torch.nn.functional.one_hot(target, 20).float() + 0.1 * torch.arange(20) / 20
+    wrong = right.clone()
+    wrong[[0, 20]] = wrong[[0, 20]].roll(1, dims=1)
+    arguments = {"k": 1, "num_labels": 20, "average": "macro"}
+    metrics = [kind(**arguments) for kind in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK)]
+    metrics += [tm.PositiveCoverageAtK(1, num_labels=20), tm.RecallAtK(1)]
+    report = compare_runs({"a": right, "b": wrong}, target, metrics=metrics)
+    for comparison in report.comparisons:
+        assert comparison.p.randomisation == 0.25
+        assert comparison.p_corrected.randomisation == 0.25  # all keys differ in the same swaps
+        if comparison.statistic == "labels":
+            assert comparison.interval.reason == "fewer than 10 rows differ"
+    assert "worse" not in report.verdict
+
+
+def test_the_average_that_is_swapped_is_that_of_scikit_learn():
+    """The plain loops of this file: macro recall, precision and F1 of scikit-learn on 60 rows."""
+    rng = np.random.default_rng(1)
+    held, predicted = rng.random((2, 60, 5)) < 0.4
+    for name, peer in (("recall", recall_score), ("precision", precision_score), ("f1", f1_score)):
+        assert plain_average(held, predicted, **MACRO[name]) == pytest.approx(peer(held, predicted, average="macro"))
+
+
+def nearly_equal(rng, num_rows, share):
+    """Return scores of two models that differ in a share of the rows, in which either may be better, and targets."""
+    target = rng.integers(0, 30, num_rows)
+    base = rng.normal(size=(num_rows, 30))
+    base[np.arange(num_rows), target] += 1.5
+    first, second = base.copy(), base.copy()
+    rows = np.flatnonzero(rng.random(num_rows) < share)
+    noise = rng.normal(size=(2, rows.size, 30)) * 1.5
+    first[rows] += noise[0]
+    second[rows] += noise[1]
+    return torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(target)
+
+
+@pytest.mark.parametrize("share", [0.08, 1.0])
+def test_models_without_a_difference_are_seldom_told_apart(share):
+    """Macro averages of 60 rows and 30 labels, in 20 pairs: at most 4 families name one (before, with 8 %: 1 of 3)."""
+    rng = np.random.default_rng(2)
+    named = 0
+    for _ in range(20):
+        models = []
+        first, second, target = nearly_equal(rng, 60, share)
+        held = torch.nn.functional.one_hot(target, 30).bool().numpy()
+        for scores in (first, second):
+            predicted = np.zeros_like(held)
+            np.put_along_axis(predicted, scores.argmax(1)[:, None].numpy(), True, axis=1)
+            models.append({name: label_rows(held, predicted, **arguments) for name, arguments in MACRO.items()})
+        named += any(comparison.significant for comparison in compare({"a": models[0], "b": models[1]}, resamples=199))
+    assert named <= 4
+
+
+def test_the_interval_beside_the_test_holds_zero_where_it_finds_no_difference():
+    """Macro precision and F1 of nearly equal models: no interval leaves out 0 where p is above .05."""
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        first, second, target = nearly_equal(rng, 150, 0.15)
+        held = torch.nn.functional.one_hot(target, 30).bool().numpy()
+        models = []
+        for scores in (first, second):
+            predicted = np.zeros_like(held)
+            np.put_along_axis(predicted, scores.argmax(1)[:, None].numpy(), True, axis=1)
+            models.append({name: label_rows(held, predicted, **MACRO[name]) for name in ("precision", "f1", "f1_all")})
+        for comparison in compare({"a": models[0], "b": models[1]}, resamples=199):
+            if comparison.interval.ends and comparison.p.randomisation > 0.05:
+                assert comparison.interval.low <= 0 <= comparison.interval.high
+
+
+def test_clusters_are_swapped_whole():
+    """Five rows of a user agree: .25 for two users that differ, though ten rows do."""
+    held = np.ones((40, 1), bool)
+    predicted = np.ones((40, 1), bool)
+    predicted[:10] = False
+    runs = {"a": {"k": label_rows(held, ~(held & ~held))}, "b": {"k": label_rows(held, predicted)}}
+    (comparison,) = compare(runs, clusters=np.arange(40) // 5)
+    assert comparison.p.randomisation == 0.25
+
+
+def test_the_correction_is_that_of_plain_loops():
+    """Step-down max-T of three keys over all swaps of eight rows, in plain loops."""
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        differences = rng.normal(size=(3, 8)) + np.array([[0.8], [0.3], [0.0]])
+        runs = {
+            "b": {str(key): np.zeros(8) for key in range(3)},
+            "a": {str(key): row for key, row in enumerate(differences)},
+        }
+        signs = np.array(list(itertools.product([1, -1], repeat=8)))
+        under_swaps = np.abs(signs @ differences.T) / 8
+        deviations = np.sqrt((under_swaps**2).mean(axis=0))
+        observed = np.abs(differences.mean(axis=1)) / deviations
+        scaled = under_swaps / deviations
+        expected, remaining, largest_so_far = {}, sorted(range(3), key=lambda key: -observed[key]), 0.0
+        while remaining:
+            key = remaining[0]
+            largest = scaled[:, remaining].max(axis=1)
+            p = np.mean(np.where(largest > observed[key] + 1e-9, 1, np.where(largest > observed[key] - 1e-9, 0.5, 0)))
+            largest_so_far = max(largest_so_far, p)
+            expected[str(key)] = largest_so_far
+            remaining = remaining[1:]
+        for comparison in compare(runs):
+            assert comparison.p_corrected.randomisation == pytest.approx(expected[comparison.key])
+
+
+def test_only_names_the_questions():
+    """A key or a pattern is tested; the others have an interval and no p, and the correction is of what is asked."""
+    rng = np.random.default_rng(5)
+    keys = ("recall@5", "recall@5/head", "recall@5/tail", "ndcg@5/tail")
+    runs = {name: {key: rng.random(40) for key in keys} for name in "ab"}
+    gaps = {"recall@5/gap": ["recall@5/head", "recall@5/tail"]}
+    for only, tested in (
+        (None, {*keys, "recall@5/gap"}),
+        (["recall@5"], {"recall@5"}),
+        (["recall@5/*"], {"recall@5/head", "recall@5/tail", "recall@5/gap"}),
+        (["*/tail"], {"recall@5/tail", "ndcg@5/tail"}),
+    ):
+        comparisons = compare(runs, gaps=gaps, only=only, resamples=199)
+        assert {comparison.key for comparison in comparisons} == {*keys, "recall@5/gap"}
+        assert {comparison.key for comparison in comparisons if comparison.tested} == tested
+        for comparison in comparisons:
+            assert math.isnan(comparison.p_corrected.decisive) == (comparison.key not in tested)
+            assert comparison.interval.ends
+            if len(tested) == 1 and comparison.tested:
+                assert comparison.p_corrected == comparison.p
+    with pytest.raises(ValueError, match="only holds 'recall@7', which matches no key"):
+        compare(runs, only=["recall@7"])
+
+
+def test_a_gap_of_parts_is_tested_only_by_its_name():
+    """Gaps that are adjusted for chance ask the same question as gaps: they are shown."""
+    rng = np.random.default_rng(6)
+    keys = ("r/head", "r/tail", "adjusted r/head", "adjusted r/tail")
+    runs = {name: {key: rng.random(40) for key in keys} for name in "ab"}
+    arguments = {"gaps": {"r/gap": keys[:2], "r/adjusted_gap": keys[2:]}, "parts": keys[2:], "resamples": 199}
+    for only, expected in (
+        (None, {"r/gap", "r/head", "r/tail"}),
+        (["r/*"], {"r/gap", "r/head", "r/tail"}),
+        (["r/adjusted_gap"], {"r/adjusted_gap"}),
+    ):
+        comparisons = compare(runs, only=only, **arguments)
+        assert {comparison.key for comparison in comparisons if comparison.tested} == expected
+        assert len(comparisons) == 4
