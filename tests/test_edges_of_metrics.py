@@ -186,7 +186,7 @@ def test_formulas_check_the_numbers_that_metrics_check(call: Any, words: str) ->
 
 def test_weights_of_labels_stand_beside_training_counts() -> None:
     """Of a metric alone, in a collection that is bound, and in evaluate: 2 of 2 + 1, whatever the counts."""
-    scores, target = torch.tensor([[0.1, 0.9]]), torch.tensor([[0, 1]])
+    scores, target = torch.tensor([[0.1, 0.9]]), torch.tensor([[True, True]])
     weights = torch.tensor([1.0, 2.0], dtype=torch.float64)
     metrics = [
         PropensityScoredRecallAtK(k=1, weights=weights, label_counts=[5, 3], num_train=9),
@@ -196,7 +196,7 @@ def test_weights_of_labels_stand_beside_training_counts() -> None:
         metric.update(scores, target)
         assert float(metric.compute()) == pytest.approx(2 / 3)
     report = evaluate(scores, target, metrics=[PropensityScoredRecallAtK(k=1, weights=weights)], label_counts=[5, 3])
-    assert report.scalars["psr@1"] == pytest.approx(2 / 3)
+    assert report.scalars["psr_weights@1"] == pytest.approx(2 / 3)
 
 
 def test_thresholds_of_labels_may_be_made_under_a_16_bit_default() -> None:

@@ -274,9 +274,6 @@ class _PropensityMetric(TopKMetric):
         formula = Formula(function, arguments, value_format=WEIGHT, is_averaged=True)
         needs = () if self.weights is not None else ("label_counts", "num_train")
         super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
-        if self.weights is not None:  # bind leaves out what the weights replace
-            for argument in ("label_counts", "num_train"):
-                del self._left_open[argument]
 
     def _settle_facts(self) -> None:
         if self.weights is not None:
