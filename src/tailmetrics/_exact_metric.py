@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import wraps
 from inspect import get_annotations, signature
+from secrets import randbits
 from typing import Any, ClassVar, Final, TypeVar, cast
 from warnings import warn
 
@@ -497,22 +498,44 @@ class ExactMetric(Mergeable, Metric):
     ) -> Self:
         """Move the states; a value computed before is dropped rather than rounded to the precision of a model.
 
-        States that were made without memory, on ``meta``, have counted nothing: they are 0 once they have memory.
+        ``to_empty`` leaves memory as it is found. States keep their values; those that were made without memory, on
+        ``meta``, have counted nothing, and are 0.
         """
         self._computed = None
         self._forward_cache = None
-        if self._cache is not None:  # the states of this process, while those of all are here
-            self._cache = {name: fn(state) for name, state in self._cache.items()}
-        without_memory = [name for name, state in tensors_of(self).items() if state.is_meta]
+        before, cache_before = tensors_of(self), self._cache
         super()._apply(fn, exclude_state)
-        for name in without_memory:
-            default: Any = self._defaults[name]
-            for state in (default, tensors_of(self)[name]):
-                state.zero_()
+        if cache_before is not None:  # the states of this process, while those of all are here
+            self._cache = {name: fn(state) for name, state in cache_before.items()}
+
+        if _keeps_values(fn) and not any(state.is_meta for state in before.values()):
+            return self
+        for name, state in tensors_of(self).items():
+            _restore(state, before[name])
+            self._defaults[name] = state.new_zeros(()).expand(state.shape)
+            if cache_before is not None:
+                _restore(self._cache[name], cache_before[name])
         return self
 
     __hash__ = torch.nn.Module.__hash__
     """The identity of the object: TorchMetrics' hash changes whenever a state does."""
+
+
+def _keeps_values(fn: Callable[[Tensor], Tensor]) -> bool:
+    """Whether a function that moves tensors keeps their values, unlike that of ``to_empty``."""
+    probe = torch.tensor([randbits(62)], dtype=torch.int64, device="cpu")
+    moved = fn(probe)
+    return not moved.is_meta and moved.tolist() == probe.tolist()
+
+
+def _restore(state: Tensor, before: Tensor) -> None:
+    """Write the values into a state that it had before it was moved; 0 if it had no memory."""
+    if state.is_meta:
+        return
+    if before.is_meta:
+        state.zero_()
+    else:
+        state.copy_(before)
 
 
 def tensors_of(metric: ExactMetric) -> dict[str, Tensor]:

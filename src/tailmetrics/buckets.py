@@ -352,9 +352,11 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
     ('5+', '1-4', 'unseen')
     """
     if order is not None:
-        sorted_buckets = buckets_of(kind, torch.as_tensor(counts)[order])
+        sorted_buckets = buckets_of(kind, torch.as_tensor(counts, device=getattr(counts, "device", "cpu"))[order])
         assignment = torch.empty_like(order).scatter_(0, order, sorted_buckets.assignment)
-        return LabelBuckets(assignment, sorted_buckets.names, torch.as_tensor(counts))
+        return LabelBuckets(
+            assignment, sorted_buckets.names, torch.as_tensor(counts, device=getattr(counts, "device", "cpu"))
+        )
     name, *parts = kind.split(":")
     try:
         arguments = ARGUMENT_READERS[name](parts)

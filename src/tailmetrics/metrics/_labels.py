@@ -223,7 +223,7 @@ class RatioOfCounts(_CountAggregation):
     def _terms(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator by cut-off and bucket, (K, G) each, in the format of numbers of rows."""
         shape = states["counts"].shape[:-1]
-        counts = torch.tensor(self.row_format.totals(states["counts"]), dtype=torch.float64).view(shape)
+        counts = torch.tensor(self.row_format.totals(states["counts"]), dtype=torch.float64, device="cpu").view(shape)
         return self.ratio(*counts.unbind(-1))
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
@@ -326,7 +326,9 @@ class OverLabels(_CountAggregation):
         # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
         if not (precision and recall):
             return precision * recall  # 0, or NaN without rows
-        one, predicted, support = (torch.tensor(part, dtype=torch.float64) for part in (1, 1 / precision, 1 / recall))
+        one, predicted, support = (
+            torch.tensor(part, dtype=torch.float64, device="cpu") for part in (1, 1 / precision, 1 / recall)
+        )
         top, bottom = self.ratio(one, predicted, support)
         return float(top / bottom)
 
@@ -356,7 +358,8 @@ class OverLabels(_CountAggregation):
         real = self.weighted or self.weighs_by_support
         of_values, of_weights = REAL if real else UNIT, REAL if self.weighted else COUNT
         sums, weights = (
-            torch.zeros(self.num_buckets, one.columns, dtype=torch.int64) for one in (of_values, of_weights)
+            torch.zeros(self.num_buckets, one.columns, dtype=torch.int64, device="cpu")
+            for one in (of_values, of_weights)
         )
         for start in range(0, len(counts[0]), BLOCK_LABELS):
             hits, predicted, support = (count[start : start + BLOCK_LABELS].cpu() for count in counts)
@@ -393,7 +396,7 @@ class OverLabels(_CountAggregation):
         """Return how many labels of each bucket are relevant in some row, as far as the support is kept."""
         support, buckets = states.get("support"), self.reading.buckets
         some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
-        of_one = torch.zeros(self.reading.known_num_labels, dtype=torch.int64)
+        of_one = torch.zeros(self.reading.known_num_labels, dtype=torch.int64, device="cpu")
         inside = of_one if buckets is None else buckets.assignment
         counts: list[int] = torch.bincount(inside[some], minlength=self.num_buckets).tolist()
         return counts

@@ -721,7 +721,7 @@ def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
     figure, ax = plt.subplots() if ax is None else (None, ax)
     stems = metric.cutoff_keys()
     names = [key.removeprefix(f"{stems[0]}/") for key in metric.keys()[: val.numel() // len(stems)]]
-    places = torch.arange(len(names), dtype=torch.float64)
+    places = torch.arange(len(names), dtype=torch.float64, device="cpu")
     width = 0.8 / len(stems)
     for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
         shift = (number - (len(stems) - 1) / 2) * width

@@ -122,7 +122,7 @@ def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) ->
     low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
     tied = all_equal.expand(relevant.shape)[label, place]
     low, high = (torch.where(tied, middle, end) for end in (low, high))
-    sums = torch.zeros(3, *relevant.shape, dtype=torch.float64)
+    sums = torch.zeros(3, *relevant.shape, dtype=torch.float64, device="cpu")
     sums[:, label, place] = torch.stack([low, middle, high])
     return (ordered_sum(sums) / total).clamp(max=1.0)
 
@@ -255,25 +255,33 @@ class LabelAreas(Aggregation):
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
         relevant, scores, buckets = states["relevant"], states["scores"], self.reading.buckets
-        inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
-        all_equal = torch.arange(self.bins) == (UNSTORED if self.bins == FINEST else self.bins)
+        inside = (
+            torch.zeros(len(scores), dtype=torch.int64, device="cpu") if buckets is None else buckets.assignment.cpu()
+        )
+        all_equal = torch.arange(self.bins, device="cpu") == (UNSTORED if self.bins == FINEST else self.bins)
         height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
         blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
         if self.average == "micro":
-            sums = torch.zeros(2, self.num_buckets, self.bins, dtype=torch.int64)
+            sums = torch.zeros(2, self.num_buckets, self.bins, dtype=torch.int64, device="cpu")
             for *kept, labels in blocks:
                 for total, part in zip(sums, kept, strict=True):
                     total.index_add_(0, labels, part.cpu())
             return AREAS[self.area](sums[0], sums[1] - sums[0], all_equal)
-        areas = torch.empty(3, len(inside), dtype=torch.float64)  # first: small tensors between large ones cost memory
+        areas = torch.empty(
+            3, len(inside), dtype=torch.float64, device="cpu"
+        )  # first: small tensors between large ones cost memory
         for place, (own, of_all, _) in zip(torch.split(areas, height, dim=1), blocks, strict=True):
             place.copy_(AREAS[self.area](own.cpu(), (of_all - own).cpu(), all_equal))
         if self.has_value_per_label:
             return areas
-        support = relevant.sum(dim=1).double().cpu() if self.weighs_by_support else torch.ones(len(inside)).double()
+        support = (
+            relevant.sum(dim=1).double().cpu()
+            if self.weighs_by_support
+            else torch.ones(len(inside), device="cpu").double()
+        )
         of_buckets = (~areas[0].isnan() & (inside == number) for number in range(self.num_buckets))
         means = [_means(areas[:, measured], support[measured]) for measured in of_buckets]
-        return torch.tensor(means, dtype=torch.float64).T
+        return torch.tensor(means, dtype=torch.float64, device="cpu").T
 
     def bounds(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the least and the largest value that scores in bins leave open, (1, G) or (1, L) each."""
@@ -311,12 +319,12 @@ class LabelAreas(Aggregation):
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
         entries, num_labels = self.reading.relevant(ranking).targets.entries, self.reading.known_num_labels
-        relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool)
+        relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool, device="cpu")
         some = entries.ids >= 0
         relevant[entries.rows[some].cpu(), entries.ids[some].cpu()] = True
         blocks = [block.cpu() for _, block in dense_blocks(ranking, num_labels)]
-        scores = torch.cat([torch.empty(0, num_labels), *blocks])
-        return self._cells(torch.tensor(0), scores), relevant, scores
+        scores = torch.cat([torch.empty(0, num_labels, device="cpu"), *blocks])
+        return self._cells(torch.tensor(0, device="cpu"), scores), relevant, scores
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""

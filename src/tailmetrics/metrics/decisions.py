@@ -241,7 +241,7 @@ def _plain(threshold: Any) -> Any:
     if isinstance(threshold, Tensor) and threshold.is_floating_point() and threshold.element_size() < 4:
         return threshold.float()
     if isinstance(threshold, np.ndarray) and threshold.ndim == 1 and threshold.dtype.kind == "f":
-        return torch.tensor(threshold)
+        return torch.tensor(threshold, device="cpu")
     if isinstance(threshold, np.number) or (isinstance(threshold, np.ndarray) and threshold.ndim == 0):
         return threshold.item()
     return [_plain(one) for one in threshold] if isinstance(threshold, (list, tuple)) else threshold
@@ -352,7 +352,12 @@ class F1AtThreshold(_ThresholdMetric):
 
 def _warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
     """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
-    limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
+    limits = torch.cat(
+        [
+            torch.as_tensor(threshold, device=getattr(threshold, "device", "cpu")).reshape(-1).to(torch.float64)
+            for threshold in thresholds
+        ]
+    )
     sample = first_rows(context, scores)
     if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
         return

@@ -407,7 +407,9 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
 @made_once
 def _worth(persistence: float, k: int) -> Tensor:
     """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``, made by Python: the same bits on every device."""
-    return torch.tensor([(1 - persistence) * persistence**place for place in range(k)], dtype=torch.float64)
+    return torch.tensor(
+        [(1 - persistence) * persistence**place for place in range(k)], dtype=torch.float64, device="cpu"
+    )
 
 
 @final

@@ -192,7 +192,7 @@ class CalibrationErrorAtK(TopKMetric):
 @made_once
 def _edges(bins: int) -> Tensor:
     """Return the lower ends of all bins but the first."""
-    return torch.tensor([number / bins for number in range(1, bins)], dtype=torch.float64)
+    return torch.tensor([number / bins for number in range(1, bins)], dtype=torch.float64, device="cpu")
 
 
 def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> None:

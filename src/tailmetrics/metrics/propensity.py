@@ -266,7 +266,15 @@ class _PropensityMetric(TopKMetric):
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says
         try:
-            self.weights = None if weights is None else torch.as_tensor(weights).detach().cpu().double().reshape(-1)
+            self.weights = (
+                None
+                if weights is None
+                else torch.as_tensor(weights, device=getattr(weights, "device", "cpu"))
+                .detach()
+                .cpu()
+                .double()
+                .reshape(-1)
+            )
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(
                 f"{caller}: weights is a {type(weights).__name__}; pass a tensor or list of numbers, one per label."

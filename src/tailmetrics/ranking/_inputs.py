@@ -280,7 +280,7 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
         value = _from_scipy(caller, argument, value)
     elif argument.startswith("row_") and not isinstance(value, Tensor):
         try:
-            value = torch.as_tensor(value)
+            value = torch.as_tensor(value, device=getattr(value, "device", "cpu"))
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(
                 f"{caller}: {argument} is a {type(value).__name__}; pass {NEEDED[argument]} for each row, as a tensor, "
@@ -380,6 +380,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
             _from_numpy(caller, argument, np.array(matrix.data)),
             size=matrix.shape,
             check_invariants=False,  # csr_entries checks them, and its errors name the caller
+            device="cpu",
         )
 
 

@@ -175,7 +175,7 @@ class CpuKernels(Kernels):
             return super()._best_of_entries(targets, buckets, k, most, weights)
         values = entries.gains if weights is None else looked_up(weights.on(CPU_DEVICE), entries.ids)
         assert values is not None  # ``best`` has handled gains that are all 1
-        place = torch.arange(len(entries.rows)).sub_(targets.starts.index_select(0, entries.rows))
+        place = torch.arange(len(entries.rows), device="cpu").sub_(targets.starts.index_select(0, entries.rows))
         table, depth = values.new_zeros(num_rows * most), max(k, DEEP)
         if num_rows >= LONG and most <= FEW:
             columns = table.scatter_(0, place.mul_(num_rows).add_(entries.rows), values).view(most, num_rows)

@@ -297,15 +297,15 @@ def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) ->
     order = assignment.argsort(stable=True)
     # ``empty``: how much padding lies in front of the labels of each bucket
     empty = [CHUNK * start - sum(sizes[:bucket]) for bucket, start in enumerate(first)]
-    place = torch.arange(len(order)) + torch.tensor(empty)[assignment[order]]
-    columns = torch.full(((sum(number) + 1) * CHUNK,), -1).scatter_(0, place, order).view(-1, CHUNK)
-    of_chunks = torch.tensor([bucket for bucket, chunks in enumerate(number) for _ in range(chunks)])
+    place = torch.arange(len(order), device="cpu") + torch.tensor(empty, device="cpu")[assignment[order]]
+    columns = torch.full(((sum(number) + 1) * CHUNK,), -1, device="cpu").scatter_(0, place, order).view(-1, CHUNK)
+    of_chunks = torch.tensor([bucket for bucket, chunks in enumerate(number) for _ in range(chunks)], device="cpu")
     return ColumnChunks(columns.clamp(min=0).to(device), (columns < 0).to(device), of_chunks.to(device), sizes)
 
 
 @cache
 def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
-    return _chunks(torch.zeros(num_labels, dtype=torch.int64), (num_labels,), device)
+    return _chunks(torch.zeros(num_labels, dtype=torch.int64, device="cpu"), (num_labels,), device)
 
 
 @made_once
@@ -316,4 +316,4 @@ def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
     places = [
         [start + one if one < chunks else void for one in range(k)] for start, chunks in zip(first, number, strict=True)
     ]
-    return torch.tensor(places, dtype=torch.int64)
+    return torch.tensor(places, dtype=torch.int64, device="cpu")

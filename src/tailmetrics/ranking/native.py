@@ -108,8 +108,10 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     scores = scores if scores.stride(1) == 1 else scores.contiguous()
     num_rows, width = scores.shape
     depth = min(k + 1, width)
-    values = torch.empty(num_rows, depth, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
-    ids = torch.empty(num_rows, k, dtype=torch.int64)
+    values = torch.empty(
+        num_rows, depth, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32, device="cpu"
+    )
+    ids = torch.empty(num_rows, k, dtype=torch.int64, device="cpu")
     found = array("q", [0])
     if num_rows and k:
         number, real = SCORE_TYPES[scores.dtype]
@@ -176,9 +178,9 @@ def _found(
             address of the largest number of hits.
     """
     width, fewest = shape[-1], array("q", [0])
-    ranks = torch.empty_strided(shape, strides, dtype=torch.int64)
-    ids = torch.empty_strided(shape, strides, dtype=torch.int64)
-    gains = torch.empty_strided(shape, strides, dtype=torch.float64) if with_gains else None
+    ranks = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
+    ids = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
+    gains = torch.empty_strided(shape, strides, dtype=torch.float64, device="cpu") if with_gains else None
     if shape[0]:
         written = ranks.data_ptr(), ids.data_ptr(), 0 if gains is None else gains.data_ptr()
         _run(name, threads, *task, width, strides[-1], *written, fewest.buffer_info()[0])
@@ -225,7 +227,7 @@ def within_buckets(
     num_rows, width = given.ranks.shape
     columns = [None if part is None else part.t().contiguous() for part in (given.ranks, given.ids, given.gains)]
     of_hits = [0 if part is None else part.data_ptr() for part in columns]
-    lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64)
+    lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64, device="cpu")
     ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
     lists = (0, 0, num_rows, 0) if ids is None else (ids.data_ptr(), ids.stride(0), *ids.shape)
     of_buckets = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
@@ -273,7 +275,7 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
     """
     scores = scores if scores.stride(1) == 1 else scores.contiguous()
     starts, wanted, own = starts.contiguous(), wanted.contiguous(), own.contiguous()
-    counts = torch.zeros(3, len(wanted), dtype=torch.int64)
+    counts = torch.zeros(3, len(wanted), dtype=torch.int64, device="cpu")
     if len(wanted):
         number, real = SCORE_TYPES[scores.dtype]
         of_scores = scores.data_ptr(), number, scores.stride(0), *scores.shape
@@ -297,7 +299,7 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, thr
         Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for the limbs.
     """
     values, before, behind = values.contiguous(), values.shape[:dim], values.shape[dim + 1 :]
-    sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64)
+    sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64, device="cpu")
     if sums.numel():
         shape = prod(before), values.shape[dim], prod(behind)
         _run("add_up", threads, values.data_ptr(), *shape, limbs, lowest, bounded, sums.data_ptr())

@@ -1,0 +1,93 @@
+"""Helper tensors are made on the device of their input, whatever torch's default device; and what ``to_empty`` leaves."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import tailmetrics as tm
+from cases import data, registered, training_counts
+from tailmetrics._arguments import arguments
+from tailmetrics.metrics import REGISTRY
+
+BATCH = data(seed=1, num_rows=20)
+NAMES = sorted(REGISTRY)
+
+
+def made(name: str) -> Any:
+    """A metric that is bound later: by bucket where it can be."""
+    buckets = {"buckets": "deciles"} if "buckets" in arguments(REGISTRY[name]) else {}
+    return registered(name, **buckets)
+
+
+def bound(metric: Any) -> Any:
+    """The metric with training counts."""
+    if not metric.is_bound:
+        metric.bind(tm.LabelFrequency.from_counts(training_counts(), 200))
+    return metric
+
+
+def value_of(metric: Any) -> Tensor:
+    """The value after one batch."""
+    metric.update(BATCH.scores, BATCH.target)
+    return metric.compute()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_default_device_changes_no_value(name: str) -> None:
+    """A metric that is made, bound, updated and computed where new tensors have no memory."""
+    expected = value_of(bound(made(name)))
+    with torch.device("meta"):
+        frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
+        metric = made(name)
+        if not metric.is_bound:
+            metric.bind(frequency)
+    metric.to_empty(device="cpu")
+    with torch.device("meta"):
+        value = value_of(metric)
+    torch.testing.assert_close(value, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_metric_is_bound_after_to_empty(name: str) -> None:
+    """As a model that is made on ``meta``."""
+    with torch.device("meta"):
+        metric = made(name)
+    metric.to_empty(device="cpu")
+    torch.testing.assert_close(value_of(bound(metric)), value_of(bound(made(name))), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_to_empty_keeps_what_was_counted(name: str) -> None:
+    """It would leave the states as the memory is found; after a reset they are 0."""
+    metric = bound(made(name))
+    expected = value_of(metric)
+    metric.to_empty(device="cpu")
+    torch.testing.assert_close(metric.compute(), expected, rtol=0, atol=0, equal_nan=True)
+    metric.reset()
+    torch.testing.assert_close(value_of(metric), expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_collections_with_references_and_counts_of_labels_keep_theirs() -> None:
+    """Made on ``meta`` and emptied, or emptied later."""
+
+    def make() -> tm.TopKCollection:
+        return tm.TopKCollection(
+            [tm.RecallAtK(k=[1, 3], buckets="deciles"), tm.NDCGAtK(k=3)], references=["chance", "attainable"]
+        )
+
+    def fed(collection: tm.TopKCollection) -> str:
+        collection.update(BATCH.scores, BATCH.target)
+        return f"{collection.compute()} {collection.references()}"
+
+    expected = fed(make().bind(tm.LabelFrequency.from_counts(training_counts(), 200)))
+    with torch.device("meta"):
+        frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
+        collection = make().bind(frequency)
+    collection.to_empty(device="cpu")
+    assert fed(collection) == expected
+    collection.to_empty(device="cpu")
+    assert f"{collection.compute()} {collection.references()}" == expected
+    frequency.to_empty(device="cpu")
+    assert frequency.compute().tolist() == training_counts().tolist()
