@@ -183,6 +183,19 @@ def test_rows_without_any_group_are_no_groups():
     assert report.scalars["recall@2"] == pytest.approx(recall(RELEVANT))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("preds", [as_lists, lambda _: torch.zeros(0, LABELS), lambda _: torch.zeros(0, 3).long()])
+@pytest.mark.parametrize("groups", [None, []])
+def test_no_rows_give_a_report_of_no_values(preds, groups):
+    """Lists, scores and ids without rows: each value is NaN, and the report is shown as any other."""
+    report = tm.evaluate(
+        preds([]), [], metrics=[tm.RecallAtK(k=2)], label_counts=[1] * LABELS, row_groups=groups, intervals=True
+    )
+    assert report.rows == 0
+    assert np.isnan([*report.scalars.values()]).all()
+    assert "recall@2" in str(report)
+
+
 # -- arguments by label, beside labels with names -------------------------------------------------------------------
 
 RUN = {"q0": {"d0": 0.9, "d2": 0.5}, "q1": {"d1": 0.8, "d3": 0.3}}

@@ -283,11 +283,17 @@ def _padded(value: Any) -> Any:
 
     Return any other value unchanged.
     """
-    if _is_lists(value) and all(isinstance(entry, (bool, np.bool_)) for row in value for entry in row):
-        return torch.tensor(value) if len(set(map(len, value))) == 1 and value[0] else value
-    if not _is_lists(value) or not all(isinstance(one, (int, np.integer)) for row in value for one in row):
+    if isinstance(value, list) and not value:
+        return torch.empty(0, 1, dtype=torch.int64)  # no rows
+    if not _is_lists(value):
         return value
-    width = max(1, *map(len, value))
+    kinds = {type(entry) for row in value for entry in row}
+    lengths = {len(row) for row in value}
+    if kinds and kinds <= {bool, np.bool_}:
+        return torch.tensor(value) if len(lengths) == 1 else value
+    if not all(issubclass(kind, (int, np.integer)) for kind in kinds):
+        return value
+    width = max(1, *lengths)
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in value], dtype=torch.int64)
 
 
@@ -697,7 +703,7 @@ def group_names(values: Any) -> list[str] | None:
         raise TypeError(
             f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
         )
-    if len(values) and all(map(_is_missing, values)):
+    if all(map(_is_missing, values)):
         return []
     if not _any_names(values):
         return None
