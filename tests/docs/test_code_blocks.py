@@ -64,7 +64,8 @@ USUAL = "tailmetrics[all]"
 
 def said_by(page: str) -> frozenset[str]:
     """Return what a page installs, as pip takes it."""
-    found = {word.strip("'") for words in INSTALLED.findall((ROOT / page).read_text()) for word in words.split()}
+    text = re.sub(r"pip install .*--index-url.*", "", (ROOT / page).read_text())  # another build of a package
+    found = {word.strip("'") for words in INSTALLED.findall(text) for word in words.split()}
     return frozenset(word.replace(".[", "tailmetrics[") for word in found) or frozenset({USUAL})
 
 
