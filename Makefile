@@ -9,13 +9,16 @@ COVERED := 97
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+OLDEST := .venv-oldest
+UV := VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip
+TORCH ?= --torch-backend cpu
 # Without compiled files, each worker and each process of a test compiles all sources anew, for 10 seconds and more.
 unexport PYTHONDONTWRITEBYTECODE
 # A file stays on one worker, with what it prepares once; files with slow tests start first.
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage mutants lint types native sanitized docs wheel rehearsal api bench clean
+.PHONY: help demo test quick coverage mutants oldest lint types native sanitized docs wheel rehearsal api bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
@@ -43,6 +46,16 @@ coverage: $(READY)  ## run the tests, and see that they take as many lines and b
 
 mutants: $(READY)  ## a sample of small mistakes: how many do the tests see? N=60 SEED=1
 	$(BIN)/python tests/mutants.py
+
+# uv alone resolves to lowest versions. The tests' own libraries are as new as these allow. On a machine that cannot reach
+# the index of PyTorch's CPU builds: make oldest TORCH='--find-links FOLDER torch==VERSION'.
+oldest:  ## run all tests with the lowest versions that pyproject.toml allows, in an environment of their own
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet uv
+	$(UV) install --resolution lowest-direct $(TORCH) --editable '.[all]' 'pandas>=2.1' 'lightning>=2.4'
+	$(UV) freeze --exclude-editable > $(OLDEST)/constraints.txt
+	$(UV) install $(TORCH) --constraint $(OLDEST)/constraints.txt --group dev
+	$(subst $(BIN),$(OLDEST)/bin,$(TESTS))
 
 lint: $(READY)  ## style and format, spelling, and what is unsafe in workflows
 	$(BIN)/ruff check .
@@ -80,4 +93,4 @@ bench: $(READY)  ## measure by number of threads, beside peers and from files, a
 	for what in .cores "" .files .memory .costs; do $(BIN)/python -m benchmarks$$what || exit 1; done
 
 clean:  ## remove the environment and what was built
-	rm -rf $(VENV) .cache dist site runs
+	rm -rf $(VENV) $(OLDEST) .cache dist site runs
