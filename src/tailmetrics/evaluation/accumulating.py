@@ -16,6 +16,7 @@ from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
+from tailmetrics.evaluation.crowded_rows import CrowdedRows, counting_metric
 from tailmetrics.evaluation.description import (
     bucket_rows,
     headline_of,
@@ -90,6 +91,7 @@ class Evaluation:
         self.confidence = intervals
         self.over_labels: RowValues | None = None
         self.moments = list[RowMoments]()
+        self.crowded_rows: CrowdedRows | None = None
         self.started = False
         self.warnings: list[str] = []
 
@@ -130,6 +132,9 @@ class Evaluation:
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
         self.counts = RowCounts(self.bucketings, least.pop() if len(least) == 1 else None, groups).to(device)
+        counting = counting_metric(self.members)
+        if self.labels and counting is not None and counting.num_labels is not None:
+            self.crowded_rows = CrowdedRows(counting).to(device)
         self.started = True
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
@@ -204,6 +209,8 @@ class Evaluation:
         with one_thread():
             for one in (self.counts, *self.moments):
                 one.update(ranking)
+            if self.crowded_rows is not None:
+                self.crowded_rows.update(ranking)
             if self.over_labels is not None:
                 self.over_labels.add(ranking)
         return ranking
@@ -214,6 +221,8 @@ class Evaluation:
             self.start()
         metrics = {f"collection.{name}": metric for name, metric in self.collection._parts().items()}
         metrics["counts"] = self.counts
+        if self.crowded_rows is not None:
+            metrics["crowded_rows"] = self.crowded_rows
         for number, moments in enumerate(self.moments):
             metrics[f"moments.{number}"] = moments
         return metrics
@@ -230,6 +239,8 @@ class Evaluation:
             other.start()
         self.collection.merge_state(other.collection)
         self.counts.merge_state(other.counts)
+        if self.crowded_rows is not None and other.crowded_rows is not None:
+            self.crowded_rows.merge_state(other.crowded_rows)
         for moments, other_moments in zip(self.moments, other.moments, strict=True):
             moments.merge_state(other_moments)
         if self.over_labels is not None and other.over_labels is not None:
@@ -317,6 +328,9 @@ class Evaluation:
             columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
             within = () if buckets is None else (buckets.assignment, buckets.names)
             labels = LabelTable(columns, self._names_of(len(columns["support"])), *within)
+            if self.crowded_rows is not None:
+                support, hits, number = self.crowded_rows.compute()
+                labels = replace(labels, crowded_support=support, crowded_hits=hits, crowded_rows=number)
             if self.over_labels is not None and labels.tests is not None:
                 labels = replace(labels, instead=self.over_labels.listed_instead(labels.tests.listed.tolist()))
         references = {name: _read(values) for name, values in self.collection.references().items()}

@@ -71,6 +71,10 @@ class LabelTable:
         buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``; None without buckets.
         bucket_names: Names of the buckets, head first.
         instead: Blind spot -> labels most often listed in its place, with the number of rows.
+        crowded_support: Shape (L,): how often each label is relevant in rows with more than k relevant labels, of which
+            no list finds all. The test for blind spots leaves these rows out. None if they were not counted.
+        crowded_hits: Shape (L,): how often each label is found in these rows.
+        crowded_rows: The number of these rows.
         clustered: Whether rows are drawn in clusters. The test for blind spots takes rows as independent, and is not
             made then.
     """
@@ -81,6 +85,9 @@ class LabelTable:
     bucket_names: Sequence[str] = ()
     instead: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     clustered: bool = False
+    crowded_support: Tensor | None = None
+    crowded_hits: Tensor | None = None
+    crowded_rows: int = 0
 
     @cached_property
     def cuts(self) -> list[str]:
@@ -116,7 +123,13 @@ class LabelTable:
             return None
         from tailmetrics.significance.blind_spots import blind_spots
 
-        return blind_spots(hits, support, self.buckets)
+        return blind_spots(*self._trials(support, hits), self.buckets)
+
+    def _trials(self, support: Tensor, hits: Tensor) -> tuple[Tensor, Tensor]:
+        """Return hits and support of each label in the rows of which a list can find all labels."""
+        if self.crowded_support is None or self.crowded_hits is None:
+            return hits, support
+        return hits - self.crowded_hits, support - self.crowded_support
 
     @cached_property
     def blind_spots(self) -> list[BlindSpot]:
@@ -125,15 +138,25 @@ class LabelTable:
         return [self._blind_spot(label) for label in listed]
 
     def _blind_spot(self, label: int) -> BlindSpot:
-        support, hits, expected, q = (
-            self.whole[name][label].item() for name in ("support", f"hits{self.cuts[-1]}", *TESTED)
+        hits, support = (
+            column[label].item() for column in self._trials(self.whole["support"], self.whole[f"hits{self.cuts[-1]}"])
         )
+        expected, q = (self.whole[name][label].item() for name in TESTED)
         bucket = "" if self.buckets is None else self.bucket_names[int(self.buckets[label])]
         instead = ({"label": one, "name": self._name(one), "rows": rows} for one, rows in self.instead.get(label, ()))
         return BlindSpot(label, int(support), int(hits), expected, q, self._name(label), bucket, list(instead))
 
     def _name(self, label: int) -> str:
         return "" if self.names is None else self.names[label]
+
+    def rows_left_out(self) -> str:
+        """Return in words how many rows the tests for blind spots leave out; empty if none."""
+        if not self.crowded_rows:
+            return ""
+        return (
+            f"{self.crowded_rows:,} rows with more than {self.k} relevant labels are left out, because no list of "
+            f"{self.k} holds them all"
+        )
 
     def too_few_rows(self) -> str:
         """Return in words how many labels of each bucket have too few rows to be blind spots."""

@@ -808,7 +808,7 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
         texts = sum(column in ("label", "name", "bucket") for column in columns)
         more: tuple[str, ...] = ()
         if name == "missed" and not table.blind_spots:
-            none = (NO_BLIND_SPOT, table.too_few_rows()) if table.tests is not None else ()
+            none = (NO_BLIND_SPOT, table.rows_left_out(), table.too_few_rows()) if table.tests is not None else ()
             more = (BLIND_IN_CLUSTERS,) if table.clustered else none
         caption = sentences(report.of_rows, f"{name}: {said}", *more)
         title = f"Labels most often {often}{of_cut}"
@@ -832,7 +832,8 @@ def _blind_spots(report: Report, brief: bool) -> Iterator[Section]:
     caption = sentences(
         f"{BLIND_SPOT}{f' at k = {at}' if at else ''}, {len(report.blind_spots):,} in all",
         "instead: the labels most often listed in its place, and in how many rows" if "instead" in named else "",
-        "expected: the hits if it were found as often as the others",
+        "expected: the hits if it were found as often as the others, or as half of the labels, whichever is less",
+        report.labels.rows_left_out(),
         "q: p of the binomial test, corrected by Benjamini and Hochberg for all labels that have rows",
         report.labels.too_few_rows(),
     )

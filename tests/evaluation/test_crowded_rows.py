@@ -1,0 +1,64 @@
+"""Blind spots of reports count only rows of which a list can hold all labels."""
+
+import pytest
+import torch
+
+import tailmetrics as tm
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.report import markdown
+
+K = 5
+
+
+def data():
+    """Return scores of a perfect model, and targets: 300 rows of 15 labels out of 20, and 200 rows of one label."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.zeros(500, 40)
+    for row in range(300):
+        target[row, torch.randperm(20, generator=generator)[:15]] = 1
+    target[torch.arange(300, 500), torch.arange(200) % 20 + 20] = 1
+    scores = target + 0.01 * torch.rand(500, 40, generator=generator)
+    return scores, target
+
+
+def test_a_perfect_model_has_no_blind_spot():
+    """Lists of five find a third of 15 labels, and no list could find more: no label is named, and the page says why."""
+    scores, target = data()
+    report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K)], labels=True)
+    assert report.blind_spots == []
+    assert "300 rows with more than 5 relevant labels are left out, because no list of 5 holds them all" in markdown(
+        report
+    )
+
+
+def test_the_counts_are_those_of_a_loop_in_any_batches():
+    """Support and hits of the rows that are left out, in plain loops; shares are merged, and a mask drops rows."""
+    scores, target = data()
+    target[40:60, 0] = 0
+    mask = torch.arange(500) % 7 > 0
+    top = scores.topk(K).indices
+    support, hits = torch.zeros(40, dtype=torch.int64), torch.zeros(40, dtype=torch.int64)
+    for row in range(500):
+        if mask[row] and target[row].sum() > K:
+            for label in target[row].nonzero().flatten().tolist():
+                support[label] += 1
+                hits[label] += int(label in top[row])
+    parts = []
+    for rows in (range(0, 500, 2), range(1, 500, 2)):
+        part = Evaluation([tm.RecallAtK(K, num_labels=40)], labels=True, num_labels=40)
+        part.update(scores[list(rows)], target[list(rows)], mask[list(rows)])
+        parts.append(part)
+    parts[0].merge_state(parts[1])
+    labels = parts[0].report("").labels
+    assert labels.crowded_support.tolist() == support.tolist()
+    assert labels.crowded_hits.tolist() == hits.tolist()
+    assert labels.crowded_rows == int((mask & (target.sum(1) > K)).sum())
+
+
+@pytest.mark.parametrize("k", [5, 15])
+def test_a_label_that_is_missed_in_other_rows_is_named(k):
+    """A label of rows of one label is never found: it stays a blind spot, with its rows and hits alone."""
+    scores, target = data()
+    scores[target[:, 25] == 1, 25] = -1
+    spots = tm.evaluate(scores, target, metrics=[tm.RecallAtK(k)], labels=True).blind_spots
+    assert [(spot.label, spot.support, spot.hits) for spot in spots] == [(25, 10, 0)]
