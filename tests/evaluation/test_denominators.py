@@ -1,5 +1,7 @@
 """What a value of a report is divided by: ``report.values`` says how many, and of what."""
 
+import math
+
 import pytest
 import torch
 
@@ -41,6 +43,41 @@ def test_a_value_says_what_it_is_divided_by(metric, counted, of):
     """Of four rows with 1, 2, 0 and 2 relevant labels of five; three labels are relevant once, one twice."""
     (one,) = values(metric).values()
     assert (one.counted, one.of, one.low, one.high) == (counted, of, None, None)
+
+
+def test_metrics_of_gains_count_the_rows_with_any_gain_beside_min_gain():
+    """Of three rows with gains of 5, 2 and none two have a gain, and one a gain of at least 4; captions say so, too."""
+    target = torch.tensor([[5.0, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0, 0, 0, 0, 0]])
+    metrics = [
+        tm.RecallAtK(2, min_gain=4, buckets=BUCKETS, scope="global"),
+        tm.NDCGAtK(2, min_gain=4, buckets=BUCKETS, scope="global"),
+    ]
+    report = tm.evaluate(PREDS[:3], target, metrics=metrics, intervals=False)
+    by_key = {key: (value.counted, value.of) for key, value in report.values.items()}
+    assert by_key["global_recall_min4@2/head"] == (1, "rows with a relevant label")
+    assert by_key["global_ndcg@2/head"] == (2, "rows with any gain")
+    assert report.captions["global_recall_min4@2"].endswith("; rows with a relevant label there")
+    assert report.captions["global_ndcg@2"].endswith("; rows with any gain there")
+
+
+NOTHING_RELEVANT = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0]]).bool()
+"""No label of the tail is relevant; its labels 2 and 3 are predicted."""
+
+
+@pytest.mark.parametrize("metric", [tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK])
+@pytest.mark.parametrize(("labels", "tail"), [("present", None), ("union", 0.0), ("all", 0.0)])
+def test_a_macro_average_is_left_out_where_it_averages_no_label(metric, labels, tail):
+    """Of present labels there is none in the tail; a predicted label, or any label of all, has 0: values, reports, gaps."""
+    of_metric = metric(2, average="macro", labels=labels, buckets=BUCKETS)
+    report = tm.evaluate(PREDS, NOTHING_RELEVANT, metrics=[of_metric], intervals=False)
+    (key,) = (key for key in report.scalars if key.endswith("/tail"))
+    gap = report.summaries[key.replace("/tail", "/gap")]
+    if tail is None:
+        assert math.isnan(report.scalars[key])
+        assert math.isnan(gap)
+    else:
+        assert report.scalars[key] == tail
+        assert gap == report.scalars[key.replace("/tail", "/head")]
 
 
 def test_denominators_are_by_bucket_and_group_of_rows():

@@ -160,9 +160,12 @@ class Aggregation(ABC):
         """Return what the states tell beside the values."""
         return Facts()
 
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
-        """Return the numbers of the buckets without a relevant label in any row, whose values are 0 by convention."""
-        return ()
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]] | None:
+        """Return by cut-off and bucket whether a value is 0 by convention, because it is taken over nothing.
+
+        None where no value is: a mean over rows without a row is NaN.
+        """
+        return None
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return what a value is divided by, in words, and how many of them by cut-off and bucket.
@@ -243,8 +246,19 @@ class Aggregation(ABC):
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
-        left_out = "empty_target_action" in self.takes and self.empty_target_action == "skip"
-        return self.reading.caption(k) + ("; rows with a relevant label there" if left_out else "")
+        caption = self.reading.caption(k)
+        if "empty_target_action" in self.takes and self.empty_target_action == "skip":
+            return f"{caption}; {self.rows_with_value()} there"
+        return caption
+
+    def rows_with_value(self) -> str:
+        """Return in words the rows that count if ``empty_target_action`` skips the others."""
+        formula = self.reading.formula
+        if formula.answered is not None:
+            return "rows with a value"
+        if formula.reads_gains and self.reading.min_gain is not None:
+            return "rows with any gain"  # not those whose gain reaches min_gain, as beside other metrics
+        return "rows with a relevant label"
 
     def of_other_order(self, usual: Any, increments: Increments) -> Increments:
         """Return the amounts of a batch without equal scores, given those of the same metric with other ``ties``."""
@@ -383,10 +397,9 @@ class MeanOfRows(_RowAggregation):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows that count: all, or those with a value where others are skipped."""
-        with_value = "rows with a relevant label" if self.reading.formula.answered is None else "rows with a value"
         counted = [count / self.row_format.unit for count in self._rows(states)[2]]
-        what = by_weight(with_value if self.empty_target_action == "skip" else "rows", self.weighted)
-        return what, [counted] * len(self.reading.ks)
+        rows = self.rows_with_value() if self.empty_target_action == "skip" else "rows"
+        return by_weight(rows, self.weighted), [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the number of rows, and of rows that are answered (in the first bucket)."""
@@ -553,7 +566,7 @@ class MedianOfRows(Aggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows with a relevant label."""
         counted = [sum(of_bucket) / self.row_format.unit for of_bucket in self._histograms(states)]
-        return by_weight("rows with a relevant label", self.weighted), [counted]
+        return by_weight(self.rows_with_value(), self.weighted), [counted]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return what a miss counts as, and the share of such rows in each bucket."""

@@ -231,11 +231,11 @@ class RatioOfCounts(_CountAggregation):
         found: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
         return by_weight(self.ratio.of, self.weighted), found
 
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
-        """Return the buckets without a relevant label in any row."""
-        relevant = states["counts"][0, :, 2].any(dim=-1)
-        found: list[int] = relevant.logical_not().nonzero().squeeze(1).tolist()
-        return found
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
+        """Return by cut-off and bucket whether no label is relevant in any row."""
+        has_support = states["counts"][:, :, 2].any(dim=-1)
+        empty: list[list[bool]] = has_support.logical_not().tolist()
+        return empty
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
@@ -401,11 +401,15 @@ class OverLabels(_CountAggregation):
         counts: list[int] = torch.bincount(inside[some], minlength=self.num_buckets).tolist()
         return counts
 
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[int]:
-        """Return the buckets without a relevant label in any row."""
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]] | None:
+        """Return by cut-off and bucket whether there is no label to average.
+
+        Of the labels ``"present"`` there is none where nothing is relevant; of their ``"union"`` with the predicted
+        ones there is none where nothing is predicted either; ``"all"`` are always some, and 0 / 0 is 0 for each.
+        """
         if self.has_value_per_label:
-            return ()
-        return [number for number, count in enumerate(self._labels_with_rows(states)) if not count]
+            return None
+        return [[not weight for _, weight in self._sums(states, k, RECALL)] for k in self.reading.ks]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return how many labels are relevant in some row, of a macro average that knows it."""

@@ -48,7 +48,7 @@ class Result:
     Attributes:
         values: What ``compute`` returns.
         facts: What the states tell beside the values, over all rows.
-        not_measured: Keys without a relevant label in any row; their values are 0 by convention.
+        not_measured: Keys whose values are 0 by convention, because they are averages of no label.
         tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
         denominators: By key, how many a value is divided by, and of what, such as ``(60.0, "rows")``.
     """
@@ -570,15 +570,17 @@ class TopKMetric(ExactMetric):
         return {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._tie_count.cuts, tied, strict=True)}
 
     def not_measured(self) -> frozenset[str]:
-        """Return the keys without a relevant label in any row; their values are 0 by convention."""
+        """Return the keys whose values are 0 by convention, because they are averages of no label."""
         with self.over_all_processes():
-            of_groups = self.states_of_groups()
-        return frozenset(
-            key
-            for group, states in zip(self.group_keys(), of_groups, strict=True)
-            for bucket in self.aggregation.not_measured(states)
-            for key in self.row_keys(group)[bucket :: self.aggregation.num_buckets]
-        )
+            group_states = self.states_of_groups()
+        keys = set()
+        for group, states in zip(self.group_keys(), group_states, strict=True):
+            by_cutoff = self.aggregation.not_measured(states)
+            if by_cutoff is None:
+                continue
+            flags = [flag for by_bucket in by_cutoff for flag in by_bucket]
+            keys |= {key for key, flag in zip(self.row_keys(group), flags, strict=True) if flag}
+        return frozenset(keys)
 
     def states_of_groups(self) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
