@@ -38,6 +38,7 @@ from tailmetrics._transfer import (
     REDUCTIONS,
     Fingerprint,
     MetricStates,
+    check_fits,
     difference,
     gathered,
     identity,
@@ -250,8 +251,11 @@ class ExactMetric(Mergeable, Metric):
             stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
             if stage != self._stage:
                 self._enter_stage(stage)
-            attributes.update(_computed=None, _update_count=attributes["_update_count"] + 1)
+            number = attributes["_update_count"] + 1
+            attributes.update(_computed=None, _update_count=number)
             try:
+                if number > 2 and (number - 1) & (number - 2) == 0:
+                    self.check_room()
                 with torch.set_grad_enabled(self._enable_grad):
                     update(*args, **kwargs)
             except BaseException as error:
@@ -322,6 +326,16 @@ class ExactMetric(Mergeable, Metric):
         except BaseException:
             self.__dict__.update(before)
             raise
+
+    def check_room(self) -> None:
+        """Raise if a sum is so large that further batches may not fit into it.
+
+        Updates 3, 5, 9, 17 and so on look at the states, so that a look costs next to nothing in the long run. States
+        on a device are not looked at, because the program would wait.
+        """
+        for name, state in tensors_of(self).items():
+            if state.is_cpu:
+                check_fits(f"{type(self).__name__}.update", largest_of(state, REDUCTIONS[self._reductions[name]]))
 
     def reset(self) -> None:
         """Set all states to 0, and forget that Lightning has read the value."""

@@ -277,6 +277,22 @@ def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None
     assert not most._is_synced
 
 
+@pytest.mark.parametrize("as_collection", [False, True])
+def test_an_update_of_states_that_are_nearly_full_is_refused(as_collection: bool) -> None:
+    """It would make a number below 0 of the sum; nothing is added."""
+    batch = torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1])
+    metric = tm.RecallAtK(k=1)
+    whole = tm.TopKCollection([metric]) if as_collection else metric
+    for _ in range(2):
+        whole.update(*batch)
+    for state in metric.metric_state.values():
+        state.mul_(2**36 - 1)
+    before = states(metric)
+    with pytest.raises(ValueError, match=r"RecallAtK.update: a state would hold .* up to 9,2.*Nothing was changed"):
+        whole.update(*batch)
+    assert states(metric) == before
+
+
 def test_after_an_error_within_sync_context_the_states_are_those_of_this_process() -> None:
     """Whoever reads the states of all processes and fails: what is added later counts once."""
     metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import tailmetrics
 from cases import BUCKETS, CASES, Case, data, fed, floats, training_counts
@@ -159,3 +160,30 @@ def test_documents_with_labels_are_candidates(case: Case) -> None:
     assert bits_of(fed(case.metric(), ranking).compute()) == bits_of(
         fed(case.metric(), listed, gains[present]).compute()
     )
+
+
+@pytest.mark.parametrize("name", ["row_mask", "row_groups", "row_weights"])
+@pytest.mark.parametrize("as_update", [False, True])
+def test_values_of_as_many_queries_as_documents_are_refused_unless_in_order(name: str, as_update: bool) -> None:
+    """They may be one per query, by ascending index, or one per document; both agree on sorted documents."""
+    values: dict[str, Tensor] = {
+        "row_mask": torch.tensor([True, True, False]),
+        "row_groups": torch.tensor([0, 1, 1]),
+        "row_weights": torch.tensor([1.0, 2.0, 3.0]),
+    }
+    preds, target, indexes = torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([9, 5, 2])
+
+    def read(order: Tensor, value: Tensor) -> Any:
+        documents: Any = preds[order], target[order]
+        if as_update:
+            metric = tailmetrics.HitRateAtK(
+                k=1, row_groups=["a", "b"] if name == "row_groups" else None, weighted=name == "row_weights"
+            )
+            metric.update(*documents, indexes=indexes[order], **{name: value})
+            return metric
+        return tailmetrics.Ranking.from_flat(*documents, indexes[order], **{name: value})
+
+    with pytest.raises(ValueError, match=rf"{name} holds 3 values, .* one per query, .* Sort the documents by indexes"):
+        read(torch.arange(3), values[name])
+    read(torch.arange(3), values[name][:1].expand(3))
+    read(indexes.argsort(), values[name])

@@ -331,6 +331,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         prepared = self._prepared(ranking, members)
         seen = self._with_queries(ranking)
         self._before_adding()
+        for name in prepared:
+            number = members[name]._update_count + 1
+            if number > 2 and (number - 1) & (number - 2) == 0:
+                members[name].check_room()
         self._note_stage()
         self._carry_out(ranking, prepared, members)
         vars(self).update(_queries_seen=seen)

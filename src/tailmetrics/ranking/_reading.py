@@ -371,6 +371,11 @@ def read_target(
 def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | None) -> Targets:
     """Return the targets of label ids: shape (N,), one per row, -1 for none; or (N, M), padded with -1."""
     caller, row_mask = context.caller, context.row_mask
+    if ids.dtype == torch.bool and ids.ndim == 1:
+        raise TypeError(
+            f"{caller}: {form} is {shape_of(ids)}, one column of a multi-hot target; pass target[:, None] beside "
+            "scores of one label, or the whole multi-hot [N, L]."
+        )
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
         raise TypeError(
             f"{caller}: {form} is {shape_of(ids)}; label ids are integers of shape [N] (one per row) "
