@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailmetrics._arguments import names_unknown_keywords
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
@@ -36,6 +37,7 @@ OF_ONE_LIST = "global_"
 
 
 @names_unknown_keywords
+@names_missing_extra
 def compare_runs(
     runs: Mapping[str, Any],
     target: Any = None,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import check_count, names_unknown_keywords, shape_of, writable_array
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -47,6 +48,7 @@ RESAMPLES = 10_000
 
 
 @names_unknown_keywords
+@names_missing_extra
 def evaluate(
     preds: Any,
     target: Any = None,

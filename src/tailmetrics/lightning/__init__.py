@@ -1,5 +1,13 @@
 """Layer 4: the Lightning callback, which reports metrics by label frequency in every validation and test."""
 
-from tailmetrics.lightning.callback import HeadToTailReport
+from tailmetrics._extras import extra_hint
+
+try:
+    from tailmetrics.lightning.callback import HeadToTailReport
+except ModuleNotFoundError as error:
+    hint = extra_hint(error)
+    if hint is None:
+        raise
+    raise ImportError(f"tailmetrics.lightning needs {hint.replace('[report]', '[lightning]')}") from error
 
 __all__ = ["HeadToTailReport"]

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from tailmetrics._arguments import check_choice
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.report import pictures, text
 from tailmetrics.report.charts import run_look
 from tailmetrics.report.document import Document, Records, plain, value_and_interval
@@ -123,6 +124,7 @@ class Shown(ABC):
         """Return the report or comparison as plain data, NaN as None."""
         return {name: plain(getattr(self, name, None)) for name in self.in_json.split()}
 
+    @names_missing_extra
     def write(self, folder: Path | str, stem: str | None = None, figures: Figures | None = None) -> list[Path]:
         """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
 
@@ -171,6 +173,7 @@ class Shown(ABC):
             return f"{stem}.csv"
         return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
 
+    @names_missing_extra
     def __str__(self) -> str:
         """Return the text that a terminal shows, 80 columns wide; Markdown if rich is not installed."""
         try:

@@ -10,6 +10,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import cut
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.report.document import side_by_side
 from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
 
@@ -123,6 +124,7 @@ NOTES = 5
 """The most notes that a terminal shows, each in one line, unless it is to show all."""
 
 
+@names_missing_extra
 def print_report(
     shown: Documented,
     console: Console | None = None,

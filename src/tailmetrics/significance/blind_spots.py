@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailmetrics._arguments import check_counts, check_number
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.comparing import correct
 from tailmetrics.significance.influence import Array, Ints
 
@@ -37,6 +38,7 @@ class BlindSpots(NamedTuple):
     too_few_rows: NDArray[np.bool_]
 
 
+@names_missing_extra
 def blind_spots(
     hits: ArrayLike, support: ArrayLike, buckets: ArrayLike | None = None, level: float = 0.05
 ) -> BlindSpots:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.estimating import Estimate, Resample, enough, rows_of_terms
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
@@ -360,6 +361,7 @@ def _swapped(sides: tuple[KeyRows, KeyRows], clusters: Clusters | None) -> Swapp
     return SwappedGap(*swapped)
 
 
+@names_missing_extra
 def compare(
     runs: Mapping[str, RowValues | Sequence[RowValues]],
     baseline: str | None = None,
@@ -588,6 +590,7 @@ def _corrected_by_swaps(
     return corrected, levels
 
 
+@names_missing_extra
 def correct(p_values: Sequence[float], correction: Literal["holm", "bonferroni", "bh", "none"] = "holm") -> list[float]:
     """Return the corrected p-values, which can all be compared with one level.
 

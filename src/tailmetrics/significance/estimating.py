@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailmetrics._arguments import check_choice, check_count, check_number
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import (
     FEW,
@@ -341,6 +342,7 @@ def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1)
     return max(resamples, 2 * ceil(comparisons / (1 - confidence)))
 
 
+@names_missing_extra
 def intervals(
     rows: RowValues | Sequence[RowValues],
     *,

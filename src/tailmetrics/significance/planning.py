@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_number
+from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.estimating import Estimate
 from tailmetrics.significance.interval import FEW
 from tailmetrics.significance.rows import read_models
@@ -51,6 +52,7 @@ def least_difference(
     return max(quantiles * error, change * q / (1 + q))
 
 
+@names_missing_extra
 def rows_needed(
     runs: Mapping[str, Any],
     difference: float,
