@@ -1,6 +1,7 @@
 """Measure speed beside other libraries: ``python -m benchmarks [peers | device]``.
 
-``python -m benchmarks.cores``, ``.memory``, ``.costs``, ``.files``, ``.states`` and ``.significance`` measure the rest.
+``python -m benchmarks claims`` simulates how often intervals and tests err. ``python -m benchmarks.cores``,
+``.memory``, ``.costs``, ``.files`` and ``.states`` measure the rest.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import warnings
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import accelerator, peers
+from benchmarks import accelerator, claims, peers
 from benchmarks.measure import Settings
 from benchmarks.tables import BESIDE, PAGE, replace_table
 
@@ -26,6 +28,9 @@ PACKAGES += ("numba", "pytrec-eval-terrier", "napkinxc")
 
 def main() -> None:
     """Measure, print, and write the table of docs/performance.md or of README.md here; ``--quick`` writes nothing."""
+    if sys.argv[1:2] == ["claims"]:
+        claims.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="?", default="peers", choices=["peers", "device"], help="what to measure")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: see that all runs; the numbers say nothing")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, false_discovery_control, hypergeom
 
-from benchmarks.significance import ALIKE, named_by_chance, named_rightly
+from benchmarks.claims import ALIKE, named_by_chance, named_rightly
 from tailmetrics.significance import blind_spots
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.significance import LEVEL, settings
+from benchmarks.claims import LEVEL, settings
 from tailmetrics.significance import LabelRows, compare, rows_needed
 
 
@@ -107,7 +107,7 @@ def test_ratios_and_averages_over_labels_are_planned_as_compared():
     rng = np.random.default_rng(2)
     draws = [setting.draw for setting in settings() if setting.name in ("ratio of counts", "macro recall, 60 labels")]
     for draw in (draws[0], draws[-1]):
-        first, second = draw(rng, 400)
+        (first,), (second,) = draw(rng, 400)
         (comparison,) = compare({"a": first, "b": second}, resamples=99)
         needed = rows_needed({"a": first["k"], "b": second["k"]}, comparison.least_difference * (1 + 1e-9))
         assert needed == pytest.approx(400, abs=5)

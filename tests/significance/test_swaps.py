@@ -230,6 +230,15 @@ def test_clusters_are_swapped_whole():
     assert comparison.p.randomisation == 0.25
 
 
+def test_many_rows_are_swapped_at_random():
+    """2,000 rows that all differ have more swaps than a float can count."""
+    rng = np.random.default_rng(7)
+    first, second = rng.random((2, 2000))
+    (comparison,) = compare({"a": {"k": first}, "b": {"k": second}}, resamples=99)
+    assert comparison.swaps == 99
+    assert 0 < comparison.p.randomisation <= 1
+
+
 def test_the_correction_is_that_of_plain_loops():
     """Step-down max-T of three keys over all swaps of eight rows, in plain loops."""
     rng = np.random.default_rng(4)

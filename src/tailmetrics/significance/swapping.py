@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import isfinite, log2, nan
 from typing import Any, Protocol
 
 import numpy as np
@@ -251,7 +251,7 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
     num_units = statistics[0].differing.size
     differing = np.flatnonzero(np.any([statistic.differing for statistic in statistics], axis=0))
     largest = max(num_units, *(statistic.size for statistic in statistics))
-    exact = 2.0**differing.size <= max(swaps, ALL_SWAPS)
+    exact = differing.size <= log2(max(swaps, ALL_SWAPS))
     if exact:
         blocks = _all_swaps(differing, num_units, max(1, BLOCK // largest))
     else:
