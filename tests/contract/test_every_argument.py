@@ -21,6 +21,7 @@ COUNTS = training_counts()
 VALUES: dict[str, tuple[Any, Any]] = {
     "k": (2, 3),
     "bins": (8, 16),
+    "not_retrieved": ("last", "absent"),
     "buckets": (BUCKETS, LabelBuckets.deciles(COUNTS.flip(0))),
     "num_labels": (NUM_LABELS, NUM_LABELS + 1),
     "row_groups": (["a", "b"], ["b", "a"]),

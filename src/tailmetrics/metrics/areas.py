@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_count
+from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import LevelArguments, RelevanceArguments
@@ -34,6 +34,9 @@ from tailmetrics.ranking._warnings import warn_outside
 __all__ = ["CoverageError", "LabelAP", "LabelAUC", "RankingLoss", "RowAUC"]
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
+
+NotRetrieved: TypeAlias = Literal["last", "absent"]
+"""What becomes of a label that a row does not retrieve: it is behind all others, or it is not known and left out."""
 
 BLOCK_SCORES = 2**18
 """Scores that are put into bins together: some ten tensors of 2 MB. So many bins are read together, too."""
@@ -157,9 +160,21 @@ WHOLE = replace(NO_FORMULA, optional_k=True)
 
 
 class AllScores(Reading):
-    """The scores of all labels, and which labels are relevant."""
+    """The scores of all labels, and which labels are relevant.
 
+    Args:
+        not_retrieved: What becomes of labels with the score -inf, and of labels that are not stored.
+        other_arguments: See :class:`Reading`.
+    """
+
+    takes: tuple[str, ...] = ("min_gain", "not_retrieved")
     needs_scores = True
+
+    def __init__(self, *arguments: Any, not_retrieved: NotRetrieved = "last", **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        self.not_retrieved: NotRetrieved = check_choice(self.caller, "not_retrieved", not_retrieved, NotRetrieved)
+        self.leaves_out = self.not_retrieved == "absent"
+        """Whether labels that a row does not retrieve are left out."""
 
     @property
     def reads(self) -> Depth:
@@ -168,14 +183,15 @@ class AllScores(Reading):
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of lists that lack labels."""
-        warn_of_partial_lists(self.caller, ranking, self.num_labels or 0)
+        if not self.leaves_out:
+            warn_of_partial_lists(self.caller, ranking, self.num_labels or 0)
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
-        return (
-            "for each label of the bucket, its rows against all others; labels without a relevant row are left out; "
-            "from"
-        )
+        rows = "its rows against all others"
+        if self.leaves_out:
+            rows = "its rows against all others, but those that do not retrieve it"
+        return f"for each label of the bucket, {rows}; labels without a relevant row are left out; from"
 
 
 class LabelAreas(Aggregation):
@@ -193,6 +209,7 @@ class LabelAreas(Aggregation):
 
     takes = ("average",)
     averages = ("macro", "micro", "weighted", "none")
+    reading: AllScores
     needs = ("num_labels",)
     not_in_key = ("bins",)
     can_be_weighted = False
@@ -205,15 +222,19 @@ class LabelAreas(Aggregation):
 
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
-        shape, shared = (self.reading.known_num_labels, self.bins), self.reading.min_gain is None
-        kept = State(shape, shared=shared, key=f"_in_{self.bins}")
+        shape = (self.reading.known_num_labels, self.bins)
+        is_usual = self.reading.min_gain is None and not self.reading.leaves_out
+        kept = State(shape, shared=is_usual, key=f"_in_{self.bins}")
         return {"scores": kept, "relevant": kept}
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the cells of the scores of a batch."""
         ranking = self.reading.relevant(ranking)
         entries, scores = ranking.targets.entries, _scores_of_targets(ranking, self.reading.known_num_labels)
-        own = AtCells(self._cells(entries.ids.clamp(min=0), scores), entries.ids >= 0, entries.rows)
+        counted = entries.ids >= 0
+        if self.reading.leaves_out:
+            counted = counted & (scores > -torch.inf)
+        own = AtCells(self._cells(entries.ids.clamp(min=0), scores), counted, entries.rows)
         return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
 
     def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
@@ -226,8 +247,10 @@ class LabelAreas(Aggregation):
                 start = first + number * height
                 row = torch.arange(start, start + len(part), device=part.device)
                 counted = row >= 0 if ranking.row_mask is None else ranking.row_mask[row]
-                rows, amounts = (one[:, None].expand(part.shape).reshape(-1) for one in (row, counted))
-                yield AtCells(self._cells(label, part).reshape(-1), amounts, rows)
+                rows, amounts = (side[:, None].expand(part.shape) for side in (row, counted))
+                if self.reading.leaves_out:
+                    amounts = amounts & (part > -torch.inf)
+                yield AtCells(self._cells(label, part).reshape(-1), amounts.reshape(-1), rows.reshape(-1))
 
     def _cells(self, label: Tensor, scores: Tensor) -> Tensor:
         """Return the cell of scores of labels in a state (L, bins)."""
@@ -314,7 +337,9 @@ class LabelAreas(Aggregation):
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the area, and its average over labels."""
-        return None if self.has_value_per_label else {"area": self.area, "average": self.average}
+        if self.has_value_per_label or self.reading.leaves_out:
+            return None
+        return {"area": self.area, "average": self.average}
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
@@ -370,6 +395,8 @@ class LabelAUC(TopKMetric):
     Args:
         average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
         bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
+            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -384,10 +411,25 @@ class LabelAUC(TopKMetric):
     higher_is_better = True
     stem = "auc"
 
-    def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[LevelArguments]) -> None:
+    def __init__(
+        self,
+        *,
+        average: AreaAverage = "macro",
+        bins: int = FINEST,
+        not_retrieved: NotRetrieved = "last",
+        **kwargs: Unpack[LevelArguments],
+    ) -> None:
         self.bins = _checked_bins(self._caller, bins)
         areas = partial(LabelAreas, area="roc", peer="roc_auc_score", bins=self.bins)
-        super().__init__(None, WHOLE, reading=AllScores, aggregation=areas, average=average, **kwargs)
+        super().__init__(
+            None,
+            WHOLE,
+            reading=AllScores,
+            aggregation=areas,
+            average=average,
+            not_retrieved=not_retrieved,
+            **kwargs,
+        )
 
     def error_bounds(self) -> tuple[Tensor, Tensor]:
         """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
@@ -410,6 +452,8 @@ class LabelAP(TopKMetric):
     Args:
         average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
         bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
+            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -424,10 +468,25 @@ class LabelAP(TopKMetric):
     higher_is_better = True
     stem = "ap"
 
-    def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[LevelArguments]) -> None:
+    def __init__(
+        self,
+        *,
+        average: AreaAverage = "macro",
+        bins: int = FINEST,
+        not_retrieved: NotRetrieved = "last",
+        **kwargs: Unpack[LevelArguments],
+    ) -> None:
         self.bins = _checked_bins(self._caller, bins)
         areas = partial(LabelAreas, area="precision", peer="average_precision_score", bins=self.bins)
-        super().__init__(None, WHOLE, reading=AllScores, aggregation=areas, average=average, **kwargs)
+        super().__init__(
+            None,
+            WHOLE,
+            reading=AllScores,
+            aggregation=areas,
+            average=average,
+            not_retrieved=not_retrieved,
+            **kwargs,
+        )
 
     def error_bounds(self) -> tuple[Tensor, Tensor]:
         """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
@@ -455,7 +514,9 @@ class PairCounts:
     _memo: dict[object, Any] = field(default_factory=dict)
 
 
-def _count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
+def _count_pairs(
+    ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope, leaves_out: bool
+) -> PairCounts:
     """Count the pairs of every row.
 
     Args:
@@ -463,24 +524,51 @@ def _count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None
         num_labels: L.
         buckets: G buckets; None for none.
         scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
+        leaves_out: Whether labels that are not retrieved are in no pair.
     """
     targets, groups = ranking.targets.without_void(), 1 if buckets is None else len(buckets)
-    entries, of_rows = targets.entries, buckets is None or scope == "global"
-    shape, keys = (ranking.num_rows, groups), targets.keys(buckets)
+    entries, keys = targets.entries, targets.keys(buckets)
+    shape = (ranking.num_rows, groups)
+    compared_within = None if buckets is None or scope == "global" else buckets
+
+    own, above, tied = _scores_and_counts_above(ranking, entries, num_labels, compared_within)
+    compared_keys = entries.rows if compared_within is None else keys
+    relevant_above, relevant_tied = counts_above_and_tied(own, compared_keys)
+    in_pairs = own > -torch.inf if leaves_out else torch.ones_like(own, dtype=torch.bool)
+
     zeros = torch.zeros(shape[0] * groups, dtype=torch.int64, device=keys.device)
-    n = zeros.scatter_add(0, keys, torch.ones_like(keys)).view(shape)
-    if of_rows or buckets is None:
-        size = torch.full_like(n[:, :1], num_labels) if ranking.documents is None else ranking.documents[:, None]
-        m = (size - n.sum(dim=1, keepdim=True)).expand(shape)
+    n = zeros.scatter_add(0, keys, in_pairs.to(torch.int64)).view(shape)
+    wrong = zeros.index_add(0, keys, torch.where(in_pairs, above - relevant_above, 0)).view(shape)
+    same = zeros.index_add(0, keys, torch.where(in_pairs, tied - relevant_tied, 0)).view(shape)
+    depth = zeros.scatter_reduce(0, keys, torch.where(in_pairs, above + tied + 1, 0), reduce="amax").view(shape)
+
+    if leaves_out:
+        sizes = _retrieved_counts(ranking, num_labels, compared_within)
+    elif compared_within is not None:
+        sizes = compared_within.label_counts.to(n.device)
+    elif ranking.documents is not None:
+        sizes = ranking.documents[:, None]
     else:
-        m = buckets.label_counts.to(n.device) - n
-    own, above, tied = _scores_and_counts_above(ranking, entries, num_labels, None if of_rows else buckets)
-    relevant_above, relevant_tied = counts_above_and_tied(own, entries.rows if of_rows else keys)
-    wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
-    same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
-    depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
+        sizes = torch.full_like(n[:, :1], num_labels)
+    m = sizes - n if compared_within is not None else (sizes - n.sum(dim=1, keepdim=True)).expand(shape)
+
     sides = [side if buckets is not None else side[:, 0] for side in (n, m, wrong, same, depth)]
     return PairCounts(sides[0], sides[1], sides[2], sides[3], sides[4])
+
+
+def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None) -> Tensor:
+    """Return how many labels each row retrieves, (N, 1), or how many of each bucket, (N, G)."""
+    counts = []
+    for _, block in dense_blocks(ranking, num_labels):
+        retrieved = (block > -torch.inf).to(torch.int64)
+        if buckets is None:
+            counts.append(retrieved.sum(dim=1, keepdim=True))
+        else:
+            by_bucket = retrieved.new_zeros(len(block), len(buckets))
+            counts.append(by_bucket.index_add_(1, buckets.assignment.to(block.device), retrieved))
+    if not counts:
+        return torch.zeros(0, 1 if buckets is None else len(buckets), dtype=torch.int64, device=ranking.ids.device)
+    return torch.cat(counts)
 
 
 def _scores_and_counts_above(
@@ -524,7 +612,7 @@ class Pairs(AllScores):
     bucket's labels; ``scope="global"`` reads all labels, of which only the bucket's labels can be relevant.
     """
 
-    takes = ("min_gain", "scope")
+    takes = ("min_gain", "not_retrieved", "scope")
 
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise if nothing tells the number of labels."""
@@ -534,7 +622,8 @@ class Pairs(AllScores):
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of rows without a class, and of lists that lack labels."""
         warn_of_ranks(metric, ranking)
-        warn_of_partial_lists(self.caller, ranking, self._num_labels_of(ranking) or 0)
+        if not self.leaves_out:
+            warn_of_partial_lists(self.caller, ranking, self._num_labels_of(ranking) or 0)
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
         if ranking.documents is not None:
@@ -545,8 +634,8 @@ class Pairs(AllScores):
         """Return the counts of pairs, which all such metrics share."""
         ranking, num_labels, buckets = self.relevant(ranking), self._num_labels_of(ranking), self.buckets
         assert num_labels is not None
-        key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope))
-        return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope))
+        key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope), self.leaves_out)
+        return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope, self.leaves_out))
 
     def values(self, ranking: Ranking, ranks: Any) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
@@ -556,7 +645,8 @@ class Pairs(AllScores):
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
         pairs = "all irrelevant labels" if self.scope == "global" else "the irrelevant labels of the bucket"
-        return f"relevant labels of the bucket against {pairs} (scope {self.scope})"
+        left_out = "; labels that a row does not retrieve are left out" if self.leaves_out else ""
+        return f"relevant labels of the bucket against {pairs} (scope {self.scope}){left_out}"
 
 
 def _area_of_pairs(pairs: PairCounts) -> Tensor:
@@ -593,6 +683,8 @@ class RowAUC(TopKMetric):
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
+            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -606,7 +698,7 @@ class RowAUC(TopKMetric):
 
     higher_is_better = True
 
-    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+    def __init__(self, *, not_retrieved: NotRetrieved = "last", **kwargs: Unpack[RelevanceArguments]) -> None:
         formula = replace(
             WHOLE,
             function=_area_of_pairs,
@@ -614,7 +706,7 @@ class RowAUC(TopKMetric):
             lacking="no pair of a relevant and an irrelevant label",
             usual_action=("skip", "skip"),
         )
-        super().__init__(None, formula, reading=Pairs, **kwargs)
+        super().__init__(None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs)
 
 
 @final
@@ -628,6 +720,8 @@ class CoverageError(TopKMetric):
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
+            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -642,9 +736,9 @@ class CoverageError(TopKMetric):
     higher_is_better = False
     bounds = (0.0, float("inf"))
 
-    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+    def __init__(self, *, not_retrieved: NotRetrieved = "last", **kwargs: Unpack[RelevanceArguments]) -> None:
         formula = replace(WHOLE, function=_depth_of_pairs, value_format=COUNT, unit="places")
-        super().__init__(None, formula, reading=Pairs, **kwargs)
+        super().__init__(None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs)
 
 
 @final
@@ -658,6 +752,8 @@ class RankingLoss(TopKMetric):
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
+            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -671,5 +767,6 @@ class RankingLoss(TopKMetric):
 
     higher_is_better = False
 
-    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        super().__init__(None, replace(WHOLE, function=_wrong_pairs), reading=Pairs, **kwargs)
+    def __init__(self, *, not_retrieved: NotRetrieved = "last", **kwargs: Unpack[RelevanceArguments]) -> None:
+        formula = replace(WHOLE, function=_wrong_pairs)
+        super().__init__(None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs)
