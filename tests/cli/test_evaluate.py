@@ -21,7 +21,7 @@ from tailmetrics import (
     RecallAtK,
     TopKCollection,
 )
-from tailmetrics.cli.parser import preset_paths
+from tailmetrics.cli.configs import preset_paths
 
 METRICS = [
     ("PrecisionAtK", "{k: [1, 3]}"),

@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_ty
 
 import yaml
 
-import tailmetrics
+from tailmetrics.cli.configs import preset_paths, read_config, yaml_value
 from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
 from tailmetrics.cli.metrics import MetricSpec, description_of, ignored_label_of, metric_objects, specs_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
@@ -48,11 +48,6 @@ TEXTS = {
     "print-config": "Print the options that are given as a config, and exit.",
     "tables": "Folders of reports, or tables of values per row, one for each run. Commas join runs of one model.",
 }
-
-DEEPEST = 50
-"""The deepest nesting of a config."""
-MOST_VALUES = 10**5
-"""The most values in a config, once its aliases are written out."""
 
 EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 """What a value of a type is, in words."""
@@ -167,14 +162,22 @@ class _State(Namespace):
     def options(self, kind: type[Options]) -> Options:
         """Return the options of one dataclass."""
         values: dict[str, Any] = {}
-        for one in fields(kind):
-            prefix = f"{one.name}."
-            names = {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
-            if names:
-                values[one.name] = Columns(**names)
-            elif one.name in self.values:
-                values[one.name] = self.values[one.name]
+        for option in fields(kind):
+            columns = self._columns(option.name)
+            if columns:
+                values[option.name] = Columns(**columns)
+            elif option.name in self.values:
+                values[option.name] = self.values[option.name]
         return kind(**values)
+
+    def _columns(self, name: str) -> dict[str, Any]:
+        """Return the names of columns by role that an option such as ``columns`` or ``preds_columns`` gives."""
+        columns = {}
+        for value_name, value in self.values.items():
+            group, _, role = value_name.partition(".")
+            if group == name and role:
+                columns[role] = value
+        return columns
 
     def as_config(self) -> dict[str, Any]:
         """Return the options as a config."""
@@ -324,14 +327,16 @@ def _parser(command: str) -> _Parser:
     for title, kind in groups.items():
         group = parser.add_argument_group(title)
         types = get_type_hints(kind, include_extras=True)
-        for one in fields(kind):
-            annotated_type, text = get_args(types[one.name])
+        for option in fields(kind):
+            annotated_type, text = get_args(types[option.name])
             value_type = _without_none(annotated_type)
             if value_type is Columns:
                 for column in fields(Columns):
-                    _add_option(parser, group, f"{one.name}.{column.name}", str, text.format(field=column.name), None)
+                    _add_option(
+                        parser, group, f"{option.name}.{column.name}", str, text.format(field=column.name), None
+                    )
             else:
-                _add_option(parser, group, one.name, value_type, text, one.default)
+                _add_option(parser, group, option.name, value_type, text, option.default)
     return parser
 
 
@@ -457,7 +462,7 @@ class _Metrics(Action):
     """Sets the metrics from a list in YAML."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        namespace.specs = specs_of("--metrics", _yaml_value("--metrics", values))
+        namespace.specs = specs_of("--metrics", yaml_value("--metrics", values))
 
 
 class _AddMetric(Action):
@@ -475,7 +480,7 @@ class _MetricArgument(Action):
         specs = namespace.added_specs or namespace.specs
         if not specs:
             raise CommandError(f"--metrics.{name}: there is no metric before it", "add --metrics+=CLASS before it.")
-        specs[-1].init_args[name] = _yaml_value(f"--metrics.{name}", text)
+        specs[-1].init_args[name] = yaml_value(f"--metrics.{name}", text)
 
 
 class _MetricHelp(Action):
@@ -491,14 +496,6 @@ class _PrintConfig(Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         namespace.prints_config = True
-
-
-def preset_paths() -> dict[str, Path]:
-    """Return the presets by name. A preset is a config of the library that has a list ``metrics:``."""
-    package = Path(tailmetrics.__file__).parent
-    # inside the package when installed, beside src in a checkout
-    paths = sorted(package.glob("configs/*.yaml")) or sorted(package.parents[1].glob("configs/*.yaml"))
-    return {path.stem: path for path in paths if "metrics:" in path.read_text(encoding="utf-8").splitlines()}
 
 
 def apply_config(parser: _Parser, state: _State, path: Path) -> None:
@@ -524,55 +521,3 @@ def apply_config(parser: _Parser, state: _State, path: Path) -> None:
                 hint = did_you_mean([str(option_name)], [*parser.options, "metrics"])
                 raise CommandError(f"{path}: {option_name}: there is no such option", hint + HELP)
             state.values[action.dest] = converted(f"{path}: {option_name}: {setting}", action.value_type, setting)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """Return a config.
-
-    Raises:
-        CommandError: If the file is not there, is no YAML in UTF-8, or is too large.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CommandError(f"--config {path}: is not UTF-8 text", "write the file again as UTF-8.") from error
-    except OSError as error:
-        raise CommandError(f"--config {path}: {error.strerror}", "check the path and its permissions.") from error
-    config = _yaml_value(f"--config {path}", text)
-    if config is None:
-        return {}
-    if not isinstance(config, dict):
-        raise CommandError(f"--config {path}: holds no options", "write lines 'option: value', such as 'seed: 1'.")
-    return config
-
-
-def _yaml_value(source: str, text: str) -> Any:
-    """Return the value of a text in YAML.
-
-    Raises:
-        CommandError: If the text is no YAML, is nested too deep, or holds too many values.
-    """
-    try:
-        value = yaml.safe_load(text)
-        _check_size(value)
-    except yaml.YAMLError as error:
-        raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
-    except RecursionError:
-        problem = f"{source}: is nested too deep, or too large once its aliases are written out"
-        raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.") from None
-    return value
-
-
-def _check_size(value: Any) -> None:
-    """Raise RecursionError if a value of YAML is nested too deep, or too large once its aliases are written out."""
-    num_values = 0
-    waiting = [(value, 0)]
-    while waiting:
-        part, depth = waiting.pop()
-        num_values += 1
-        if depth > DEEPEST or num_values > MOST_VALUES:
-            raise RecursionError
-        if isinstance(part, dict):
-            part = [*part.keys(), *part.values()]
-        if isinstance(part, list):
-            waiting.extend((item, depth + 1) for item in part)

@@ -1,0 +1,76 @@
+"""Reads configs: YAML files with metrics and options, and the presets that come with the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import tailmetrics
+from tailmetrics.cli.messages import CommandError
+
+DEEPEST = 50
+"""The deepest nesting of a config."""
+MOST_VALUES = 10**5
+"""The most values in a config, once its aliases are written out."""
+
+
+def preset_paths() -> dict[str, Path]:
+    """Return the presets by name. A preset is a config of the library that has a list ``metrics:``."""
+    package = Path(tailmetrics.__file__).parent
+    # inside the package when installed, beside src in a checkout
+    paths = sorted(package.glob("configs/*.yaml")) or sorted(package.parents[1].glob("configs/*.yaml"))
+    return {path.stem: path for path in paths if "metrics:" in path.read_text(encoding="utf-8").splitlines()}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return a config.
+
+    Raises:
+        CommandError: If the file is not there, is no YAML in UTF-8, or is too large.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"--config {path}: is not UTF-8 text", "write the file again as UTF-8.") from error
+    except OSError as error:
+        raise CommandError(f"--config {path}: {error.strerror}", "check the path and its permissions.") from error
+    config = yaml_value(f"--config {path}", text)
+    if config is None:
+        return {}
+    if not isinstance(config, dict):
+        raise CommandError(f"--config {path}: holds no options", "write lines 'option: value', such as 'seed: 1'.")
+    return config
+
+
+def yaml_value(source: str, text: str) -> Any:
+    """Return the value of a text in YAML.
+
+    Raises:
+        CommandError: If the text is no YAML, is nested too deep, or holds too many values.
+    """
+    try:
+        value = yaml.safe_load(text)
+        _check_size(value)
+    except yaml.YAMLError as error:
+        raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
+    except RecursionError:
+        problem = f"{source}: is nested too deep, or too large once its aliases are written out"
+        raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.") from None
+    return value
+
+
+def _check_size(value: Any) -> None:
+    """Raise RecursionError if a value of YAML is nested too deep, or too large once its aliases are written out."""
+    num_values = 0
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        num_values += 1
+        if depth > DEEPEST or num_values > MOST_VALUES:
+            raise RecursionError
+        if isinstance(part, dict):
+            part = [*part.keys(), *part.values()]
+        if isinstance(part, list):
+            waiting.extend((item, depth + 1) for item in part)
