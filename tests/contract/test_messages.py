@@ -109,7 +109,6 @@ F1AtThreshold(0.5).update(IDS, TARGET) -> F1AtThreshold: .*scores
 F1AtThreshold(torch.zeros(2), num_labels=4) -> threshold is for 2 labels, but there are 4
 F1AtThreshold(0.5).update(SCORES.where(SCORES != 0.1, torch.nan), TARGET) -> F1AtThreshold: .*NaN
 F1AtThreshold(0.5, num_labels=4).update(SCORES[:, :3], TARGET) -> F1AtThreshold: preds has 3 columns
-PropensityScoredPrecisionAtK(k=3, weights=torch.ones(4), label_counts=[1] * 4, num_train=4)
     -> PropensityScoredPrecisionAtK: .*weights
 F1AtK(2, macro="of_averages") -> says what average='macro' is
 rank(np.ma.masked_array(SCORES.numpy(), SCORES.numpy() > 0.8), TARGET) -> is a masked array, .*\.filled\(-np.inf\)
