@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from tailmetrics._arguments import INTEGERS, check_choice, check_count, check_ids_in_range, shape_of
+from tailmetrics._arguments import INTEGERS, check_choice, check_count, shape_of
 from tailmetrics._parameters import SHARED_PARAMETERS
+from tailmetrics.ranking._columns import from_column, is_column
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
@@ -39,10 +40,10 @@ def check_batch_argument(caller: str, name: str, value: Any) -> Any:
     """Return an argument of :class:`BatchArguments` after a check."""
     if name == "duplicates":
         return check_choice(caller, name, value, Duplicates)
-    return None if value is None else check_count(caller, name, value, -(2**62))
+    if value is None:
+        return None
+    return check_count(caller, name, value, -(2**62))
 
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 OF_ROWS = ("row_mask", "row_groups", "row_weights")
 OTHERS = (*OF_ROWS, "indexes", "ids")
@@ -138,29 +139,32 @@ def as_tensors(context: Context, batch: Batch) -> None:
     The tensors have one axis of rows: scores (B, T, L) and a target (B, T) become B·T rows. Flat queries keep their
     form. The row mask also excludes the rows that hold nothing but ``ignore_index``.
     """
-    for name, usual in BATCH_DEFAULTS.items():
-        if getattr(context, name) is not usual:
+    for name, default in BATCH_DEFAULTS.items():
+        if getattr(context, name) is not default:
             check_batch_argument(context.caller, name, getattr(context, name))
     caller, preds = context.caller, batch.preds
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
         check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OTHERS)})
+
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
-        batch.preds = tuple(as_tensor(caller, f"preds[{side}]", one) for side, one in enumerate(preds))
-        first = batch.preds[0]
+        first = as_tensor(caller, "preds[0]", preds[0])
+        batch.preds = first, as_tensor(caller, "preds[1]", preds[1])
     else:
         batch.preds = first = as_tensor(caller, "preds", preds)
     if isinstance(batch.target, Tensor):
         batch.target = as_tensor(caller, "target", batch.target)
     else:
         batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
-    plain = True
+
+    has_others = False
     for name in OTHERS:
         value = getattr(batch, name)
         if value is not None:
             setattr(batch, name, as_tensor(caller, name, value))
-            plain = False
+            has_others = True
+
     if batch.indexes is None:
-        if not plain or first.ndim != 2:
+        if has_others or first.ndim != 2:
             _in_rows(caller, batch, first)
         if context.ignore_index is not None:
             without_ignored(caller, batch, context.ignore_index)
@@ -171,46 +175,59 @@ def as_tensors(context: Context, batch: Batch) -> None:
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:
     """Return ``form``, ``target`` and ``gains`` of :class:`Batch`."""
-    if not isinstance(target, ExplicitTarget):
-        any_length = False
-        if is_column(target):
-            target, any_length = from_column(caller, "target", target)
-        value = as_tensor(caller, "target", target)
-        return "target_ids" if any_length and value.dtype in INTEGERS else "target", value, None
-    named = {"target_ids": target.ids, "target_mask": target.mask, "target_gains": target.gains}
-    given = {name: as_tensor(caller, name, value) for name, value in named.items() if value is not None}
-    if list(given) == ["target_ids", "target_gains"]:
-        return "target_ids", given["target_ids"], given["target_gains"]
-    if len(given) != 1:
+    if isinstance(target, ExplicitTarget):
+        return _explicit_target(caller, target)
+    any_length = False
+    if is_column(target):
+        target, any_length = from_column(caller, "target", target)
+    value = as_tensor(caller, "target", target)
+    if any_length and value.dtype in INTEGERS:
+        return "target_ids", value, None
+    return "target", value, None
+
+
+def _explicit_target(caller: str, target: ExplicitTarget) -> tuple[str, Tensor, Tensor | None]:
+    """Return ``form``, ``target`` and ``gains`` of :class:`Batch` of a target in an explicit form."""
+    tensors = {}
+    for form, value in (("target_ids", target.ids), ("target_mask", target.mask), ("target_gains", target.gains)):
+        if value is not None:
+            tensors[form] = as_tensor(caller, form, value)
+    if list(tensors) == ["target_ids", "target_gains"]:
+        return "target_ids", tensors["target_ids"], tensors["target_gains"]
+    if len(tensors) != 1:
         raise TypeError(
-            f"{caller}: got {' and '.join(given) or 'no target'}; pass one of target_ids, target_mask, target_gains "
+            f"{caller}: got {' and '.join(tensors) or 'no target'}; pass one of target_ids, target_mask, target_gains "
             "(or target_gains beside target_ids, one gain per id)."
         )
-    ((form, value),) = given.items()
-    if form == "target_mask" and value.dtype != torch.bool:
-        raise TypeError(f"{caller}: target_mask is {shape_of(value)}; pass bool of shape [N, L].")
-    return form, value, None
+    ((form, tensor),) = tensors.items()
+    if form == "target_mask" and tensor.dtype != torch.bool:
+        raise TypeError(f"{caller}: target_mask is {shape_of(tensor)}; pass bool of shape [N, L].")
+    return form, tensor, None
 
 
 def _in_rows(caller: str, batch: Batch, first: Tensor) -> None:
     """Reshape the tensors of a batch to one axis of rows, and check the arguments per row."""
-    leading, pair = first.shape[:-1], batch.preds if isinstance(batch.preds, tuple) else (first,)
+    leading = first.shape[:-1]
+    num_rows = prod(leading)
     if first.ndim > 2 and not first.is_sparse_csr:
-        flat = [one.reshape(prod(one.shape[:-1]), one.shape[-1]) for one in pair]
-        batch.preds = flat[0] if len(flat) == 1 else tuple(flat)
+        if isinstance(batch.preds, tuple):
+            batch.preds = tuple(side.reshape(prod(side.shape[:-1]), side.shape[-1]) for side in batch.preds)
+        else:
+            batch.preds = batch.preds.reshape(num_rows, first.shape[-1])
         for name in ("target", "gains", *OF_ROWS):
             value = getattr(batch, name)
-            if name in OF_ROWS and value is not None and value.shape == leading[:1]:  # one value per sequence
+            if value is None:
+                continue
+            if name in OF_ROWS and value.shape == leading[:1]:  # one value per sequence
                 value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
-            if value is not None and value.shape[: len(leading)] != leading:
+            if value.shape[: len(leading)] != leading:
                 raise ValueError(
                     f"{caller}: {name} is of shape {list(value.shape)}, but preds has the axes {list(leading)} in "
                     f"front of its labels; pass {name} with the same axes in front."
                 )
-            if value is not None:
-                setattr(batch, name, value.reshape(prod(leading), *value.shape[len(leading) :]))
+            setattr(batch, name, value.reshape(num_rows, *value.shape[len(leading) :]))
     for name in OF_ROWS:
-        setattr(batch, name, per_row(caller, name, getattr(batch, name), prod(leading), first.device))
+        setattr(batch, name, per_row(caller, name, getattr(batch, name), num_rows, first.device))
 
 
 NEEDED = {
@@ -220,35 +237,43 @@ NEEDED = {
 }
 """The value that each row needs, by argument; a part of error messages."""
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+ROW_TYPES: Final[Mapping[str, tuple[torch.dtype, Sequence[torch.dtype]]]] = {
+    "row_mask": (torch.bool, (torch.bool,)),
+    "row_groups": (torch.int64, INTEGERS),
+    "row_weights": (torch.float64, (*INTEGERS, *FLOATS)),
+}
+"""The type in which each argument per row is read, and the types that it may have."""
+
 
 def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, device: torch.device) -> Tensor | None:
     """Return the row mask, row groups (int64) or row weights (float64), shape (N,), on the device of preds."""
     if value is None:
         return None
-    kinds = {"row_mask": (torch.bool,), "row_groups": INTEGERS, "row_weights": (*INTEGERS, *FLOATS)}[argument]
-    if value.dtype not in kinds or value.shape != (num_rows,):
+    dtype, accepted = ROW_TYPES[argument]
+    if value.dtype not in accepted or value.shape != (num_rows,):
         raise ValueError(
             f"{caller}: {argument} is {shape_of(value)} for {num_rows} rows; pass {NEEDED[argument]} for "
             f"each row, shape [{num_rows}]."
         )
-    return value.to(device, {"row_mask": torch.bool, "row_groups": torch.int64, "row_weights": torch.float64}[argument])
+    return value.to(device, dtype)
 
 
 def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
     """Take the label ``ignored`` out of target ids, by -1, and the rows that then have no label out of the row mask."""
     target, preds = batch.target, batch.preds
-    first = preds[0] if isinstance(preds, tuple) else preds
     # beside ids of one shape, ids may be lists or tokens, and beside scores of one shape they may be gains
-    is_alike = target.ndim == 2 and not isinstance(preds, tuple) and first is not None and first.shape == target.shape
+    is_alike = isinstance(preds, Tensor) and target.ndim == 2 and preds.shape == target.shape
     if target.ndim not in (1, 2) or target.dtype not in INTEGERS or target.is_sparse_csr or is_alike:
+        as_wide = ", as wide as preds" if is_alike else ""
         raise ValueError(
-            f"{caller}: ignore_index={ignored} leaves out ids of labels, but target is {shape_of(target)}"
-            f"{', as wide as preds' if is_alike else ''}; pass label ids, row_mask, or -1 in the place of padding, "
-            f"target.masked_fill(target == {ignored}, -1). Beside a target [B, T], preds are [B, T, K]: of one "
-            "predicted label for each token, preds[..., None]."
+            f"{caller}: ignore_index={ignored} leaves out ids of labels, but target is {shape_of(target)}{as_wide}; "
+            f"pass label ids, row_mask, or -1 in the place of padding, target.masked_fill(target == {ignored}, -1). "
+            "Beside a target [B, T], preds are [B, T, K]: of one predicted label for each token, preds[..., None]."
         )
-    batch.target, kept = labels_without(target, ignored)
-    batch.row_mask = kept if batch.row_mask is None else kept & batch.row_mask
+    batch.target, is_counted = labels_without(target, ignored)
+    batch.row_mask = is_counted if batch.row_mask is None else is_counted & batch.row_mask
 
 
 def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
@@ -257,12 +282,13 @@ def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
     A row that held nothing else does not count; a row without labels does.
     """
     ids = ids.to(torch.int64)  # in uint8, -100 would be the label 156
-    kept = ids.ne(ignored)
-    found = torch.where(kept, ids, -1)
-    return found, kept if ids.ndim == 1 else kept.all(dim=1) | found.ne(-1).any(dim=1)
+    is_label = ids.ne(ignored)
+    labels = torch.where(is_label, ids, -1)
+    if ids.ndim == 1:
+        return labels, is_label
+    return labels, is_label.all(dim=1) | labels.ne(-1).any(dim=1)
 
 
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 ACCEPTED = frozenset((torch.bool, *INTEGERS, *FLOATS))
 UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # torch 2.3
 
@@ -290,14 +316,14 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
         return _accepted(caller, argument, value)
     if isinstance(value, (list, tuple)) and all(_is_output_of_two_classes(part) for part in value):
         raise TypeError(f"{caller}: {argument} is a list of arrays [N, 2]; {STACKED}.")
-    pair = (
-        " A pair of scores and ids goes first, as preds." if argument == "target" and isinstance(value, tuple) else ""
-    )
+    hint = ""
+    if argument == "target" and isinstance(value, tuple):
+        hint = " A pair of scores and ids goes first, as preds."
     raise TypeError(
         f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array, a "
         "sparse matrix or a column of Arrow or pandas (tailmetrics.rank documents all forms). Lists of different "
         "lengths are padded with -1: "
-        f"torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1).{pair}"
+        f"torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1).{hint}"
     )
 
 
@@ -362,7 +388,8 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
             f"given, and a stored zero counts as a score; pass {argument}.tocsr() after eliminate_zeros(), or make the "
             "matrix in CSR, CSC or COO."
         )
-    matrix = matrix if matrix.format == "csr" else matrix.tocsr()
+    if matrix.format != "csr":
+        matrix = matrix.tocsr()
     if len(matrix.indices) != len(matrix.data):
         raise ValueError(
             f"{caller}: {argument} stores {len(matrix.indices)} columns but {len(matrix.data)} values; rebuild it."
@@ -384,18 +411,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
         )
 
 
-# columns
-
-
-def is_column(value: Any) -> bool:
-    """Whether a value is an Arrow array, chunked or not, or a pandas Series."""
-    library = type(value).__module__.partition(".")[0]
-    if library == "pandas":
-        return hasattr(value, "array") and value.ndim == 1
-    return library == "pyarrow" and hasattr(value, "null_count")
-
-
-def check_indexes(caller: str, given: Mapping[str, Any]) -> None:
+def check_indexes(caller: str, arguments: Mapping[str, Any]) -> None:
     """Raise if two pandas Series of the same length have different indexes.
 
     The library matches rows by position, but different indexes suggest another order. Series of different lengths are
@@ -404,224 +420,33 @@ def check_indexes(caller: str, given: Mapping[str, Any]) -> None:
     Raises:
         ValueError: If two indexes differ. The message names the first row where they differ.
     """
-    columns: dict[str, Any] = {}
-    for argument, value in given.items():
+    indexes = {}
+    for argument, value in _single_arguments(arguments).items():
+        if is_column(value) and hasattr(getattr(value, "index", None), "equals"):
+            indexes[argument] = value.index
+    for (here, index), (there, other_index) in combinations(indexes.items(), 2):
+        if len(index) != len(other_index) or index.equals(other_index):
+            continue
+        pairs = enumerate(zip(index, other_index, strict=True))
+        row = next((row for row, (name, other_name) in pairs if name != other_name), 0)
+        raise ValueError(
+            f"{caller}: {here} and {there} are Series whose indexes differ: row {row} is {index[row]!r} of {here} and "
+            f"{other_index[row]!r} of {there}; pass {there}.loc[{here}.index], or {here}.to_numpy() and "
+            f"{there}.to_numpy() if row i of both belong together."
+        )
+
+
+def _single_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by name, with the parts of an explicit target and of a pair by names of their own."""
+    single: dict[str, Any] = {}
+    for argument, value in arguments.items():
         if isinstance(value, ExplicitTarget):
-            columns |= {"target_ids": value.ids, "target_mask": value.mask, "target_gains": value.gains}
+            single |= {"target_ids": value.ids, "target_mask": value.mask, "target_gains": value.gains}
         elif isinstance(value, (tuple, list)) and len(value) == 2:
-            columns |= {f"{argument}[{side}]": one for side, one in enumerate(value)}
+            single |= {f"{argument}[0]": value[0], f"{argument}[1]": value[1]}
         else:
-            columns[argument] = value
-    series = {name: one for name, one in columns.items() if is_column(one)}
-    indexes = {name: one.index for name, one in series.items() if hasattr(getattr(one, "index", None), "equals")}
-    for one, other in combinations(indexes, 2):
-        here, there = indexes[one], indexes[other]
-        if len(here) == len(there) and not here.equals(there):
-            row = next((row for row, (a, b) in enumerate(zip(here, there, strict=True)) if a != b), 0)
-            raise ValueError(
-                f"{caller}: {one} and {other} are Series whose indexes differ: row {row} is {here[row]!r} of {one} and "
-                f"{there[row]!r} of {other}; pass {other}.loc[{one}.index], or {one}.to_numpy() and "
-                f"{other}.to_numpy() if row i of both belong together."
-            )
-
-
-def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
-    """Return a column as an array: a column of numbers as (N,), a column of lists as (N, longest list), padded.
-
-    Ids are padded with -1, scores of candidates with minus infinity, gains of ids with 0. A missing list is empty.
-
-    Args:
-        caller: The name that errors begin with.
-        argument: The name of the argument.
-        column: An Arrow array or a pandas Series, see :func:`is_column`.
-
-    Returns:
-        The array, and whether its rows are lists of any length. Integers are then ids, never one number per label.
-    """
-    if hasattr(column, "array") and hasattr(column.dtype, "pyarrow_dtype"):
-        column = column.array.__arrow_array__()
-    lengths, any_length = None, True
-    if not hasattr(column, "array"):  # an Arrow array
-        values = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-        if hasattr(values, "flatten") and hasattr(values.type, "value_type"):
-            lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            values, any_length = values.flatten(), not hasattr(values.type, "list_size")
-        flat, nulls = (one.to_numpy(zero_copy_only=False) for one in (values, values.is_null()))
-    elif column.dtype != object:
-        flat, nulls = column.to_numpy(), column.isna().to_numpy() & (column.dtype.kind != "f")
-    else:
-        rows = [np.asarray(() if one is None or one is np.nan else one) for one in column.array]
-        wrong = next((number for number, row in enumerate(rows) if row.ndim != 1), None)
-        if wrong is not None:
-            raise TypeError(
-                f"{caller}: {argument} holds a {type(column.array[wrong]).__name__} in row {wrong}; pass one flat list "
-                "per row."
-            )
-        lengths = np.array([len(row) for row in rows], np.int64)
-        flat = np.concatenate([row for row in rows if len(row)] or [np.zeros(0)])
-        nulls = np.array([one is None for one in flat]) if flat.dtype == object else np.zeros(1, bool)
-    if nulls.any():
-        entry = int(nulls.argmax())
-        row = entry if lengths is None else int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
-        raise ValueError(
-            f"{caller}: {argument} holds a null in row {row}; remove it from its list, or, in a column of single ids, "
-            "put -1 in its place."
-        )
-    return (flat, False) if lengths is None else (_padded(caller, argument, flat, lengths), any_length)
-
-
-def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
-    """Return a matrix (N, longest list) of lists that are concatenated in ``flat``; shorter lists are padded."""
-    kind = "gains" if argument == "target_gains" else "scores" if argument == "preds[0]" else "ids"
-    if not len(flat):  # the type of an empty column says nothing
-        flat = np.zeros(0, np.int64 if kind == "ids" else np.float32)
-    if flat.dtype.kind not in "iufb":
-        raise TypeError(
-            f"{caller}: {argument} is a column of lists of {flat.dtype}; pass lists of integers: number the labels "
-            "from 0."
-        )
-    width = int(lengths.max(initial=0))
-    if (lengths == width).all():
-        return flat.reshape(len(lengths), width)
-    is_whole = flat.dtype.kind in "iu"
-    if kind == "ids" and not is_whole:
-        row = int((lengths != width).argmax())
-        raise ValueError(
-            f"{caller}: {argument} holds {lengths[row]} numbers in row {row} and {width} in the longest row; pass one "
-            "number per label in each row, or lists of ids with lists of their scores as a pair (scores, ids)."
-        )
-    padding = 0 if kind == "gains" else -1 if is_whole else -np.inf
-    rows = np.full((len(lengths), width), padding, np.int64 if is_whole else flat.dtype)
-    rows[np.arange(width) < lengths[:, None]] = flat
-    return rows
-
-
-# flat queries
-
-
-def rows_of_documents(context: Context, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Turn flat queries into rows of scored candidates, one row for each query, by ascending index of the query.
-
-    Args:
-        context: The settings of the batch.
-        batch: Tensors. ``preds``, shape (n,), floating: the score of each document; ``target``, shape (n,), bool or
-            gains of at least 0; ``indexes``, shape (n,), integers: the query of each document; ``ids``, shape (n,),
-            integers: the label of each document; None numbers the documents of a query in the given order. The row
-            mask, groups and weights have one value for each document, shape (n,), or for each query in ascending order
-            of its index, shape (N,). The rows are written into the batch.
-
-    Returns:
-        The index of the query of each row, shape (N,), and the number of its documents, shape (N,); None instead of the
-        number if ``ids`` are given.
-    """
-    columns = {name: getattr(batch, name) for name in ("preds", "target", *OTHERS) if getattr(batch, name) is not None}
-    _check_documents(context.caller, columns)
-    queries, row = torch.unique(columns["indexes"], return_inverse=True)
-    for name in OF_ROWS:
-        if name in columns:
-            columns[name] = _per_document(context.caller, name, columns[name], queries, row)
-
-    row_mask = _documents_that_count(context, columns)
-    if row_mask is not None:
-        columns = {name: value[row_mask] for name, value in columns.items()}
-        row = row[row_mask]
-        has_documents = torch.bincount(row, minlength=len(queries)) > 0
-        queries, row = queries[has_documents], (has_documents.cumsum(0) - 1)[row]
-    batch.documents = columns["preds"], columns["target"]
-
-    order = row.argsort(stable=True)
-    counts = torch.bincount(row, minlength=len(queries))
-    starts = counts.cumsum(0) - counts
-    for name in ("row_groups", "row_weights"):
-        if name in columns:
-            value = columns[name][order[starts]]
-            if context.validate and bool((value[row] != columns[name]).any()):
-                raise ValueError(
-                    f"{context.caller}: {name} differs between documents of one query; pass one value per query, or "
-                    "the same for each of its documents."
-                )
-            setattr(batch, name, per_row(context.caller, name, value, len(value), value.device))
-
-    row = row[order]
-    column = torch.arange(len(row), device=row.device) - starts[row]
-    labels = column
-    if batch.ids is not None:
-        labels = columns["ids"][order].to(torch.int64)
-    width = int(counts.max()) if len(counts) else 0
-
-    def in_rows(values: Tensor, fill: float) -> Tensor:
-        return values.new_full((len(counts), width), fill).index_put_((row, column), values)
-
-    ids = in_rows(labels, -1)
-    batch.gains = in_rows(columns["target"][order].to(torch.float64), 0.0)
-    if batch.ids is None:
-        context.num_labels = None  # documents have no labels that could be out of range
-    elif context.validate:
-        check_ids_in_range(context.caller, "ids", ids, context.num_labels, None)
-    batch.preds, batch.row_mask = (in_rows(columns["preds"][order], -torch.inf), ids), None
-    batch.target = ids.where(batch.gains > 0, -1)
-    context.row_mask, context.of_documents = None, True
-    return queries, counts if batch.ids is None else None
-
-
-def _per_document(caller: str, name: str, value: Tensor, queries: Tensor, row: Tensor) -> Tensor:
-    """Return the row mask, groups or weights with one value per document, shape (n,).
-
-    Args:
-        caller: The name that errors begin with.
-        name: The argument.
-        value: One value per query, or per document.
-        queries: Shape (N,), ascending: the index of each query.
-        row: Shape (n,): the place of the query of each document in ``queries``.
-    """
-    if value.shape not in ((len(row),), (len(queries),)):
-        raise ValueError(
-            f"{caller}: {name} is {shape_of(value)}, but there are {len(row)} documents of {len(queries)} "
-            "queries; pass one value per query, in ascending order of its index, or one per document."
-        )
-    value = value.to(row.device)
-    if len(queries) < len(row):
-        return value if len(value) == len(row) else value[row]
-    if not torch.equal(value[row], value):
-        raise ValueError(
-            f"{caller}: {name} holds {len(value)} values, and there are as many queries as documents, so that they may "
-            "be one per query, in ascending order of its index, or one per document. Sort the documents by indexes, "
-            "where both are the same: order = indexes.argsort(), then preds[order] and so on."
-        )
-    return value
-
-
-def _documents_that_count(context: Context, columns: dict[str, Tensor]) -> Tensor | None:
-    """Return which documents count, shape (n,), bool; None for all. The row mask is taken out of ``columns``."""
-    row_mask = columns.pop("row_mask", None)
-    if row_mask is not None and row_mask.dtype != torch.bool:
-        raise ValueError(f"{context.caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
-    if context.ignore_index is None:
-        return row_mask
-    is_counted = columns["target"] != context.ignore_index
-    return is_counted if row_mask is None else row_mask & is_counted
-
-
-def _check_documents(caller: str, documents: dict[str, Tensor]) -> None:
-    scores, labels = documents["preds"], documents.get("ids")
-    if isinstance(scores, tuple):
-        raise TypeError(
-            f"{caller}: preds is a pair, but with indexes= it is the score of each document, shape [n]; ids= takes "
-            "their labels."
-        )
-    for name, value in documents.items():
-        if name not in OF_ROWS and (value.ndim != 1 or len(value) != len(scores)):
-            raise ValueError(
-                f"{caller}: {name} is {shape_of(value)}, but with indexes= preds, target and ids have one number per "
-                f"document: shape [n], like preds, {shape_of(scores)}."
-            )
-    if not scores.is_floating_point() or documents["indexes"].dtype not in INTEGERS:
-        raise TypeError(
-            f"{caller}: preds is {shape_of(scores)}, indexes is {shape_of(documents['indexes'])}; pass floating scores "
-            "and the query of each document as integers; preds come first, target second."
-        )
-    if labels is not None and labels.dtype not in INTEGERS:
-        raise TypeError(f"{caller}: ids is {shape_of(labels)}; labels are integers.")
+            single[argument] = value
+    return single
 
 
 def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:

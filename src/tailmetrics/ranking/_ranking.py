@@ -21,6 +21,7 @@ from tailmetrics._arguments import (
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._all_scores import log_sum
 from tailmetrics.ranking._device import once, one_thread, real_dtype
+from tailmetrics.ranking._documents import rows_of_documents
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
     OTHERS,
@@ -29,7 +30,6 @@ from tailmetrics.ranking._inputs import (
     Duplicates,
     ExplicitTarget,
     as_tensors,
-    rows_of_documents,
 )
 from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
 from tailmetrics.ranking._likely_mistakes import looks_at_padding
