@@ -349,8 +349,8 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
     evaluation = Evaluation(tm.TopKCollection(chosen), intervals=0.95)
     evaluation.update(scores, mask)
     report = evaluation.report("")
-    assert evaluation.over_labels is not None
-    for key, rows in evaluation.over_labels.by_content().items():
+    assert evaluation.interval_values.labels_of_rows is not None
+    for key, rows in evaluation.interval_values.averages().items():
         assert rows.influence().value == pytest.approx(report.scalars[key], nan_ok=True), key
         interval = report.intervals[key]
         assert interval.low <= report.scalars[key] <= interval.high or interval.method is Method.NONE, key

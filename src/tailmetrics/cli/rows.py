@@ -87,8 +87,7 @@ def _add(
     if options.probabilities:
         preds = _logarithm(preds)
 
-    ranking = evaluation.rank(preds, target, row_groups=row_groups, tokens=tokens, looked_through=True)
-    return evaluation.update(ranking)
+    return evaluation.update(preds, target, row_groups=row_groups, tokens=tokens, looked_through=True)
 
 
 def _on_device(preds: Any, device: torch.device) -> Any:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics._arguments import arguments
+from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
@@ -55,24 +56,43 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     metric by bucket, such as ``global_recall@10``, to the key of its value over all labels, ``recall@10``.
     """
     members = list(collection.members().values())
-    overall = {key for metric in members if metric.buckets is None for key in metric.row_keys()}
+    keys = {key for metric in members if metric.buckets is None for key in metric.row_keys()}
     added: list[TopKMetric] = []
-    found: dict[str, str] = {}
+    key_over_all: dict[str, str] = {}
     for metric in members:
-        twin = None if metric.buckets is None else _over_all(metric)
-        if twin is None:
+        if metric.buckets is None:
             continue
-        found |= dict(zip(metric.cutoff_keys(), twin.row_keys(), strict=True))
-        missing = [k for k, key in zip(metric.cutoffs, twin.row_keys(), strict=True) if key not in overall]
-        if missing:
-            twin = twin if len(missing) == len(metric.cutoffs) else _over_all(metric, missing)
-            assert twin is not None
-            added.append(twin)
-            overall |= {*twin.row_keys()}
-    named = {collection.named(stem): collection.named(key) for stem, key in found.items()}
+        whole = _member_over_all(metric, members) or _over_all(metric)
+        if whole is None:
+            continue
+        key_over_all |= dict(zip(metric.cutoff_keys(), whole.row_keys(), strict=True))
+        missing = [k for k, key in zip(metric.cutoffs, whole.row_keys(), strict=True) if key not in keys]
+        if missing and len(missing) < len(metric.cutoffs):
+            whole = _over_all(metric, missing)
+        if missing and whole is not None:
+            added.append(whole)
+            keys |= {*whole.row_keys()}
+    named = {collection.named(stem): collection.named(key) for stem, key in key_over_all.items()}
     if not added:
         return collection, named
     return collection.with_members([*members, *added]), named
+
+
+def _member_over_all(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
+    """Return the member over all labels that differs from a metric by bucket in nothing else; None without one."""
+    own = _settings_over_all(metric)
+    for member in members:
+        is_alike = type(member) is type(metric) and member.buckets is None and member.name == metric.name
+        if is_alike and _settings_over_all(member) == own:
+            return member
+    return None
+
+
+def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
+    """Return the arguments on which a value over all labels depends, as texts that can be compared."""
+    settings = metric.settings() | {"cutoffs": metric.cutoffs}
+    settings["empty_target_action"] = metric._given.get("empty_target_action")  # the default differs by bucket
+    return {name: identity(value) for name, value in settings.items() if name not in (*WITHIN, *FACTS, "k")}
 
 
 def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetric | None:
@@ -168,22 +188,37 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
         metrics: The metrics.
         buckets: The buckets.
     """
-    metrics, found = list(metrics), []
-    have = [metric for metric in metrics if metric.buckets is not None]
-    # keys over all labels as well: precision@1 needs no copy if metrics hold it by bucket in any scope
-    known = {key for metric in (*have, *filter(None, map(_over_all, have))) for key in metric.cutoff_keys()}
+    metrics = list(metrics)
+    known_keys: set[str] = set()
+    for metric in metrics:
+        if metric.buckets is not None:
+            # keys over all labels as well: precision@1 needs no copy if metrics hold it by bucket in any scope
+            for version in (metric, _over_all(metric)):
+                known_keys.update(() if version is None else version.cutoff_keys())
+
+    copies = []
     for metric in metrics:
         if metric.buckets is not None:
             continue
+        scope = {"scope": "global"} if "scope" in arguments(type(metric)) else {}
         try:
-            metric.again(without=tuple(FACTS), buckets="deciles")
+            copy = metric.again(buckets=buckets, **scope)
         except (TypeError, ValueError):
+            if _takes_buckets(metric):
+                raise
             continue
-        own = {"scope": "global"} if "scope" in arguments(type(metric)) else {}
-        one = metric.again(buckets=buckets, **own)
-        if known.isdisjoint({*metric.cutoff_keys(), *one.cutoff_keys()}):
-            found.append(one)
-    return found
+        if known_keys.isdisjoint({*metric.cutoff_keys(), *copy.cutoff_keys()}):
+            copies.append(copy)
+    return copies
+
+
+def _takes_buckets(metric: TopKMetric) -> bool:
+    """Whether a metric with the arguments of this one can be broken down by bucket."""
+    try:
+        metric.again(without=tuple(FACTS), buckets="deciles")
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:

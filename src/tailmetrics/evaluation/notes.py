@@ -11,7 +11,7 @@ import torch
 from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import captions_of, conventions_of
-from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics import NDCGAtK, TopKMetric
 from tailmetrics.metrics._metric import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
@@ -106,6 +106,21 @@ def on_empty_rows(known: Known, named: Named) -> Iterator[str]:
         if "count as 0" in said and "skip" in by_bucket:
             hint += " Buckets leave them out, so that the value over all labels may be below that of each bucket."
         yield f"{said}{', '.join(of)}{hint}"
+
+
+def is_full_for_equal_grades(metric: TopKMetric) -> bool:
+    """Whether a metric over all labels is 1 for every order of labels that have one grade."""
+    return isinstance(metric, NDCGAtK) and metric.buckets is None
+
+
+def on_equal_grades(known: Known, named: Named, rows: int, num_rows: int) -> Iterator[str]:
+    """Yield a note on rows whose labels all have one grade: their number, and that every order has the value 1."""
+    keys = [named(key) for metric, _ in known if is_full_for_equal_grades(metric) for key in metric.row_keys()]
+    if keys and rows > MANY_EMPTY * num_rows:
+        yield (
+            f"In {rows:,} of {num_rows:,} rows all labels have one grade: every order of them has the value 1 in "
+            f"{', '.join(keys)}, which says nothing of the model."
+        )
 
 
 def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:

@@ -1,0 +1,189 @@
+"""Counts of rows and relevant labels, for the tables and notes of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tailmetrics._exact_metric import ExactMetric, writable
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.metrics._batches import is_listed
+from tailmetrics.ranking import EVERYTHING, Ranking
+from tailmetrics.ranking._kernels import Targets
+
+IGNORED = "rows left out by ignore_index"
+"""Where a ranking keeps this number until it is accumulated."""
+NO_LABEL = -2
+"""Stands for the most frequent label where training counts are unknown; no label and no padding has this id."""
+
+
+class Totals(NamedTuple):
+    """What :class:`RowCounts` has counted over all processes.
+
+    Attributes:
+        rows: Number of rows.
+        positives: Number of relevant labels.
+        positives_of_top: How often the most frequent label of training is relevant.
+        lost: Number of relevant labels whose score is ``-inf``.
+        ignored_rows: Number of rows that ``ignore_index`` leaves out.
+        equal_grades: Number of rows whose labels all have one grade, so that every order is as good.
+        rows_of_groups: Number of rows of each group.
+        positives_of_buckets: Number of relevant labels of each bucket, for each kind of buckets.
+        num_labels: L, 0 if no batch tells it.
+        shortest: The length of the shortest list.
+    """
+
+    rows: int
+    positives: int
+    positives_of_top: int
+    lost: int
+    ignored_rows: int
+    equal_grades: int
+    rows_of_groups: list[int]
+    positives_of_buckets: list[list[int]]
+    num_labels: int
+    shortest: int
+
+
+class RowCounts(ExactMetric):
+    """Counts rows, the rows of each group, and relevant labels: see :class:`Totals`.
+
+    Args:
+        bucketings: Any number of different label buckets.
+        min_gain: The smallest gain of a relevant label, as in the metrics; None for any gain above 0.
+        groups: Number of row groups.
+        compares_grades: Whether rows with equal grades are counted.
+    """
+
+    counts: Tensor
+    """The single numbers in the order of :class:`Totals`, then those of groups, then those of buckets."""
+    extent: Tensor
+    """The number of labels L, 0 if no batch tells it; and minus the length of the shortest list."""
+
+    def __init__(
+        self,
+        bucketings: Sequence[LabelBuckets],
+        min_gain: float | None = None,
+        groups: int = 0,
+        compares_grades: bool = False,
+    ) -> None:
+        super().__init__()
+        self.bucketings = tuple(bucketings)
+        self.min_gain = min_gain
+        self.groups = groups
+        self.compares_grades = compares_grades
+        self.counted = next((buckets for buckets in self.bucketings if buckets.counts is not None), None)
+        """The first buckets with training counts."""
+        self.top = NO_LABEL
+        """The most frequent label of training."""
+        if self.counted is not None and self.counted.counts is not None:
+            self.top = int(self.counted.counts.argmax())
+        self.sizes = [6, groups, *map(len, bucketings)]
+        self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
+        self.add_state("extent", torch.tensor([0, -EVERYTHING]), "max")  # scores of all labels have no end
+
+    def update(self, ranking: Ranking) -> None:
+        """Count the rows and the relevant labels of a ranking."""
+        targets = ranking.at_least(self.min_gain).targets
+        positives = targets.n_relevant
+        rows = torch.ones_like(positives)
+        if targets.row_mask is not None:
+            rows = targets.row_mask.to(torch.int64)
+        zero = rows.new_zeros(())
+
+        positives_of_top = zero
+        of_groups = []
+        of_buckets = []
+        if self.groups:
+            assert ranking.rows.groups is not None  # the metrics require them
+            of_groups = [_counted(self.groups, ranking.rows.groups % (self.groups + 1), rows)]
+        if self.bucketings:
+            ids, times = targets.kernels.occurrences(targets)
+            positives_of_top = (times * (ids == self.top)).sum()
+            of_buckets = [_counted(len(buckets), buckets.of(ids), times) for buckets in self.bucketings]
+        numbers = [
+            rows.sum(),
+            positives.sum(),
+            positives_of_top,
+            _lost(ranking.scores, targets),
+            zero + ranking._memo.get(IGNORED, 0),
+            _rows_of_equal_grades(ranking) if self.compares_grades else zero,
+        ]
+        self.counts = writable(self.counts)
+        self.counts += torch.cat([torch.stack(numbers), *of_groups, *of_buckets])
+        self.extent = self._extent_with(ranking)
+
+    def _extent_with(self, ranking: Ranking) -> Tensor:
+        """Return the state ``extent`` after a batch."""
+        num_labels, end = self.extent
+        num_labels = num_labels.clamp(min=ranking.num_labels or 0)
+        if is_listed(ranking) and ranking.num_rows:
+            lengths = ranking.length
+            if ranking.row_mask is not None:
+                lengths = lengths.where(ranking.row_mask, EVERYTHING)
+            end = torch.maximum(end, -lengths.min())
+        return torch.stack([num_labels, end])
+
+    def compute(self) -> Tensor:
+        """Return the states over all processes."""
+        return torch.cat([self.counts, self.extent])
+
+    def totals(self) -> Totals:
+        """Return the counts over all processes; call it in every process."""
+        numbers, groups, *buckets, extent = torch.split(self.compute(), [*self.sizes, 2])
+        num_labels, end = extent.tolist()
+        return Totals(*numbers.tolist(), groups.tolist(), [part.tolist() for part in buckets], num_labels, -end)
+
+
+def _counted(size: int, places: Tensor, amounts: Tensor) -> Tensor:
+    """Return the sum of the amounts of each place, shape (size,); the place ``size`` stands for none."""
+    sums = torch.zeros(size + 1, dtype=torch.int64, device=amounts.device)
+    return sums.scatter_add_(0, places, amounts)[:-1]
+
+
+def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
+    """Return the number of relevant labels whose score is ``-inf``, a tensor of no axes; 0 for lists."""
+    if scores is None or not scores.is_floating_point() or scores.layout != torch.strided:
+        return torch.zeros((), dtype=torch.int64, device=targets.device)
+    if targets.dense is not None and not targets.kernels.reads:  # the program does not wait for a device
+        relevant = (targets.dense > 0) & (scores == -torch.inf)
+        if targets.row_mask is not None:
+            relevant = relevant & targets.row_mask[:, None]
+        return relevant.sum()
+    entries = targets.entries
+    own_scores = scores[entries.rows, entries.ids.clamp(min=0)]
+    return ((own_scores == -torch.inf) & (entries.ids >= 0)).sum()
+
+
+def _rows_of_equal_grades(ranking: Ranking) -> Tensor:
+    """Return the number of rows whose ranked labels are all relevant with one gain, and no others are relevant.
+
+    Every order of such a row has the same value, 1 in nDCG. A row with a single label has one order, and is left out.
+    """
+    n_relevant = ranking.n_relevant
+    if ranking.documents is not None:
+        length = ranking.documents
+    elif ranking.scores_all and ranking.num_labels is not None:
+        length = torch.full_like(n_relevant, ranking.num_labels)
+    else:
+        length = ranking.length
+    equal = (n_relevant == length) & (length > 1)
+    if ranking.row_mask is not None:
+        equal = equal & ranking.row_mask
+
+    if not ranking.scores_all:
+        entries = ranking.targets.entries
+        hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
+        equal = equal & (hits == length)
+    entries = ranking.targets.entries
+    if entries.gains is not None:
+        is_label = entries.ids >= 0
+        lowest = torch.full(n_relevant.shape, torch.inf, dtype=entries.gains.dtype, device=n_relevant.device)
+        highest = torch.zeros_like(lowest)
+        lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
+        highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
+        equal = equal & (lowest == highest)
+    return equal.sum()
