@@ -637,8 +637,11 @@ def _marked(value: float, pairs: int, is_level: bool = False) -> str:
     if math.isnan(value):
         return "–"
     low, high = (0.0, MOST_REJECTED) if is_level else ACCEPTED
-    chance = 2 * math.sqrt(value * (1 - value) / pairs)
-    return share(value) + MARK * (value + chance < low or value - chance > high)
+    too_low = value < low - 2 * math.sqrt(low * (1 - low) / pairs)
+    too_high = value > high + 2 * math.sqrt(high * (1 - high) / pairs)
+    if too_low or too_high:
+        return share(value) + MARK
+    return share(value)
 
 
 def _line(setting: Setting, rates: Rates, pairs: int) -> list[str]:

@@ -5,22 +5,22 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks.significance import PAGE, Setting, main, power, settings, simulate
+from benchmarks.claims import PAGE, Setting, main, power, settings, share, simulate
 
 
 def lines(text):
     """What each line of the table is about: all cells but the shares."""
-    return re.findall(r"^\| (\w.*? \| [\d,]+)(?: \| [–.\d]+){4} \|$", text, re.MULTILINE)
+    return re.findall(r"^\| ([^|]+ \| [^|]+ \| [\d,]+)(?: \| [–✱.\d]+){4} \|$", text, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_table_of_the_page_and_nothing_else(tmp_path, monkeypatch):
+def test_the_command_writes_the_table_of_the_page_and_nothing_else(tmp_path):
     """A few pairs give other shares of the same settings; what stands around the table stays."""
-    monkeypatch.setattr("benchmarks.significance.MANY", 600)  # of which only the shares depend
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text())
     main(["--pairs", "3", "--resamples", "19", "--page", str(page)])
-    assert lines(page.read_text()) == lines(PAGE.read_text()) == [f"{one.name} | {one.rows:,}" for one in settings()]
+    expected = [f"{setting.kind} | {setting.name} | {setting.rows:,}" for setting in settings()]
+    assert lines(page.read_text()) == lines(PAGE.read_text()) == expected
     around = [re.sub(r"<!-- written.*until here -->", "", p.read_text(), flags=re.DOTALL) for p in (page, PAGE)]
     assert around[0] == around[1]
 
@@ -29,10 +29,11 @@ def test_rates_are_shares_of_the_pairs():
     """Models that always differ are rejected each time, and intervals around them never hold 0 but always their value."""
 
     def draw(rng, rows):
-        return {"k": np.tile([0.5, 0.75], rows // 2)}, {"k": np.zeros(rows)}
+        return [{"k": np.tile([0.5, 0.75], rows // 2)}], [{"k": np.zeros(rows)}]
 
-    rates = simulate(Setting("two values", 20, draw), pairs=4, resamples=199)
-    assert (rates.randomisation, rates.difference) == (1, 0)
+    rates = simulate(Setting("shares", "two values", 20, draw), pairs=4, resamples=199)
+    assert (rates.rejected, rates.difference, rates.refused) == (1, 0, 0)
+    assert (share(0.05), share(1.0), share(float("nan"))) == (".050", "1.000", "–")
 
 
 @pytest.mark.slow

@@ -32,8 +32,9 @@ from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
+from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
-from tailmetrics.evaluation.row_values import NOTHING, RowFacts
+from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.pages import FORMS

@@ -16,7 +16,7 @@ from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
-from tailmetrics.evaluation.crowded_rows import CrowdedRows, counting_metric
+from tailmetrics.evaluation.crowded_rows import CrowdedRows
 from tailmetrics.evaluation.description import (
     bucket_rows,
     headline_of,
@@ -29,7 +29,7 @@ from tailmetrics.evaluation.description import (
 from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
 from tailmetrics.evaluation.row_moments import with_intervals
-from tailmetrics.evaluation.row_values import from_all
+from tailmetrics.evaluation.row_values import deepest_counts, from_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import whole_buckets
@@ -133,7 +133,7 @@ class Evaluation:
         self.collection.with_orders()
         self.counts = self._row_counts().to(device)
         self.interval_values = IntervalValues(self.collection, self.confidence, device)
-        metric = counting_metric(self.members)
+        metric = deepest_counts(self.members)
         self.crowded_rows = None
         if self.labels and metric is not None and metric.num_labels is not None:
             self.crowded_rows = CrowdedRows(metric).to(device)

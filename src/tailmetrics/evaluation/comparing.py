@@ -18,7 +18,8 @@ from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.evaluating import evaluate_run
 from tailmetrics.evaluation.preparing import Options
-from tailmetrics.evaluation.row_values import NOTHING, RowFacts, adjusted_key
+from tailmetrics.evaluation.row_facts import RowFacts, adjusted_key
+from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking import Ranking

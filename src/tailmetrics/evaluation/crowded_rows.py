@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics.evaluation.row_values import deepest_cutoff, lists_of
+from tailmetrics.evaluation.label_codes import lists_of
+from tailmetrics.evaluation.row_facts import deepest_cutoff
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
-
-
-def counting_metric(metrics: Sequence[TopKMetric]) -> TopKMetric | None:
-    """Return the metric whose counts tell how often each label is found in the deepest list; None without one."""
-    counting = [metric for metric in metrics if metric.is_bound and metric.aggregation.keeps_all_counts]
-    deepest = max(counting, key=deepest_cutoff, default=None)
-    if deepest is None or not deepest_cutoff(deepest)[0]:
-        return None
-    return deepest
 
 
 class CrowdedRows(ExactMetric):
@@ -30,7 +21,7 @@ class CrowdedRows(ExactMetric):
     The tests for blind spots leave these rows out: in the others each label can be found.
 
     Args:
-        metric: The metric that tells which labels are relevant and found, see :func:`counting_metric`.
+        metric: The metric that tells which labels are relevant and found, see :func:`deepest_counts`.
     """
 
     counts: Tensor

@@ -19,7 +19,7 @@ from torch import Tensor
 from tailmetrics._exact_metric import ExactMetric, tensors_of
 from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation.notes import on_number_of_rows
-from tailmetrics.evaluation.row_values import adjusted_key, deepest_cutoff, gaps_of
+from tailmetrics.evaluation.row_facts import adjusted_key, deepest_cutoff, gaps_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking

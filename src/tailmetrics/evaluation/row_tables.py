@@ -17,18 +17,17 @@ from torch import Tensor
 
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.digest import RunDigest
-from tailmetrics.evaluation.row_values import (
+from tailmetrics.evaluation.row_facts import (
     COUNTS,
     GROUP,
     LABELS,
     LENGTHS,
     LISTED,
-    RowColumns,
     RowFacts,
     columns_of,
     keys_in,
-    read_columns,
 )
+from tailmetrics.evaluation.row_values import RowColumns, read_columns
 from tailmetrics.io import DataFileError
 from tailmetrics.io.database import arrow_names
 from tailmetrics.io.files import check_file, reading
@@ -63,18 +62,22 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
     """
     if not path.is_dir():
         return path
-    usual = [path / name for name in IN_FOLDERS if (path / name).exists()]
-    if len(usual) > 1:
-        others = " or ".join(one.name for one in usual[1:])
-        note(f"{path}: {usual[0].name} is compared; for {others}, name the file.")
-    found = usual[:1] or sorted(path.glob("rows*.parquet"))
-    if not found:
+    tables = [path / name for name in IN_FOLDERS if (path / name).exists()]
+    if tables:
+        first, *others = tables
+        if others:
+            names = " or ".join(other.name for other in others)
+            note(f"{path}: {first.name} is compared; for {names}, name the file.")
+        return first
+
+    tables = sorted(path.glob("rows*.parquet"))
+    if not tables:
         hint = "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
         raise DataFileError(path, "holds no table of rows", hint=hint)
-    if len(found) > 1:
-        several = ", ".join(one.name for one in found)
-        raise DataFileError(path, f"holds several tables of rows: {several}", hint="name one of them.")
-    return found[0]
+    if len(tables) > 1:
+        names = ", ".join(table.name for table in tables)
+        raise DataFileError(path, f"holds several tables of rows: {names}", hint="name one of them.")
+    return tables[0]
 
 
 class Rows(Protocol):
@@ -141,8 +144,9 @@ class RowTable:
         first, *columns = file.schema.to_arrow_schema().names
         names = _read(path, [first])[first].combine_chunks()
         try:
-            known = json.loads(file.metadata[METADATA])
-            return cls(path, columns, names, **{**known, "facts": RowFacts(**known["facts"])})
+            metadata = json.loads(file.metadata[METADATA])
+            metadata["facts"] = RowFacts(**metadata["facts"])
+            return cls(path, columns, names, **metadata)
         except Exception as error:  # whatever is made of facts that evaluate has not written
             raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
 
@@ -165,12 +169,16 @@ class RowTable:
 
     def groups(self) -> Any:
         """Return the name of each row's group, null for no group; None if the table has no groups."""
-        return self._read([GROUP])[GROUP] if self.facts.row_groups else None
+        if not self.facts.row_groups:
+            return None
+        return self._read([GROUP])[GROUP]
 
     @property
     def list_lengths(self) -> Any:
         """The number of labels in the list of each row, shape (N,); None if preds were scores of all labels."""
-        return self._read([LISTED])[LISTED].to_numpy() if LISTED in self.columns else None
+        if LISTED not in self.columns:
+            return None
+        return self._read([LISTED])[LISTED].to_numpy()
 
     def joined(self, names: Any) -> RowTable:
         """Return the table with its rows in the order of ``names``; unchanged if ``names`` holds other queries."""
@@ -186,9 +194,10 @@ class RowTable:
 
         ``nothing`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
         """
-        names = dict.fromkeys(name for key in keys for name in columns_of(key, self.facts, self.columns))
-        counts = [COUNTS] if COUNTS in self.columns else []
-        table, groups = self._read([*names, *counts]), self.groups()
+        names: dict[str, None] = {}
+        for key in keys:
+            names.update(dict.fromkeys(columns_of(key, self.facts, self.columns)))
+        table = self._read([*names, COUNTS] if COUNTS in self.columns else list(names))
         columns: dict[str, Any] = {}
         for name in names:
             if name.startswith(LABELS):
@@ -197,14 +206,18 @@ class RowTable:
                 columns[name] = lists.flatten().to_numpy()
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
-        columns |= {name: table[name].to_numpy() for name in counts}
+        if COUNTS in self.columns:
+            columns[COUNTS] = table[COUNTS].to_numpy()
+        groups = self.groups()
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
         return read_columns(keys, self.facts, columns, self.scalars, nothing)
 
     def _read(self, columns: list[str]) -> Any:
         table = _read(self.path, columns)
-        return table if self.order is None else table.take(self.order)
+        if self.order is None:
+            return table
+        return table.take(self.order)
 
 
 def _read(path: Path, columns: list[str]) -> Any:
@@ -240,11 +253,14 @@ class RowTableWriter:
         options: Mapping[str, Any] | None = None,
         clusters: Sequence[Any] | None = None,
     ) -> None:
-        of = evaluation.collection, evaluation.over_all, dataset.num_rows
-        self._columns = RowColumns(*of, headline=evaluation.headline)
-        self._names = None if dataset.row_names is None else arrow_names(dataset.row_names)
+        self._columns = RowColumns(
+            evaluation.collection, evaluation.over_all, dataset.num_rows, headline=evaluation.headline
+        )
+        self._names: Any = None
+        if dataset.row_names is not None:
+            self._names = arrow_names(dataset.row_names)
         self._clusters = clusters
-        self._identity = None
+        self._identity: RunDigest | None = None
         if options is not None:
             names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, dataset.row_names)
@@ -264,32 +280,43 @@ class RowTableWriter:
         if kind is None:
             self._flush()
             if self._file is not None:
-                known = {"facts": asdict(self._columns.facts), "tokens": self._tokens, "notes": list(self.notes)}
-                known |= {"identity": {} if self._identity is None else self._identity.entries()}
-                self._file.add_key_value_metadata({METADATA: json.dumps({**known, "scalars": dict(self.scalars)})})
+                self._file.add_key_value_metadata({METADATA: json.dumps(self._metadata())})
         if self._file is not None:
             self._file.close()
+
+    def _metadata(self) -> dict[str, Any]:
+        """Return the facts that are not in the columns."""
+        return {
+            "facts": asdict(self._columns.facts),
+            "tokens": self._tokens,
+            "notes": list(self.notes),
+            "identity": {} if self._identity is None else self._identity.entries(),
+            "scalars": dict(self.scalars),
+        }
 
     def write(self, rows: Tensor, ranking: Ranking) -> None:
         """Add a batch: the numbers of its rows, and their ranking."""
         if self._identity is not None:
             self._identity.update(rows, ranking)
-        places = _arrow(rows.numpy())
-        columns = {ROW: places} if self._names is None else {QUERY: self._names.take(places).cast(pa.string())}
+        numbers = _arrow(rows.numpy())
+        columns: dict[str, Any] = {}
+        if self._names is None:
+            columns[ROW] = numbers
+        else:
+            columns[QUERY] = self._names.take(numbers).cast(pa.string())
         if self._clusters is not None:
             columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
-        found = self._columns.of(ranking)
-        for name, column in found.items():
-            if name.endswith(LENGTHS):
-                continue
+
+        row_columns = self._columns.of(ranking)
+        for name, column in row_columns.items():
             if name == GROUP:
                 groups = pa.array(self._columns.facts.row_groups, pa.string())
                 columns[name] = groups.take(_arrow(column, column >= 0))
-            elif name.startswith(LABELS):
-                offsets = np.append(0, np.cumsum(found[name + LENGTHS]))
+            elif name.startswith(LABELS) and not name.endswith(LENGTHS):
+                offsets = np.append(0, np.cumsum(row_columns[name + LENGTHS]))
                 columns[name] = pa.LargeListArray.from_arrays(_arrow(offsets), _arrow(column))
-            else:
-                columns[name] = _arrow(column, column == column)
+            elif not name.endswith(LENGTHS):
+                columns[name] = _arrow(column, ~np.isnan(column))
         self._pending.append(pa.table(columns))
         if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
             self._flush()
@@ -304,20 +331,27 @@ class RowTableWriter:
         self._pending = []
 
 
-def _arrow(values: Any, known: Any = None) -> Any:
-    """Return an Arrow array, with null where ``known`` is False; pa.array would import pandas, which takes .3 s."""
+def _arrow(values: Any, valid: Any = None) -> Any:
+    """Return an Arrow array, with null where ``valid`` is False; pa.array would import pandas, which takes .3 s."""
+    validity = None
+    if valid is not None:
+        validity = _buffer(valid)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, _buffer(values)])
 
-    def buffer(part: Any) -> Any:
-        return pa.py_buffer(np.packbits(part, bitorder="little") if part.dtype == bool else np.ascontiguousarray(part))
 
-    nulls = None if known is None else buffer(known)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [nulls, buffer(values)])
+def _buffer(values: Any) -> Any:
+    """Return the memory of an array; Arrow packs bools into bits."""
+    if values.dtype == bool:
+        values = np.packbits(values, bitorder="little")
+    return pa.py_buffer(np.ascontiguousarray(values))
 
 
 def _label_names(dataset: Rows, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
     """Return the name of each label of the metrics, None if labels are numbers; a label of no file gets a made name."""
-    names = dataset.label_names
-    if names is None:
+    if dataset.label_names is None:
         return None
-    sizes = [len(names), *(metric.num_labels for metric in metrics if metric.num_labels is not None)]
-    return [*names, *(f"label {number} of no file" for number in range(len(names), max(sizes)))]
+    names = list(dataset.label_names)
+    num_labels = max((metric.num_labels or 0 for metric in metrics), default=0)
+    for number in range(len(names), num_labels):
+        names.append(f"label {number} of no file")
+    return names

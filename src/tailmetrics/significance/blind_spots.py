@@ -154,4 +154,4 @@ def _least_p(rows: Ints, bucket_rows: Ints, other_hits: Ints, rate: Array) -> Ar
 
     other_rows, misses = bucket_rows - rows, bucket_rows - other_hits
     ways = gammaln(misses + 1) - gammaln(misses - rows + 1) - gammaln(bucket_rows + 1) + gammaln(other_rows + 1)
-    return np.maximum(np.exp(ways), (1 - np.nan_to_num(rate)) ** rows)
+    return np.asarray(np.maximum(np.exp(ways), (1 - np.nan_to_num(rate)) ** rows))

@@ -186,7 +186,9 @@ def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | N
             return None
         return SwappedAreas(first, second, clusters)
     assert not isinstance(second, AreaRows)
-    if first.num_labels != second.num_labels or not np.array_equal(_held_cells(first), _held_cells(second)):
+    if first.num_labels != second.num_labels:
+        return None
+    if isinstance(first, LabelRows) and not np.array_equal(_held_cells(first), _held_cells(second)):
         return None
     return SwappedLabels(first, second, clusters)
 

@@ -1,0 +1,138 @@
+"""Codes of the labels that rows hit, predict and hold, from which averages over labels are computed.
+
+A code is an int64 for one label of a row: (label * number of buckets + bucket) * 4 + 2 * held + predicted. For areas, a
+row has a code for every label: (bucket * MARKS + mark) * BINS + 2 * bin + relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._states import InBlocks, Increment
+from tailmetrics.ranking import Ranking
+from tailmetrics.significance.areas import AreaRows
+from tailmetrics.significance.halves import mixed
+from tailmetrics.significance.influence import Flags, Ints
+from tailmetrics.significance.labels import LabelRows, OverLabels, ShownRows
+
+Lists: TypeAlias = tuple[Ints, Ints]
+"""The number of codes of each row, shape (N,), and the concatenated codes of all rows."""
+
+BINS = 8192
+"""So many numbers code a bin, of 4,096 at most, and whether the label is relevant."""
+MARKS = 256
+"""The number of hashes that tell the scores in a bin apart: two different scores share one in 1 of 256 cases."""
+
+
+def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
+    """Whether rows give codes for a metric: averages over labels and, if ``shown``, functions of the shown labels."""
+    return metric.aggregation.label_terms() is not None and (shown or metric.aggregation.is_quality)
+
+
+def spec_of(metric: TopKMetric) -> dict[str, Any]:
+    """Return, as plain data, how to compute a value from codes; ``sizes`` is the number of labels in each bucket."""
+    buckets = metric.bound_buckets
+    sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
+    return {**(metric.aggregation.label_terms() or {}), "sizes": sizes}
+
+
+def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flags) -> OverLabels:
+    """Return the decoded labels of all rows for the value of one bucket.
+
+    Args:
+        spec: Result of :func:`spec_of` for the metric.
+        bucket: Number of the bucket, 0 without buckets.
+        lists: The codes of all rows.
+        inside: Shape (N,), bool: True for rows that count.
+    """
+    lengths, codes = lists
+    if "area" in spec:
+        table = codes.reshape(lengths.size, codes.size // max(lengths.size, 1))
+        cells = table[:, (table // (BINS * MARKS) == bucket).all(axis=0)]
+        bins, marks, relevant = cells % BINS // 2, cells // BINS % MARKS, cells % 2 > 0
+        return AreaRows(bins, relevant, inside, spec["area"], spec["average"], marks)
+
+    sizes, num_labels = spec["sizes"], sum(spec["sizes"])
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    labels, flags = codes // 4, codes % 4
+    kept = inside[rows] & (labels % len(sizes) == bucket)
+    parts = rows[kept], labels[kept] // len(sizes), flags[kept] % 2 > 0, flags[kept] > 1, inside, num_labels
+    if "exposure" in spec:
+        return ShownRows(*parts, spec["exposure"], sizes[bucket], spec["weights"])
+    return LabelRows(
+        *parts,
+        top=spec.get("top", 1.0),
+        below=tuple(spec.get("below", (0.0, 1.0))),  # a file holds a list
+        over=spec.get("over", "present"),
+        weighted=spec.get("weighted", False),
+        size=sizes[bucket],
+        of_averages=spec.get("of_averages", False),
+    )
+
+
+def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
+    """Return the codes of a batch for each cut-off."""
+    num_labels = int(metric.num_labels)
+    buckets = metric.bound_buckets
+    num_buckets, bucket = 1, np.zeros(num_labels, np.int64)
+    if buckets is not None:
+        num_buckets, bucket = len(buckets), buckets.assignment.cpu().numpy()
+    increments_by_cutoff = metric.aggregation.label_cells(ranking)
+    if not increments_by_cutoff:
+        return [_area_codes(metric, ranking, bucket)]
+
+    lists = []
+    for increments in increments_by_cutoff:
+        hits, predicted, held = [num_labels * rows + labels for rows, labels in map(_changed, increments)]
+        cells = np.unique(np.concatenate([hits, predicted, held]))
+        rows, labels = np.divmod(cells, num_labels)
+        is_held = np.isin(cells, np.concatenate([hits, held]))
+        is_predicted = np.isin(cells, np.concatenate([hits, predicted]))
+        codes = (labels * num_buckets + bucket[labels]) * 4 + 2 * is_held + is_predicted
+        lists.append((np.bincount(rows, minlength=ranking.num_rows), codes))
+    return lists
+
+
+def _area_codes(metric: Any, ranking: Ranking, bucket: Ints) -> Lists:
+    """Return the codes of the scores of all labels."""
+    bins, relevant, scores = (part.numpy() for part in metric.aggregation.bins_of_rows(ranking))
+    bits = (scores.astype(np.float64) + 0.0).view(np.int64)  # + 0.0: -0.0 becomes 0.0
+    marks = mixed(bits) & (MARKS - 1)
+    codes = (bucket * MARKS + marks) * BINS + 2 * bins + relevant
+    return np.full(ranking.num_rows, bucket.size), codes.ravel()
+
+
+def _changed(increment: Increment | None) -> Lists:
+    """Return rows and labels of the cells that a batch changes in a state; none without an increment."""
+    blocks: list[Any] = []
+    if isinstance(increment, InBlocks):
+        blocks = list(increment.blocks())
+    elif increment is not None:
+        blocks = [increment]
+    rows, labels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for block in blocks:
+        changed = block.amounts != 0
+        rows.append(block.rows[changed].cpu().numpy())
+        labels.append(block.cells[changed].cpu().numpy())
+    return np.concatenate(rows), np.concatenate(labels)
+
+
+def hashes(lengths: Ints, codes: Ints) -> Ints:
+    """Return for each row a hash of its codes, which depends on the order of the codes."""
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    places = np.arange(codes.size) - (np.cumsum(lengths) - lengths)[rows]
+    row_hashes = np.zeros(lengths.size, np.int64)
+    np.add.at(row_hashes, rows, mixed(codes * 1_000_003 + places))
+    return row_hashes
+
+
+def reordered(lists: Lists, order: Ints) -> Lists:
+    """Return the lists with the rows in the order ``order``."""
+    lengths, codes = lists
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    return lengths[order], codes[np.argsort(np.repeat(places, lengths), kind="stable")]
