@@ -65,8 +65,10 @@ def test_reports_say_where_averages_over_labels_depend_on_the_number_of_rows(row
 
     At 1,000 rows the bias of macro F1 is a tenth of half the interval.
     """
-    for name, (truth, mean, bound, *_, said) in moving(rows, 100).items():
-        if name == "macro recall@3" or (rows == 1000 and name.startswith("macro F1")):
+    for name, (truth, mean, bound, held, _, said) in moving(rows, 100).items():
+        if np.isnan(held):
+            assert rows == 60  # the interval is refused: fewer than 10 labels have a hit
+        elif name == "macro recall@3" or (rows == 1000 and name.startswith("macro F1")):
             assert said <= 0.1, name
         else:
             assert said >= 0.8, name
