@@ -50,9 +50,17 @@ class _ListAggregation(Aggregation):
         return [[float("nan")] * self.num_buckets for _ in self.reading.ks]
 
     def of_buckets(self, counts: Tensor, value: Callable[[Tensor, Tensor | None], float]) -> list[float]:
-        """Return the value of counts (L,), for each bucket where there are buckets."""
+        """Return the value of counts (L,), for each bucket where there are buckets.
+
+        Args:
+            counts: Shape (L,), a count of each label.
+            value: Called with the counts and the ids of the labels of a bucket; without buckets, with all counts and
+                None.
+        """
         buckets = self.reading.buckets
-        return [value(counts, None)] if buckets is None else [value(counts[one], one) for one in buckets.labels]
+        if buckets is None:
+            return [value(counts, None)]
+        return [value(counts[labels], labels) for labels in buckets.labels]
 
 
 class Exposure(_ListAggregation):
@@ -77,53 +85,74 @@ class Exposure(_ListAggregation):
         **other_arguments: Any,
     ) -> None:
         super().__init__(*arguments, **other_arguments)
-        self._function, self.measure, self.can_be_weighted = function, measure, can_be_weighted
+        self._function = function
+        self.measure = measure
+        self.can_be_weighted = can_be_weighted
         self.depends_on_catalogue = measure in ("coverage", "gini")
 
     def states(self) -> dict[str, State]:
         """Return how often each label is shown, and for a lift how often it is relevant."""
-        num_labels, level = self.reading.known_num_labels, self.reading.min_gain
+        num_labels = self.reading.known_num_labels
         columns = (self.row_format.columns,) if self.weighted else ()
-        found = {f"shown_at_{k}": State((num_labels, *columns), shared=not columns) for k in self.reading.ks}
-        found["rows"] = State((1, self.row_format.columns), shared=not columns)
-        return found | ({"relevant": State((num_labels,), shared=level is None)} if self.measure == "lift" else {})
+
+        states = {}
+        for k in self.reading.ks:
+            states[f"shown_at_{k}"] = State((num_labels, *columns), shared=not columns)
+        states["rows"] = State((1, self.row_format.columns), shared=not columns)
+        if self.measure == "lift":
+            states["relevant"] = State((num_labels,), shared=self.reading.min_gain is None)
+        return states
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the labels that the rows of a batch show, and for a lift their relevant labels."""
-        ids, reading = ranking.ids, self.reading
-        found: dict[str, Increment] = {f"shown_at_{k}": at_labels(ids[:, :k], ids[:, :k] >= 0) for k in reading.ks}
-        found["rows"] = _rows_of(ranking)
-        return found | ({"relevant": at_targets(reading.relevant(ranking))} if self.measure == "lift" else {})
+        increments: dict[str, Increment] = {}
+        for k in self.reading.ks:
+            ids = ranking.ids[:, :k]
+            increments[f"shown_at_{k}"] = at_labels(ids, ids >= 0)
+        increments["rows"] = _counted_rows(ranking)
+        if self.measure == "lift":
+            increments["relevant"] = at_targets(self.reading.relevant(ranking))
+        return increments
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the function of the counts of each bucket; NaN before the first row."""
         if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
-        found = [self.of_buckets(of_k, self._of) for of_k in self._shown(states)]
+
+        values = []
+        for shown in self._shown_at_cutoffs(states):
+            values.append(self.of_buckets(shown, self._value))
         if self.measure != "lift":
-            return found
-        relevant, nan = self.of_buckets(states["relevant"].cpu(), self._of), float("nan")
-        return [[top / bottom if bottom else nan for top, bottom in zip(of_k, relevant, strict=True)] for of_k in found]
+            return values
+
+        relevant = self.of_buckets(states["relevant"].cpu(), self._value)
+        return [_quotients(shown, relevant) for shown in values]
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
-        shown = self._shown(states)
+        shown_at_cutoffs = self._shown_at_cutoffs(states)
         if self.measure in ("coverage", "gini", "entropy"):
-            return "labels", [self.of_buckets(of_k, lambda of, _: len(of)) for of_k in shown]
+            return "labels", [self.of_buckets(shown, _number_of_labels) for shown in shown_at_cutoffs]
         if self.measure != "mean":
             return None
-        what = by_weight("labels shown", self.weighted)
-        return what, [self.of_buckets(of_k, lambda of, _: float(of.sum())) for of_k in shown]
+        unit = by_weight("labels shown", self.weighted)
+        return unit, [self.of_buckets(shown, _number_shown) for shown in shown_at_cutoffs]
 
-    def _shown(self, states: Mapping[str, Tensor]) -> list[Tensor]:
+    def _shown_at_cutoffs(self, states: Mapping[str, Tensor]) -> list[Tensor]:
         """Return, for each cut-off, how often lists show each label, by weight if rows have weights."""
-        shown = [states[f"shown_at_{k}"].cpu() for k in self.reading.ks]
-        return [self.row_format.floats(of_k) for of_k in shown] if self.weighted else shown
+        counts = [states[f"shown_at_{k}"].cpu() for k in self.reading.ks]
+        if not self.weighted:
+            return counts
+        return [self.row_format.floats(weights) for weights in counts]
 
-    def _of(self, counts: Tensor, inside: Tensor | None) -> float:
-        facts = self.reading.formula.arguments.values()
-        known = [one[inside] if isinstance(one, Tensor) and inside is not None else one for one in facts]
-        return self._function(counts, *known)
+    def _value(self, counts: Tensor, labels: Tensor | None) -> float:
+        """Return the function of counts, with the facts of training of the same labels."""
+        facts = []
+        for fact in self.reading.formula.arguments.values():
+            if isinstance(fact, Tensor) and labels is not None:
+                fact = fact[labels]
+            facts.append(fact)
+        return self._function(counts, *facts)
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the measure, and the weight of each label in a mean over the labels shown."""
@@ -131,15 +160,36 @@ class Exposure(_ListAggregation):
             return None
         facts = self.reading.formula.arguments
         counts, num_train = facts.get("label_counts"), facts.get("num_train")
-        weights = np.zeros(self.reading.known_num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
+        if counts is None:
+            weights = np.zeros(self.reading.known_num_labels)
+        else:
+            weights = counts.cpu().numpy().astype(np.float64)
         if num_train is not None:
             weights = -np.log2(np.clip(weights, 1, num_train) / num_train)
         return {"exposure": self.measure, "weights": weights}
 
     def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
         """Return for each cut-off the cells of labels that each row shows, and for a lift of its relevant labels."""
-        found = self.increments(ranking)
-        return [(None, found[f"shown_at_{k}"], found.get("relevant")) for k in self.reading.ks]
+        increments = self.increments(ranking)
+        return [(None, increments[f"shown_at_{k}"], increments.get("relevant")) for k in self.reading.ks]
+
+
+def _number_of_labels(counts: Tensor, _: Tensor | None) -> float:
+    """Return the number of labels of a bucket."""
+    return len(counts)
+
+
+def _number_shown(counts: Tensor, _: Tensor | None) -> float:
+    """Return how often the labels of a bucket are shown."""
+    return float(counts.sum())
+
+
+def _quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
+    """Return the quotient of each pair; NaN where the denominator is 0."""
+    quotients = []
+    for numerator, denominator in zip(numerators, denominators, strict=True):
+        quotients.append(numerator / denominator if denominator else float("nan"))
+    return quotients
 
 
 class Overlap(Exposure):
@@ -179,29 +229,38 @@ class LabelsFound(_ListAggregation):
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the labels that the rows of a batch hit and hold."""
-        rows = _rows_of(ranking)
+        rows = _counted_rows(ranking)
         ranking = self.reading.relevant(ranking)
-        hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.reading.ks}
-        return {**hits, "observed": at_targets(ranking), "rows": rows}
+
+        increments: dict[str, Increment] = {}
+        for k in self.reading.ks:
+            increments[f"hit_at_{k}"] = at_labels(ranking.target_ids, ranking.within(k))
+        increments["observed"] = at_targets(ranking)
+        increments["rows"] = rows
+        return increments
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the share of labels; NaN before the first row."""
         if not int(states["rows"].sum()):
             return self.no_value()
-        found = (self._totals(states[f"hit_at_{k}"]) for k in self.reading.ks)
-        return [ratios(of_k, self._known(states)) for of_k in found]
+        num_labels = self._labels_to_find(states)
+        return [ratios(self._totals(states[f"hit_at_{k}"]), num_labels) for k in self.reading.ks]
 
     def _totals(self, flags: Tensor) -> list[int]:
+        """Return the number of labels with a flag, by bucket."""
         return [int(total) for total in self.of_buckets(flags.cpu(), lambda counts, _: _total(counts))]
 
-    def _known(self, states: Mapping[str, Tensor]) -> list[int]:
+    def _labels_to_find(self, states: Mapping[str, Tensor]) -> list[int]:
+        """Return the number of labels that could be found, by bucket."""
         observed = states["observed"]
-        return self._totals(observed if self._denominator == "observed" else torch.ones_like(observed))
+        if self._denominator == "known":
+            return self._totals(torch.ones_like(observed))
+        return self._totals(observed)
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the labels that could be found."""
-        what = "labels with rows" if self._denominator == "observed" else "labels"
-        return what, [self._known(states)] * len(self.reading.ks)
+        unit = "labels with rows" if self._denominator == "observed" else "labels"
+        return unit, [self._labels_to_find(states)] * len(self.reading.ks)
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return over which labels the share is taken."""
@@ -209,8 +268,8 @@ class LabelsFound(_ListAggregation):
 
     def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
         """Return for each cut-off the cells of labels that each row hits and holds."""
-        found = self.increments(ranking)
-        return [(found[f"hit_at_{k}"], None, found["observed"]) for k in self.reading.ks]
+        increments = self.increments(ranking)
+        return [(increments[f"hit_at_{k}"], None, increments["observed"]) for k in self.reading.ks]
 
 
 class MeanOfLists(_ListAggregation):
@@ -239,20 +298,27 @@ class MeanOfLists(_ListAggregation):
         return torch.stack([function(ranking, k, buckets) for k in self.reading.ks])
 
     def _has_value(self, ranking: Ranking) -> bool:
-        known = self.reading.formula.answered
-        return known is None or bool(known(ranking))
+        """Return whether the rows of a batch have a value."""
+        has_value = self.reading.formula.answered
+        return has_value is None or bool(has_value(ranking))
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the counts of the rows of a batch."""
-        rows = _rows_of(ranking)
-        rows = rows if self._has_value(ranking) else PerRow(rows.values & False)
+        rows = _counted_rows(ranking)
+        if not self._has_value(ranking):
+            rows = PerRow(torch.zeros_like(rows.values))
         return {"sum": PerRow(self._counts(ranking), row_axis=1), "rows": rows}
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the sum divided by the number of rows."""
-        (rows,), sums = self.row_format.totals(states["rows"]), self.row_format.totals(states["sum"])
-        ones = ([self.reading.formula.one(k) * int(rows)] * self.num_buckets for k in self.reading.ks)
-        return [ratios(*pair) for pair in zip(self.by_cutoff(sums), ones, strict=True)]
+        (rows,) = self.row_format.totals(states["rows"])
+        sums = self.by_cutoff(self.row_format.totals(states["sum"]))
+
+        values = []
+        for k, sums_at_k in zip(self.reading.ks, sums, strict=True):
+            largest = self.reading.formula.one(k) * int(rows)
+            values.append(ratios(sums_at_k, [largest] * self.num_buckets))
+        return values
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows."""
@@ -261,17 +327,22 @@ class MeanOfLists(_ListAggregation):
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
-        pairs = zip(self._counts(ranking).to(torch.float64), self.reading.ks, strict=True)
-        found = torch.cat([counts.T / self.reading.formula.one(k) for counts, k in pairs])
-        return found if self._has_value(ranking) else torch.full_like(found, torch.nan)
+        values = []
+        for k, counts in zip(self.reading.ks, self._counts(ranking).to(torch.float64), strict=True):
+            values.append(counts.T / self.reading.formula.one(k))
+        row_values = torch.cat(values)
+        if not self._has_value(ranking):
+            return torch.full_like(row_values, torch.nan)
+        return row_values
 
 
-def _rows_of(ranking: Ranking) -> PerRow:
+def _counted_rows(ranking: Ranking) -> PerRow:
     """Return, for each row, whether it counts, shape (N, 1)."""
 
     def make() -> PerRow:
-        every = torch.ones(ranking.num_rows, 1, dtype=torch.bool, device=ranking.ids.device)
-        return PerRow(every if ranking.row_mask is None else ranking.row_mask[:, None])
+        if ranking.row_mask is not None:
+            return PerRow(ranking.row_mask[:, None])
+        return PerRow(torch.ones(ranking.num_rows, 1, dtype=torch.bool, device=ranking.ids.device))
 
     return ranking.remembered("rows", make)
 
@@ -295,7 +366,9 @@ def catalog_coverage(shown: Tensor) -> float:
 
     Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010, "catalog coverage".
     """
-    return _total(shown > 0) / len(shown) if len(shown) else float("nan")
+    if not len(shown):
+        return float("nan")
+    return _total(shown > 0) / len(shown)
 
 
 def gini(shown: Tensor) -> float:
@@ -312,11 +385,13 @@ def gini(shown: Tensor) -> float:
 
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Gini index".
     """
-    counts = shown[shown > 0].sort().values.tolist()
+    counts: list[int] = shown[shown > 0].sort().values.tolist()
     num_labels = len(shown)
     unseen = num_labels - len(counts)
-    weighted = sum((2 * i - num_labels - 1) * count for i, count in enumerate(counts, start=unseen + 1))
-    return weighted / (num_labels * sum(counts)) if counts else float("nan")
+    if not counts:
+        return float("nan")
+    weighted: int = sum((2 * i - num_labels - 1) * count for i, count in enumerate(counts, start=unseen + 1))
+    return weighted / (num_labels * sum(counts))
 
 
 def entropy(shown: Tensor) -> float:
@@ -452,11 +527,17 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     Source: Yin et al., PVLDB 5 (2012), average recommendation popularity.
     """
     if shown.is_floating_point():
-        seen = fsum(shown.tolist())
-        return fsum((shown * label_counts).tolist()) / seen if seen else float("nan")
-    some, times = shown > 0, _total(shown)
-    total = sum(map(mul, shown[some].tolist(), label_counts[some].tolist()))  # exact, however large it is
-    return total / times if times else float("nan")
+        weight = fsum(shown.tolist())
+        if not weight:
+            return float("nan")
+        return fsum((shown * label_counts).tolist()) / weight
+
+    times = _total(shown)
+    if not times:
+        return float("nan")
+    is_shown = shown > 0
+    total: int = sum(map(mul, shown[is_shown].tolist(), label_counts[is_shown].tolist()))  # exact, however large it is
+    return total / times
 
 
 def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
@@ -476,9 +557,11 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
     Source: Zhou et al., PNAS 107 (2010), self-information of what is recommended.
     """
     num_train = check_count("novelty", "num_train", num_train)
-    seen = shown > 0
-    bits = -(label_counts[seen].clamp(min=1, max=num_train).double() / num_train).log2()
-    return fsum((bits * shown[seen]).tolist()) / _total(shown) if bool(seen.any()) else float("nan")
+    is_shown = shown > 0
+    if not bool(is_shown.any()):
+        return float("nan")
+    bits = -(label_counts[is_shown].clamp(min=1, max=num_train).double() / num_train).log2()
+    return fsum((bits * shown[is_shown]).tolist()) / _total(shown)
 
 
 class _TrainingMetric(TopKMetric):
@@ -505,9 +588,11 @@ class _TrainingMetric(TopKMetric):
 
     def _settle_facts(self) -> None:
         super()._settle_facts()
+        facts = {"label_counts": self.label_counts}
         num_train = vars(self).get("num_train")
-        known = {} if num_train is None else {"num_train": num_train}
-        self.formula = self.formula.with_arguments(label_counts=self.label_counts, **known)
+        if num_train is not None:
+            facts["num_train"] = num_train
+        self.formula = self.formula.with_arguments(**facts)
 
 
 @final
@@ -606,9 +691,11 @@ class NoveltyAtK(_TrainingMetric):
     def __init__(
         self, k: Cutoffs, *, label_counts: Any = None, num_train: int | None = None, **kwargs: Unpack[TopKArguments]
     ) -> None:
-        self.num_train = None if num_train is None else check_count(self._caller, "num_train", num_train)
-        exposure, needs = partial(Exposure, function=novelty, measure="mean"), ("label_counts", "num_train")
-        super().__init__(k, exposure, needs=needs, label_counts=label_counts, **kwargs)
+        self.num_train: int | None = None
+        if num_train is not None:
+            self.num_train = check_count(self._caller, "num_train", num_train)
+        exposure = partial(Exposure, function=novelty, measure="mean")
+        super().__init__(k, exposure, needs=("label_counts", "num_train"), label_counts=label_counts, **kwargs)
 
     def _settle_facts(self) -> None:
         self.num_train = self.num_train or None  # counts of no row tell nothing
@@ -632,9 +719,11 @@ def personalization(shown: Tensor, num_rows: int, k: int) -> float:
     Source: the recommender library recmetrics, "personalization", with overlap in place of cosine similarity.
     """
     k = check_count("personalization", "k", k)
-    shared = sum(count * (count - 1) for count in shown[shown > 1].tolist())
     pairs = num_rows * (num_rows - 1)
-    return (k * pairs - shared) / (k * pairs) if pairs else float("nan")
+    if not pairs:
+        return float("nan")
+    shared: int = sum(count * (count - 1) for count in shown[shown > 1].tolist())
+    return (k * pairs - shared) / (k * pairs)
 
 
 @final
@@ -706,7 +795,9 @@ class PositiveCoverageAtK(TopKMetric):
 def _places_of_buckets(ranking: Ranking, k: int, buckets: LabelBuckets | None) -> Tensor:
     """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
     ids = ranking.ids[:, :k]
-    return (ids >= 0).sum(dim=1, keepdim=True) if buckets is None else buckets.totals(ids)
+    if buckets is None:
+        return (ids >= 0).sum(dim=1, keepdim=True)
+    return buckets.totals(ids)
 
 
 @final

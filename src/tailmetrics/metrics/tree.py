@@ -44,60 +44,71 @@ class Nodes(NamedTuple):
 def _nodes(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Nodes:
     """Return the numbers of nodes; with several cut-offs, they have an axis of cut-offs in front."""
     ks = k if isinstance(k, tuple) else (k,)
-    found = ranks.remembered(("nodes", ks, tree), lambda: _nodes_at(ranks, ks, tree))
-    return found if isinstance(k, tuple) else Nodes(found.listed[0], found.relevant, found.shared[0])
+    nodes = ranks.remembered(("nodes", ks, tree), lambda: _nodes_at(ranks, ks, tree))
+    if isinstance(k, tuple):
+        return nodes
+    return Nodes(nodes.listed[0], nodes.relevant, nodes.shared[0])
 
 
 def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes:
     """Return the numbers of nodes at each cut-off.
 
-    The nodes that a label shares with labels before it, when paths are sorted, are those that it shares with its
-    neighbour; it adds the rest of its path.
+    If paths are sorted, a label shares with all labels before it the nodes that it shares with its neighbour. So it
+    adds the rest of its path.
     """
     present = ranks.relevant.present
-    ids = _lists_of(ranks, max(ks), present)
+    ids = _lists_at(ranks, max(ks), present)
     paths = tree.on(ids.device)
     relevant = ranks.remembered(("relevant nodes", tree), lambda: _RelevantNodes(ranks, paths))
+
+    # lists in the order of paths, one label of each list a row
     places = torch.where(ids >= 0, looked_up(paths.places, ids.clamp(min=0)), len(paths.places))
     places, rank = places.sort(dim=1)
-    after = relevant.first_after(present, places).T.contiguous()
+    places_after = relevant.first_after(present, places).T.contiguous()
     rank = rank.T.contiguous()
-    nodes, lengths = _paths_of(paths, ids.T.gather(0, rank))
-    common = torch.minimum(relevant.common_with(present, after, nodes), lengths)
-    beside = _common(nodes[:, 1:], nodes[:, :-1])
-    cuts = torch.tensor(ks, device=ids.device)[:, None]
+    nodes, lengths = _paths_to(paths, ids.T.gather(0, rank))
+    shared_with_relevant = torch.minimum(relevant.nodes_shared_with(present, places_after, nodes), lengths)
+    shared_with_neighbour = _shared_nodes(nodes[:, 1:], nodes[:, :-1])
+
+    cutoffs = torch.tensor(ks, device=ids.device)[:, None]
     listed = shared = covered = lengths.new_zeros(()).expand(len(ks), len(ids))
-    for number in range(ids.shape[1]):  # label by label, in the order of paths; those behind a cut-off add nothing
-        covered = torch.minimum(covered, beside[number - 1]) if number else covered
-        inside = rank[number] < cuts
-        listed = listed + (lengths[number] - covered).clamp(min=0) * inside
-        shared = shared + (common[number] - covered).clamp(min=0) * inside
-        covered = torch.where(inside, lengths[number], covered)
+    for place in range(ids.shape[1]):  # labels behind a cut-off add nothing
+        if place:
+            covered = torch.minimum(covered, shared_with_neighbour[place - 1])
+        inside = rank[place] < cutoffs
+        listed = listed + torch.where(inside, (lengths[place] - covered).clamp(min=0), 0)
+        shared = shared + torch.where(inside, (shared_with_relevant[place] - covered).clamp(min=0), 0)
+        covered = torch.where(inside, lengths[place], covered)
+
     n = ranks.n_relevant
     counts = torch.zeros(2, len(ks), n.numel(), dtype=torch.int64, device=n.device)
     counts = counts.index_copy_(2, present, torch.stack([listed, shared]).to(torch.int64)).view(2, len(ks), *n.shape)
     return Nodes(counts[0], relevant.count, counts[1])
 
 
-def _lists_of(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
+def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
     """Return the first ``k`` labels (R, k) of lists at ``places`` (R,), flat indexes of rows, or rows and buckets."""
     listed, shape = listed_ids(ranks, k), ranks.n_relevant.shape
     if not len(places):
         return listed.new_empty(0, listed.shape[-1])
-    indices = tuple(places // size % of for size, of in zip((*shape[1:], 1), shape, strict=True))
-    return listed.expand(*shape, -1)[indices]
+
+    indices = []
+    for size, inner_size in zip(shape, (*shape[1:], 1), strict=True):
+        indices.append(places // inner_size % size)
+    return listed.expand(*shape, -1)[tuple(indices)]
 
 
-def _paths_of(paths: Paths, ids: Tensor) -> tuple[Tensor, Tensor]:
+def _paths_to(paths: Paths, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return the nodes from the root to each label, (1 + H, ...), and their number, (...), 0 for the id -1."""
-    some = ids.clamp(min=0)
-    nodes = paths.nodes.index_select(1, some.reshape(-1)).view(len(paths.nodes), *ids.shape)
-    return nodes, looked_up(paths.lengths, some) * (ids >= 0)
+    labels = ids.clamp(min=0)
+    nodes = paths.nodes.index_select(1, labels.reshape(-1)).view(len(paths.nodes), *ids.shape)
+    lengths = torch.where(ids >= 0, looked_up(paths.lengths, labels), 0)
+    return nodes, lengths
 
 
-def _common(nodes: Tensor, others: Tensor) -> Tensor:
+def _shared_nodes(nodes: Tensor, other_nodes: Tensor) -> Tensor:
     """Return how many nodes two paths share, or more than the length of a path for a label and itself."""
-    return (nodes == others).sum(dim=0, dtype=torch.int32)
+    return (nodes == other_nodes).sum(dim=0, dtype=torch.int32)
 
 
 class _RelevantNodes:
@@ -112,9 +123,13 @@ class _RelevantNodes:
         self._size = 1 + len(paths.places)  # one place more, behind the labels, for the ends of lists
         self._sorted, order = (keys * self._size + looked_up(paths.places, ids.clamp(min=0))).sort()
         self._keys = keys[order]
-        self._nodes, lengths = _paths_of(paths, ids[order])
-        before = _common(self._nodes[:, 1:], self._nodes[:, :-1]) * (self._keys[1:] == self._keys[:-1])
-        added = (lengths - F.pad(before, (1, 0))).clamp(min=0) if len(ids) else lengths
+        self._nodes, lengths = _paths_to(paths, ids[order])
+
+        added = lengths
+        if len(ids):
+            same_list = self._keys[1:] == self._keys[:-1]
+            shared = torch.where(same_list, _shared_nodes(self._nodes[:, 1:], self._nodes[:, :-1]), 0)
+            added = (lengths - F.pad(shared, (1, 0))).clamp(min=0)
         totals = torch.zeros(n.numel() + 1, dtype=torch.int64, device=ids.device)
         self.count = totals.scatter_add_(0, self._keys, added.to(torch.int64))[:-1].view(n.shape)
 
@@ -122,17 +137,19 @@ class _RelevantNodes:
         """Return where each listed label (R, k) would stand among the sorted relevant labels."""
         return torch.searchsorted(self._sorted, rows[:, None] * self._size + places)
 
-    def common_with(self, rows: Tensor, after: Tensor, nodes: Tensor) -> Tensor:
+    def nodes_shared_with(self, rows: Tensor, places_after: Tensor, nodes: Tensor) -> Tensor:
         """Return the most nodes that each listed label (k, R) shares with a relevant label of its row and bucket."""
         if not len(self._keys):
-            return torch.zeros_like(after)
-        beside = (after.clamp(max=len(self._keys) - 1), (after - 1).clamp(min=0))
-        return torch.maximum(*(self._common_at(nodes, rows, one) for one in beside))
+            return torch.zeros_like(places_after)
+        after = self._shared_at(nodes, rows, places_after.clamp(max=len(self._keys) - 1))
+        before = self._shared_at(nodes, rows, (places_after - 1).clamp(min=0))
+        return torch.maximum(after, before)
 
-    def _common_at(self, nodes: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-        """Return how many nodes paths share with the relevant labels at ``places``, 0 if these are of other rows."""
-        others = self._nodes.index_select(1, places.view(-1)).view(nodes.shape)
-        return _common(nodes, others) * (rows == looked_up(self._keys, places))
+    def _shared_at(self, nodes: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+        """Return how many nodes paths share with the relevant labels at ``places``, 0 for those of other rows."""
+        relevant_nodes = self._nodes.index_select(1, places.view(-1)).view(nodes.shape)
+        same_row = rows == looked_up(self._keys, places)
+        return torch.where(same_row, _shared_nodes(nodes, relevant_nodes), 0)
 
 
 @takes_arrays
@@ -228,29 +245,35 @@ def near_miss_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> tuple[Tens
     """
     ks = k if isinstance(k, tuple) else (k,)
     ids, keys, n = ranks.relevant.ids, ranks.relevant.keys, ranks.n_relevant
-    listed = _lists_of(ranks, max(ks), keys.clamp(max=n.numel() - 1))
-    own, near = (_first_place(mask) for mask in _relatives(ids, listed.T, tree.on(ids.device).parents))
-    cuts = torch.tensor(ks, device=ids.device)[:, None]
-    missed = own >= cuts
-    both = torch.stack([missed & (near < cuts), missed]).to(torch.int64)
-    totals = both.new_zeros(2, len(ks), n.numel() + 1).scatter_add_(2, keys.expand_as(both), both)
-    found = totals[..., :-1].view(2, len(ks), *n.shape)
-    return (found[0], found[1]) if isinstance(k, tuple) else (found[0, 0], found[1, 0])
+    listed = _lists_at(ranks, max(ks), keys.clamp(max=n.numel() - 1)).T
+    is_label, is_relative = _matches(ids, listed, tree.on(ids.device).parents)
+
+    cutoffs = torch.tensor(ks, device=ids.device)[:, None]
+    missed = _first_place(is_label) >= cutoffs
+    near = missed & (_first_place(is_relative) < cutoffs)
+    flags = torch.stack([near, missed]).to(torch.int64)
+    totals = flags.new_zeros(2, len(ks), n.numel() + 1).scatter_add_(2, keys.expand_as(flags), flags)
+    counts = totals[..., :-1].view(2, len(ks), *n.shape)
+    if isinstance(k, tuple):
+        return counts[0], counts[1]
+    return counts[0, 0], counts[1, 0]
 
 
-def _relatives(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
-    """Return for labels (T,) which of their lists (k, T) they are, and which are siblings, parents or children."""
-    above, above_listed = (looked_up(parents, one.clamp(min=0)) for one in (ids, listed))
-    sibling = (above == above_listed) & (above >= 0)
-    return listed == ids, (listed >= 0) & ((above == listed) | (above_listed == ids) | sibling)
+def _matches(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where lists (k, T) show the label of each column (T,) itself, and where a sibling, parent or child."""
+    parent = looked_up(parents, ids.clamp(min=0))
+    parent_of_listed = looked_up(parents, listed.clamp(min=0))
+    is_sibling = (parent == parent_of_listed) & (parent >= 0)
+    is_relative = (listed >= 0) & ((parent == listed) | (parent_of_listed == ids) | is_sibling)
+    return listed == ids, is_relative
 
 
 def _first_place(mask: Tensor) -> Tensor:
     """Return the place, from 0, of the first True in each column, and a number above any cut-off without one."""
-    found = mask.new_full(mask.shape[1:], NOT_RANKED, dtype=torch.int64)
+    first = mask.new_full(mask.shape[1:], NOT_RANKED, dtype=torch.int64)
     for place in reversed(range(len(mask))):
-        found = torch.where(mask[place], place, found)
-    return found
+        first = torch.where(mask[place], place, first)
+    return first
 
 
 class ListedRanks(Ranks):
