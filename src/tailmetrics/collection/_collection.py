@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from re import sub
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -44,7 +44,9 @@ from tailmetrics.ranking._stages import Stage, enter_stage
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 IS_SYNCED = attrgetter("_is_synced")
-"""Whether a metric holds the states of all processes; each update asks all members, without a call of ours."""
+"""Whether a metric holds the states of all processes; each update reads it of all members, without a call of ours."""
+VALIDATES_ARGUMENTS = attrgetter("validate_args")
+"""Whether a metric checks the values of tensors."""
 
 
 class TopKCollection(Mergeable, LoggedCollection):
@@ -93,14 +95,14 @@ class TopKCollection(Mergeable, LoggedCollection):
     _orders: tuple[Ties, ...] = ()
     _reference_models: ReferenceModels | None = None
     _other_orders: OtherOrders | None = None
-    _reading: tuple[dict[str, Any], Depth] | None = None
-    """What holds for each batch, and how deep it is read; None until the first one comes, with no member left open."""
+    _batch_reading: tuple[dict[str, Any], Depth] | None = None
+    """The arguments of all batches, and how deep they are read; None until the first batch."""
 
     @names_unknown_keywords
     def __init__(
         self,
         metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
-        *more: Any,
+        *more_metrics: Any,
         prefix: str | None = None,
         postfix: str | None = None,
         row_groups: Sequence[str] | None = None,
@@ -108,59 +110,63 @@ class TopKCollection(Mergeable, LoggedCollection):
         duplicates: Duplicates = "error",
         ignore_index: int | None = None,
     ) -> None:
-        members = by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
+        if more_metrics:
+            metrics = [metrics, *more_metrics]  # type: ignore[list-item] # named_members looks at each
+        members = named_members(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
-        given: dict[str, Any] = {}
+        shared_arguments: dict[str, Any] = {}
         if duplicates != "error":
-            given["duplicates"] = duplicates
+            shared_arguments["duplicates"] = duplicates
         if ignore_index is not None:
-            given["ignore_index"] = ignore_index
+            shared_arguments["ignore_index"] = ignore_index
         if row_groups is not None:
-            given["row_groups"] = row_groups
-        seen: dict[str, str] = {}
+            shared_arguments["row_groups"] = row_groups
+
+        class_of_key: dict[str, str] = {}
         for name, metric in members:
-            metric.complete(**given)
+            metric.complete(**shared_arguments)
             for key in list(metric.keys()):
-                if key in seen:
+                if key in class_of_key:
                     raise ValueError(
-                        f"TopKCollection: {seen[key]} and {type(metric).__name__} both have the key {key!r}; give one "
-                        "of them another name=."
+                        f"TopKCollection: {class_of_key[key]} and {type(metric).__name__} both have the key {key!r}; "
+                        "give one of them another name=."
                     )
-                seen[key] = type(metric).__name__
-            if not isinstance(name, str) or not name or "." in name or hasattr(self, name):  # it is stored under it
-                raise ValueError(
-                    f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
-                    "else of this name, or it is empty or holds a dot; pass another one."
-                )
-            self.add_module(name, metric)
-            vars(metric).update(_warns_of_ties=False, _warns_of_cutoffs=False)
-        for argument in BATCH_DEFAULTS:
-            values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
-            if len(values) > 1:
-                raise ValueError(
-                    f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
-                    f"give the collection {argument}=, or make two collections."
-                )
+                class_of_key[key] = type(metric).__name__
+            self._add_member(name, metric)
+        _check_batch_arguments([metric for _, metric in members])
         self._share_states()
         self.with_references(references)
 
-    def with_members(self, metrics: Sequence[TopKMetric], **given: Any) -> TopKCollection:
+    def _add_member(self, name: str, metric: TopKMetric) -> None:
+        is_attribute = isinstance(name, str) and hasattr(self, name)  # a member is stored under its name
+        if not isinstance(name, str) or not name or "." in name or is_attribute:
+            raise ValueError(
+                f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
+                "else of this name, or it is empty or holds a dot; pass another one."
+            )
+        self.add_module(name, metric)
+        vars(metric).update(_warns_of_ties=False, _warns_of_cutoffs=False)
+
+    def with_members(self, metrics: Sequence[TopKMetric], **arguments: Any) -> TopKCollection:
         """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
-        found = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, **given)
-        found._training_counts = self._training_counts
-        return found.with_references(self._references)
+        collection = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, **arguments)
+        collection._training_counts = self._training_counts
+        return collection.with_references(self._references)
 
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
         """Accumulate these references from now on, like the argument ``references``; return the collection."""
-        self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
+        for name in names:
+            check_choice("TopKCollection", "references", name, REFERENCES)
+        self._references = tuple(names)
         self._reference_models = None
         return self
 
     def with_orders(self) -> TopKCollection:
         """Accumulate from now on what :meth:`orders` returns; return the collection."""
         self._orders = ORDERS
-        self._other_orders = self._reading = None
+        self._other_orders = None
+        self._batch_reading = None
         return self
 
     @property
@@ -181,17 +187,22 @@ class TopKCollection(Mergeable, LoggedCollection):
     @property
     def training_counts(self) -> Tensor | None:
         """The training counts that the collection or a member was given, shape (L,)."""
-        known = [self._training_counts]
+        if self._training_counts is not None:
+            return self._training_counts
         for metric in self.members().values():
-            buckets = metric.bound_buckets
-            known += [metric.settings().get("label_counts"), None if buckets is None else buckets.counts]
-        return next((one for one in known if one is not None), None)
+            counts: Tensor | None = metric.settings().get("label_counts")
+            if counts is None and metric.bound_buckets is not None:
+                counts = metric.bound_buckets.counts
+            if counts is not None:
+                return counts
+        return None
 
     def leave_warnings(self) -> None:
         """Warn neither of ties nor of buckets within k nor of bins: a report says it with all that it knows."""
-        self._warns_of_ties = self._warns_of_cutoffs = False
+        self._warns_of_ties = False
+        self._warns_of_cutoffs = False
         for metric in self.members().values():
-            vars(metric.aggregation).update(_warns_of_bins=False)
+            vars(metric.aggregation)["_warns_of_bins"] = False
 
     def named(self, key: str) -> str:
         """Return a key of a member with prefix and postfix."""
@@ -211,17 +222,22 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         States are the same where their names are.
         """
-        groups: list[tuple[set[str], list[str]]] = []
         members = self.members()
+        groups: list[list[str]] = []
+        states_of_groups: list[set[str]] = []
         for name in sorted(members, key=lambda name: -len(members[name]._defaults)):
             metric = members[name]
-            needed = set(metric._defaults) if metric.shares_states else {f"those of {name}"}
-            group = next((group for held, group in groups if needed <= held), None)
-            if group is None:
-                groups.append((needed, [name]))
+            states = set(metric._defaults)
+            if not metric.shares_states:
+                states = {f"those of {name}"}
+            for group, group_states in zip(groups, states_of_groups, strict=True):
+                if states <= group_states:
+                    group.append(name)
+                    break
             else:
-                group.append(name)
-        self._enable_compute_groups = [group for _, group in groups]
+                groups.append([name])
+                states_of_groups.append(states)
+        self._enable_compute_groups = groups
         self._init_compute_groups()
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
@@ -236,12 +252,16 @@ class TopKCollection(Mergeable, LoggedCollection):
             The collection itself.
         """
         self.check_own_states("bind")
-        training = frequency if isinstance(frequency, Training) else Training.of("TopKCollection", frequency)
+        training = frequency
+        if not isinstance(training, Training):
+            training = Training.of("TopKCollection", training)
         self._training_counts = training.counts
         for metric in self.members().values():
             metric.bind(training)
         self._share_states()
-        self._reference_models = self._other_orders = self._reading = None
+        self._reference_models = None
+        self._other_orders = None
+        self._batch_reading = None
         return self
 
     def members(self) -> dict[str, TopKMetric]:
@@ -269,34 +289,44 @@ class TopKCollection(Mergeable, LoggedCollection):
             return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
     def _rank(self, batch: Batch, looked_through: bool = False) -> Ranking:
-        members = self.members().values()
-        for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
-            if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
-                raise ValueError(
-                    f"TopKCollection: no member takes {name}; pass {asked}= to the metrics that should take them."
-                )
-        if self._reading is None:
-            for metric in members:
-                metric.check_bound("before update")
-            readings = [*(metric.reading for metric in members), *self.other_orders.readings()]
-            depths: list[Any] = [reading.reads for reading in readings]
-            lists = [depth.kept for depth in depths]
-            whole = None if None in lists else max(lists)
-            decisions = all(depth.decisions for depth in depths)
-            known = {name: getattr(next(iter(members)), name) for name in BATCH_DEFAULTS}
-            known["num_labels"] = next(
-                (one.num_labels for one in members if one.num_labels is not None), self.num_labels
+        members = list(self.members().values())
+        if batch.row_weights is not None and not any(metric.weighted for metric in members):
+            raise ValueError(
+                "TopKCollection: no member takes row_weights; pass weighted= to the metrics that should take them."
             )
-            self._reading = known, Depth(max(depth.ranked for depth in depths), whole, decisions=decisions)
-        known, depth = self._reading
-        context = Context("TopKCollection", **known, warns=self._warns, looked_through=looked_through)
-        context.validate = any(map(attrgetter("validate_args"), members))
+        if batch.row_groups is not None and not any(metric.row_groups for metric in members):
+            raise ValueError(
+                "TopKCollection: no member takes row_groups; pass row_groups= to the metrics that should take them."
+            )
+        if self._batch_reading is None:
+            self._batch_reading = self._reading_of(members)
+        arguments, depth = self._batch_reading
+        context = Context("TopKCollection", **arguments, warns=self._warns, looked_through=looked_through)
+        context.validate = any(map(VALIDATES_ARGUMENTS, members))
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
-            for said in whole_buckets(members, self.named) if self._warns_of_cutoffs else ():
-                warn_of_batch(ranking.notes, f"TopKCollection: {said}")
+            if self._warns_of_cutoffs:
+                for sentence in whole_buckets(members, self.named):
+                    warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
         return ranking
+
+    def _reading_of(self, members: Sequence[TopKMetric]) -> tuple[dict[str, Any], Depth]:
+        """Return the arguments of all batches, and how deep they are read."""
+        for metric in members:
+            metric.check_bound("before update")
+        arguments = {name: getattr(members[0], name) for name in BATCH_DEFAULTS}  # equal in all members
+        arguments["num_labels"] = self.num_labels
+        for metric in reversed(members):
+            if metric.num_labels is not None:
+                arguments["num_labels"] = metric.num_labels
+
+        readings = [metric.reading for metric in members]
+        depths: list[Any] = [reading.reads for reading in [*readings, *self.other_orders.readings()]]
+        kept_lengths = [depth.kept for depth in depths]
+        longest = None if None in kept_lengths else max(kept_lengths)
+        deepest = max(depth.ranked for depth in depths)
+        return arguments, Depth(deepest, longest, decisions=all(depth.decisions for depth in depths))
 
     @with_keywords
     def update(
@@ -346,31 +376,36 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Prepared]:
         """Return what a ranking adds to the states of each group, by the name of the member that holds them."""
-        firsts = [group[0] for group in self._groups.values()]
-        for name in firsts:
+        leaders = [group[0] for group in self._groups.values()]
+        for name in leaders:
             check_batch(members[name], ranking)
-        return {name: members[name].prepared(ranking) for name in firsts}
+        return {name: members[name].prepared(ranking) for name in leaders}
 
     def _with_queries(self, ranking: Ranking) -> QueriesSeen:
         """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""
-        before = QueriesSeen() if self._were_logged else self._queries_seen
-        return before if ranking.queries is None else before.with_queries("TopKCollection", ranking.queries)
+        queries_seen = QueriesSeen() if self._were_logged else self._queries_seen
+        if ranking.queries is None:
+            return queries_seen
+        return queries_seen.with_queries("TopKCollection", ranking.queries)
 
     def _carry_out(self, ranking: Ranking, prepared: Mapping[str, Prepared], members: Mapping[str, TopKMetric]) -> None:
         """Add a prepared ranking to the states of all members and alternatives."""
-        leaders, addition = [members[name] for name in prepared], Addition()
-        for metric, one in zip(leaders, prepared.values(), strict=True):
-            metric.note_in(addition, one)
-        others: list[ExactMetric] = []
+        addition = Addition()
+        updated: list[ExactMetric] = []
+        for name, prepared_batch in prepared.items():
+            members[name].note_in(addition, prepared_batch)
+            updated.append(members[name])
         if self._references:
-            others += self.reference_models.note_in(addition, ranking)
+            updated += self.reference_models.note_in(addition, ranking)
         if self._orders:
-            others += self.other_orders.note_in(addition, ranking, prepared)
+            updated += self.other_orders.note_in(addition, ranking, prepared)
         addition.carry_out()
-        _count_one((*leaders, *others))
-        if len(leaders) < len(members):
-            for name in (name for group in self._groups.values() for name in group[1:]):
-                members[name]._computed = None
+        for metric in updated:
+            vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
+        if len(prepared) < len(members):
+            for group in self._groups.values():
+                for name in group[1:]:
+                    members[name]._computed = None
             self._share_again()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TopKCollection:
@@ -396,7 +431,8 @@ class TopKCollection(Mergeable, LoggedCollection):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Add a batch as :meth:`update` does, and return the values of this batch alone as a flat dict."""
         self.check_own_states("forward")
-        ranking, members = self.rank(*args, **kwargs), self.members()
+        ranking = self.rank(*args, **kwargs)
+        members = self.members()
         with one_thread():
             prepared = self._prepared(ranking, members)
         seen = self._with_queries(ranking)
@@ -416,35 +452,40 @@ class TopKCollection(Mergeable, LoggedCollection):
                 vars(metric).update(attributes)  # the states that were, which no batch has changed
             raise
         vars(self).update(_queries_seen=seen)
-        return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
+        scalars = []
+        for name, metric in members.items():
+            if metric.keys():
+                scalars.append(metric.scalars(values[name]))
+        return self._flat(scalars)
 
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
         super().reset()
         for states in self._alternative_states().values():
             states.reset()
-        self._reading = None
+        self._batch_reading = None
         vars(self)["_stage"] = None
         vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict; processes send the states of all members at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
-        computed = {name: metric for name, metric in members if metric.keys()}
-        scalars: dict[str, dict[str, Tensor]] = {}
-        shares: list[tuple[str, int | None, float]] = []
-        with self._sent_together(computed.values()):
-            for name, metric in computed.items():
+        metrics = [metric for _, metric in members if metric.keys()]
+        scalars: list[dict[str, Tensor]] = []
+        most_ties = TiedShare(0.0, None, ())
+        with self._sent_together(metrics):
+            for metric in metrics:
                 with metric.over_all_processes():
-                    scalars[name], computed_value = metric.scalars(), metric._computed
-                    shares += [(name, *one) for one in metric.tied_shares().items()]
-                vars(metric)["_computed"] = computed_value  # which leaving the states of all processes has dropped
-        found = self._flat(scalars)
-        name, cut, most = max(shares, key=itemgetter(2), default=("", None, 0.0))
-        if self._warns_of_ties and most > MANY_TIED:
+                    scalars.append(metric.scalars())
+                    value = metric._computed
+                    for cutoff, share in metric.tied_shares().items():
+                        if share > most_ties.share:
+                            most_ties = TiedShare(share, cutoff, metric.aggregation.tie_rules)
+                vars(metric)["_computed"] = value  # leaving the states of all processes has dropped it
+        if self._warns_of_ties and most_ties.share > MANY_TIED:
             self._warns_of_ties = False
-            warn_outside(ties_in_words("TopKCollection", most, cut, computed[name].aggregation.tie_rules))
-        return found
+            warn_outside(ties_in_words("TopKCollection", most_ties.share, most_ties.cutoff, most_ties.rules))
+        return self._flat(scalars)
 
     def results(self) -> dict[str, Result]:
         """Return by name of a member its values with what is known of them, over all processes."""
@@ -548,14 +589,14 @@ class TopKCollection(Mergeable, LoggedCollection):
         Raises:
             ValueError: If no member keeps counts per label.
         """
-        known = [metric for metric in self.members().values() if metric.aggregation.keeps_labels]
-        if not known:
+        metrics = [metric for metric in self.members().values() if metric.aggregation.keeps_labels]
+        if not metrics:
             raise ValueError(
                 "TopKCollection: no member keeps counts per label; add one with average='none', such as "
                 "RecallAtK(k=10, average='none')."
             )
-        with self._sent_together(known):
-            return labels_of(known, self.training_counts, zero_division)
+        with self._sent_together(metrics):
+            return labels_of(metrics, self.training_counts, zero_division)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
@@ -571,12 +612,16 @@ class TopKCollection(Mergeable, LoggedCollection):
         Args:
             scalars: What :meth:`compute` returned; None computes it.
         """
-        found = {**(self.compute() if scalars is None else scalars)}
-        by_bucket = [metric for metric in self.members().values() if metric.buckets is not None]
-        with self._sent_together(by_bucket):
-            missing = {self.named(key) for metric in by_bucket for key in metric.not_measured()}
-        found |= {key: torch.full_like(found[key], torch.nan) for key in missing}
-        return summaries_of(by_bucket, found, self.references() if self._references else {}, self.named)
+        if scalars is None:
+            scalars = self.compute()
+        values = dict(scalars)
+        metrics = [metric for metric in self.members().values() if metric.buckets is not None]
+        with self._sent_together(metrics):
+            for metric in metrics:
+                for key in map(self.named, metric.not_measured()):
+                    values[key] = torch.full_like(values[key], torch.nan)
+        references = self.references() if self._references else {}
+        return summaries_of(metrics, values, references, self.named)
 
     def plot(
         self,
@@ -594,57 +639,94 @@ class TopKCollection(Mergeable, LoggedCollection):
         Returns:
             Figure and axes of each member, or of all of them if ``together``, as TorchMetrics does.
         """
-        val, members = self.compute() if val is None else val, self.members().values()
+        if val is None:
+            val = self.compute()
         if together:
             return plot_single_or_multi_val(val, ax=ax)  # type: ignore[arg-type] # wants dict, reads any mapping
+        members = list(self.members().values())
         axes = [None] * len(members) if ax is None else list(ax)
         if len(axes) != len(members):
             raise ValueError(
                 f"TopKCollection.plot: ax holds {len(axes)} axes for {len(members)} metrics; pass one each."
             )
+
         figures = []
-        for metric, place in zip(members, axes, strict=True):
+        for metric, axis in zip(members, axes, strict=True):
             keys = [self._set_name(key) for key in list(metric.keys())]
-            steps = [torch.stack([step[key] for key in keys]) for step in ([val] if isinstance(val, Mapping) else val)]
-            figures.append(metric.plot(steps[0] if isinstance(val, Mapping) else steps, place))
+            if isinstance(val, Mapping):
+                values: Any = _stacked(val, keys)
+            else:
+                values = [_stacked(step, keys) for step in val]
+            figures.append(metric.plot(values, axis))
         return figures
 
-    def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
-        return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
+    def _flat(self, scalars: Iterable[Mapping[str, Tensor]]) -> dict[str, Any]:
+        """Return the scalars of several metrics in one dict, with prefix and postfix in their keys."""
+        flat = {}
+        for metric_scalars in scalars:
+            for key, value in metric_scalars.items():
+                flat[self._set_name(key)] = value
+        return flat
 
 
-def _count_one(metrics: Iterable[ExactMetric]) -> None:
-    """Count an update of metrics to whose states a batch was added."""
-    for metric in metrics:
-        vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
+class TiedShare(NamedTuple):
+    """The largest share of rows with equal scores at a cut-off, and how the metric orders them."""
+
+    share: float
+    cutoff: int | None
+    rules: Any
 
 
-def by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> list[tuple[str, TopKMetric]]:
+def _stacked(scalars: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
+    return torch.stack([scalars[key] for key in keys])
+
+
+def _check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
+    """Raise if metrics read batches in different ways: they share one ranking."""
+    for argument in BATCH_DEFAULTS:
+        values = dict.fromkeys(repr(getattr(metric, argument)) for metric in metrics)
+        if len(values) > 1:
+            raise ValueError(
+                f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
+                f"give the collection {argument}=, or make two collections."
+            )
+
+
+def named_members(
+    metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
+) -> list[tuple[str, TopKMetric]]:
     """Return the members with their names; those given as a list are named after their keys."""
     if isinstance(metrics, (TopKMetric, type)):
         metrics = [metrics]
     if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
         raise ValueError(f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, at least one.")
-    values = list(metrics.values()) if isinstance(metrics, Mapping) else list(metrics)
-    for metric in values:
-        if not isinstance(metric, TopKMetric):
-            raise TypeError(
-                f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics with their arguments, "
-                "such as [RecallAtK(k=5)], and put others into a torchmetrics.MetricCollection beside this one."
-            )
-        if type(metric).update is not TopKMetric.update:
-            raise TypeError(
-                f"TopKCollection: {type(metric).__name__} overrides update(), which no collection calls: it ranks a "
-                "batch once for all members; override _row_value, or update the metric by itself."
-            )
     if isinstance(metrics, Mapping):
+        for metric in metrics.values():
+            _check_member(metric)
         for name, metric in metrics.items():
             metric.take_name(name)
         return list(metrics.items())
-    named = dict[str, TopKMetric]()
-    for number, metric in enumerate(values):
-        stems = dict.fromkeys(metric.cutoff_keys())
-        name = sub(r"\W+", "_", "_".join(stems)) + ("_by_bucket" if metric.buckets is not None else "")
-        alike = name in named or not metric.keys()  # such as two sets of buckets, or values of labels
-        named[f"{name}_{number}" if alike else name] = metric
-    return list(named.items())
+
+    members: dict[str, TopKMetric] = {}
+    for number, metric in enumerate(metrics):
+        _check_member(metric)
+        name = sub(r"\W+", "_", "_".join(dict.fromkeys(metric.cutoff_keys())))
+        if metric.buckets is not None:
+            name += "_by_bucket"
+        if name in members or not metric.keys():  # such as two sets of buckets, or values of labels
+            name += f"_{number}"
+        members[name] = metric
+    return list(members.items())
+
+
+def _check_member(metric: Any) -> None:
+    if not isinstance(metric, TopKMetric):
+        raise TypeError(
+            f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics with their arguments, "
+            "such as [RecallAtK(k=5)], and put others into a torchmetrics.MetricCollection beside this one."
+        )
+    if type(metric).update is not TopKMetric.update:
+        raise TypeError(
+            f"TopKCollection: {type(metric).__name__} overrides update(), which no collection calls: it ranks a "
+            "batch once for all members; override _row_value, or update the metric by itself."
+        )

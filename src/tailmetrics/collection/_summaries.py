@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import grouped
 from tailmetrics.metrics._metric import TopKMetric
 
 UNSEEN = "unseen"
 """The bucket of labels that training never saw: it is no part of a summary."""
 
 
-def buckets_by_stem(metric: TopKMetric) -> Iterator[tuple[str, list[str]]]:
-    """Yield each key without bucket, with its keys by bucket, head first, without the bucket of unseen labels.
+def buckets_by_stem(metric: TopKMetric) -> dict[str, list[str]]:
+    """Return for each key without bucket its keys by bucket, head first, without the bucket of unseen labels.
 
     Buckets that do not go from head to tail, such as chapters, have none.
     """
-    keys = list(metric.keys()) if getattr(metric.buckets, "ordered", metric.buckets is not None) else []
-    parts = ((key.rpartition("/"), key) for key in keys)
-    yield from grouped((stem, key) for (stem, _, bucket), key in parts if bucket != UNSEEN).items()
+    keys_by_stem: dict[str, list[str]] = {}
+    if metric.buckets is None or not getattr(metric.buckets, "ordered", True):
+        return keys_by_stem
+    for key in list(metric.keys()):
+        stem, _, bucket = key.rpartition("/")
+        if bucket != UNSEEN:
+            keys_by_stem.setdefault(stem, []).append(key)
+    return keys_by_stem
 
 
 def summaries_of(
@@ -39,35 +43,45 @@ def summaries_of(
         references: Values of reference models by name and key.
         named: Adds prefix and postfix to a key.
     """
-    chance, attainable = (references.get(name, {}) for name in ("chance", "attainable"))
-    found: dict[str, Tensor] = {}
+    chance = references.get("chance", {})
+    attainable = references.get("attainable", {})
+    summaries: dict[str, Tensor] = {}
     for metric in metrics:
-        stems = [(stem, [named(key) for key in keys]) for stem, keys in buckets_by_stem(metric)]
-        for stem, keys in stems:
-            values = torch.stack([scalars[key] for key in keys])
-            found |= {f"{stem}/gap": _gap(values), f"{stem}/spread": torch.full_like(values[0], _spread(values))}
-        for stem, keys in stems:
+        adjusted_gaps: dict[str, Tensor] = {}
+        for stem, bucket_keys in buckets_by_stem(metric).items():
+            keys = [named(key) for key in bucket_keys]
+            values = _stacked(scalars, keys)
+            summaries[named(f"{stem}/gap")] = _gap(values)
+            summaries[named(f"{stem}/spread")] = torch.full_like(values[0], _spread(values))
             if all(key in chance and key in attainable for key in keys):
-                values, least, most = (torch.stack([of[key] for key in keys]) for of in (scalars, chance, attainable))
-                adjusted = (values - least) / (most - least)
-                found[f"{stem}/adjusted_gap"] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
-    return {named(key): value for key, value in found.items()}
+                lowest = _stacked(chance, keys)
+                adjusted = (values - lowest) / (_stacked(attainable, keys) - lowest)
+                adjusted_gaps[named(f"{stem}/adjusted_gap")] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
+        summaries.update(adjusted_gaps)
+    return summaries
+
+
+def _stacked(values: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
+    return torch.stack([values[key] for key in keys])
 
 
 def _gap(values: Tensor) -> Tensor:
-    """Return the first value that was measured minus the last one."""
+    """Return the first measured value minus the last one; NaN for fewer than two, which say nothing of a difference."""
     measured = values[~values.isnan()]
-    # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
-    return measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
+    if len(measured) < 2:
+        return torch.full_like(values[0], math.nan)
+    return measured[0] - measured[-1]
 
 
 def _spread(values: Tensor) -> float:
-    """Return standard deviation over mean of what was measured; NaN for a mean of 0, and of fewer than two values."""
-    known = values[~values.isnan()].tolist()
-    mean = math.fsum(known) / len(known) if len(known) > 1 else 0.0
-    if not mean:
+    """Return standard deviation over mean of the measured values; NaN for a mean of 0, and for fewer than two."""
+    measured = values[~values.isnan()].tolist()
+    if len(measured) < 2:
         return math.nan
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
+    mean = math.fsum(measured) / len(measured)
+    if mean == 0:
+        return math.nan
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in measured) / len(measured))
     return deviation / mean
 
 
@@ -79,22 +93,35 @@ def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
         counts: Training counts, shape (L,), if they are known.
         zero_division: The value that divides by 0.
     """
-    several = len({metric.aggregation.cut_name(k) for metric in metrics for k in metric.cutoffs if k is not None}) > 1
-    found = {} if counts is None else {"count": counts}
+    cut_names: set[str] = set()
+    for metric in metrics:
+        cut_names.update(metric.aggregation.cut_name(k) for k in metric.cutoffs if k is not None)
 
-    def by_list_of_bucket(metric: TopKMetric) -> bool:
-        return metric.buckets is not None and metric.reading.scope == "bucket"
+    labels: dict[str, Tensor] = {}
+    if counts is not None:
+        labels["count"] = counts
+    # the one list of a row comes first: the lists of buckets (scope "bucket") show labels more often
+    for metric in sorted(metrics, key=_reads_lists_of_buckets):
+        columns = metric.per_label(several=len(cut_names) > 1, zero_division=zero_division)
+        own_key = metric.cutoff_keys()[0]
+        if _reads_lists_of_buckets(metric):
+            own_key += ", scope bucket"
 
-    # what counts the row's one list comes first: the lists of buckets (scope "bucket") show labels more often
-    for metric in sorted(metrics, key=by_list_of_bucket):
-        key = metric.cutoff_keys()[0] + (", scope bucket" if by_list_of_bucket(metric) else "")
-        columns = metric.per_label(several=several, zero_division=zero_division)
-        same = {name for name in columns if name in found and _same(found[name], columns[name])}
-        # a metric that counts differently, such as with min_gain, says so at each of its columns
-        differs = any(name in found for name in columns.keys() - same)
-        found |= {f"{name} ({key})" if differs else name: columns[name] for name in columns if name not in same}
-    return found
+        new_columns: dict[str, Tensor] = {}
+        for name, column in columns.items():
+            if name not in labels or not _are_equal(labels[name], column):
+                new_columns[name] = column
+        # a metric that counts differently, such as with min_gain, names itself in each of its columns
+        counts_differently = not labels.keys().isdisjoint(new_columns)
+        for name, column in new_columns.items():
+            labels[f"{name} ({own_key})" if counts_differently else name] = column
+    return labels
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))
+def _reads_lists_of_buckets(metric: TopKMetric) -> bool:
+    return metric.buckets is not None and metric.reading.scope == "bucket"
+
+
+def _are_equal(column: Tensor, other_column: Tensor) -> bool:
+    """Return whether two columns hold the same values; NaN equals NaN."""
+    return torch.equal(column.nan_to_num(-1), other_column.nan_to_num(-1))

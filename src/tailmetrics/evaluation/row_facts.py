@@ -218,7 +218,7 @@ def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: boo
         adjusted: Whether values are adjusted for chance; a report has no keys for adjusted values.
     """
     gaps = {}
-    for stem, keys in buckets_by_stem(metric):
+    for stem, keys in buckets_by_stem(metric).items():
         if adjusted:
             gaps[named(f"{stem}/adjusted_gap")] = [named(adjusted_key(key)) for key in keys]
         else:
