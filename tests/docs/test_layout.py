@@ -224,7 +224,7 @@ def test_continuous_integration_runs_the_commands_of_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert (
-        {"test", "coverage", "lint", "types", "docs", "wheel", "sanitized"}
+        {"test", "oldest", "coverage", "lint", "types", "docs", "wheel", "sanitized"}
         == set(re.findall(r"run: make (\w+)", workflow))
         <= targets
     )
