@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -150,12 +151,12 @@ def test_every_layout_gives_the_same_report(rows, words, tailmetrics, tmp_path):
 def test_a_report_says_that_rows_are_joined_by_their_numbers(config, tailmetrics, tmp_path):
     """One file names its queries, the other has no column of them."""
     pq.write_table(pa.table({"user": ["a", "b"], "ids": [[1], [0]]}), tmp_path / "p.parquet")
-    pq.write_table(pa.table({"labels": [[1], [1]]}), tmp_path / "y.parquet")
+    np.save(tmp_path / "y.npy", np.array([[1], [1]]))
     words = [
         "--preds",
         tmp_path / "p.parquet",
         "--target",
-        tmp_path / "y.parquet",
+        tmp_path / "y.npy",
         "--out",
         tmp_path / "out",
         "--quiet",

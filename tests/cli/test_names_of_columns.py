@@ -14,6 +14,12 @@ COMMON = [
     "--no-intervals",
     "--columns.query",
     "note_id",
+    "--list-delimiter",
+    ";",
+    "--target-columns.labels",
+    "codes",
+    "--train-columns.labels",
+    "codes",
 ]
 
 
@@ -26,14 +32,13 @@ def call(tmp_path, capsys, monkeypatch):
     np.save("visits.npy", np.array([0, 2, 1, 1, 0]))
     files = {
         "y.csv": "note_id,codes\nn1,C9;A1\nn2,A1\nn3,A1;B2\n",  # two of three best columns are right
-        "numbers.csv": "note_id,codes\nn1,0 1\nn2,1\nn3,1 2\n",
+        "numbers.csv": "note_id,codes\nn1,0;1\nn2,1\nn3,1;2\n",
         "train.csv": "note_id,codes\nt1,A1;B2\nt2,A1\n",
         "c.csv": "code,count\nA1,2\nB2,1\n",
         "uses.csv": "year,icd,uses\n1999,A1,2\n1998,B2,1\n",
         "numbered.csv": "label,count\n1,2\n2,1\n",
         "short.csv": "note_id,codes\nn1,C9;A1\n",
         "unknown.csv": "note_id,codes\nn1,C9;A1\nn2,A1;Q9\nn3,B2\n",
-        "one.csv": "codes\nC9;A1\nA1\nB2\n",
         "more.txt": "C9\nA1\nB2\nQ9",
         "vocab.txt": "\n".join(VOCAB),
         "few.txt": "C9\nA1",
@@ -54,7 +59,16 @@ def call(tmp_path, capsys, monkeypatch):
         ("--target", "y.csv"),
         ("--target", "y.csv", "--train-target", "train.csv"),
         ("--target", "y.csv", "--label-counts", "c.csv"),
-        ("--target", "y.csv", "--label-counts", "uses.csv", "--columns.item", "icd", "--columns.gain", "uses"),
+        (
+            "--target",
+            "y.csv",
+            "--label-counts",
+            "uses.csv",
+            "--train-columns.item",
+            "icd",
+            "--train-columns.gain",
+            "uses",
+        ),
         ("--target", "y.csv", "--label-counts", "counts.npy"),
         ("--target", "y.csv", "--label-counts", "numbered.csv"),
     ],
@@ -72,7 +86,7 @@ def test_text_beside_a_matrix(call, options):
     assert "0.6667" in said
     assert "the F-score of precision and recall, each the mean over all labels" in " ".join(said.split())
     assert "The catalogue is" not in said  # it is that of --label-names
-    assert "row i belongs to list i of y.csv" in said
+    assert "row i belongs to row i of y.csv" in said
 
 
 @pytest.mark.parametrize(
@@ -82,7 +96,10 @@ def test_hints_lead_to_a_number(call, more):
     """Without names the error says what is missing; either half of its hint gives the right number."""
     status, said = call("--target", "y.csv", *more)
     assert status != 0
-    assert "--label-names NAMES says the name of each label of p.npy, in its order; or write numbers for names" in said
+    assert (
+        "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names"
+        in said
+    )
     assert "a column of label ids as an array, numpy.save('labels.npy', column)." in said
     if not more:  # with names, it is the test above
         status, said = call("--target", "numbers.csv")
@@ -95,14 +112,9 @@ def test_hints_lead_to_a_number(call, more):
         (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: has 3 labels, but --label-names names 2"),
         (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
-        (("--target", "one.csv"), "Targets of a matrix can be lists: a line 'id,a b c' for each row."),
-        (
-            ("--target", "one.csv"),
-            "hint: where line i is row i of p.npy, write the column of label ids as an array, numpy",
-        ),
         (
             ("--target", "unknown.csv", "--label-names", "vocab.txt"),
-            "unknown.csv, query 'n2': unknown label 'Q9'\nhint: --label-names lacks it: add it there and, where",
+            "unknown.csv, row 1: holds the unknown label 'Q9'\nhint: --label-names lacks it: add it there and, where",
         ),
         (
             ("--target", "y.csv", "--label-names", "more.txt", "--train-target", "train.csv"),
@@ -122,41 +134,41 @@ def test_what_does_not_fit(call, options, problem):
     assert problem in said
 
 
-def test_columns_of_predictions_stand_alone(given, tailmetrics):
-    """One column of predictions named, all other names are the target's: the hint says so, with the option to add."""
+def test_columns_of_predictions_are_added(given, tailmetrics):
+    """A name for predictions alone leaves the names for all files as they are."""
     words = given(preds="stay,code,prob\na,x,1\n", target="stay,code\na,x\n")
     words += ["--columns.query", "stay", "--columns.item", "code", "--metrics+=MRR"]
-    status, _, err = tailmetrics("evaluate", *words, "--preds-columns.score", "prob")
+    status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
-    assert "hint: --preds-columns takes the place of all of --columns for predictions: " in err
-    assert "--preds-columns.query NAME" in err
-    named = ["--preds-columns.query", "stay", "--preds-columns.item", "code"]
-    assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob", *named)[0] == 0
+    assert "hint: --columns.score NAME (or .rank, .distance, --columns.rank order)" in err
+    assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob")[0] == 0
 
 
 def test_training_rows_may_have_another_name(given, tailmetrics):
-    """Training labels are only counted: the name of the query is that of predictions and targets, with or without it."""
+    """Training labels are only counted: they need no query, and a column that may be the gain is asked about."""
     words = given(
         preds="stay,item,score\na,x,1\n", target="stay,item\na,x\n", train_target="who,item\nu1,x\nv1,x\nv1,y\n"
     )
     words += ["--columns.query", "stay", "--metrics+=RecallAtK", "--metrics.k=1", "--buckets", "thresholds:2"]
     status, _, err = tailmetrics("evaluate", *words)
-    assert status == 0, err
-    assert tailmetrics("evaluate", *words, "--show-reading")[1].splitlines()[-2:] == [f"{words[5]}, 'x': 'x', 'x'", f"{words[5]}, 'y': 'y'"]  # fmt: skip
+    assert status == 2
+    assert "hint: --train-columns.gain who or --train-columns.gain none" in err
+    for answer in (["--train-columns.gain", "none"], ["--train-columns.query", "who"]):
+        status, _, err = tailmetrics("evaluate", *words, *answer)
+        assert status == 0, err
 
 
-def test_one_refusal_names_all_that_is_open(given, tailmetrics):
-    """A session file in the order of its ranks, and clicks: what the hint says, with names filled in, is read."""
+def test_one_error_for_each_file(given, tailmetrics):
+    """A session file in the order of its ranks, and clicks: what the hints say, with names filled in, is read."""
     words = given(preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n")
     words += ["--metrics+=RecallAtK", "--metrics.k=1"]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
-    assert (
-        "hint: --preds-columns.item NAME or --preds-columns.ids NAME --preds-columns.score NAME or --preds-columns.rank "
-        "NAME or --preds-columns.rank order --columns.item NAME or --columns.labels NAME --columns.gain hot or "
-        "--columns.gain none says it." in err
-    )
-    said = ["--preds-columns.item", "aid", "--preds-columns.rank", "order", "--columns.item", "aid"]
-    status, out, _ = tailmetrics("evaluate", *words, *said, "--columns.gain", "hot")
+    assert [line for line in err.splitlines() if line.startswith("hint")] == [
+        "hint: --preds-columns.item NAME --columns.score NAME (or .rank, .distance, --columns.rank order)",
+        "hint: --target-columns.item NAME --columns.gain NAME (or --columns.gain none)",
+    ]
+    answers = ["--preds-columns.item", "aid", "--columns.rank", "order", "--target-columns.item", "aid"]
+    status, out, _ = tailmetrics("evaluate", *words, *answers, "--columns.gain", "hot")
     assert status == 0
     assert "0.0000" in out  # a is first, and b was clicked

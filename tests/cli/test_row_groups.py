@@ -167,7 +167,7 @@ def test_least_gains_reach_labels(given, evaluated, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "long", "partition"])
+@pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "parquet"])
 def test_groups_of_queries_in_parts(given, evaluated, tmp_path, kind):
     """A folder of targets, compressed or not, in lines or tables, holds the groups as one file does."""
     rows = [(f"q{row}", str(item), "en" if row % 3 else "de") for row in range(9) for item in (row, row + 1)]
@@ -184,13 +184,7 @@ def test_groups_of_queries_in_parts(given, evaluated, tmp_path, kind):
         else:
             columns = [pa.array(column) for column in zip(*part, strict=True)]
             table = pa.table(columns, ["query", "item", "lang"])
-            if kind == "long":
-                pq.write_table(table, name.with_suffix(".parquet"))
-                continue
-            for lang in ("de", "en"):
-                place = tmp_path / "target" / f"lang={lang}" / f"part-{number}.parquet"
-                place.parent.mkdir(exist_ok=True)
-                pq.write_table(table.filter(pa.compute.equal(table["lang"], lang)).drop_columns(["lang"]), place)
+            pq.write_table(table, name)
     run = given(preds="query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9)))
     words = [*run, "--target", tmp_path / "target", "--num-labels", 30, *PRECISION, "--row-groups", "lang"]
     found = evaluated(*words)["metrics"]
@@ -214,7 +208,7 @@ def test_groups_of_rows_in_parts(made, grouped, config, evaluated, tailmetrics, 
     for name in ("de", "en"):
         assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows_of(name)), abs=1e-12)
     status, _, err = tailmetrics("evaluate", *words, "--row-groups", "country")
-    assert (status, "has no such column\nhint: its columns are labels, lang." in err) == (2, True)
+    assert (status, "has no such column\nhint: its columns are 'labels', 'lang'." in err) == (2, True)
 
 
 def test_lines_of_names(made, grouped, config, evaluated, tmp_path):
@@ -257,14 +251,21 @@ def test_rows_without_a_group_are_told(made, evaluated, tmp_path):
 
 
 def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, tmp_path):
-    """--columns.query says how predictions and targets call their queries; the file of groups may call them query."""
+    """--columns.query says how predictions and targets call their queries; the file of groups may call them query.
+
+    Of two columns the one that is no query is the group, whatever its name; without known names the places say it.
+    """
     words = given(preds="x,item,score\na,i,1\nb,j,1\n", target="x,item\na,i\nb,i\n")
     words += ["--columns.query", "x", *PRECISION, "--row-groups", tmp_path / "groups.csv"]
     for name in ("query", "x"):
         (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")
         found = evaluated(*words)["metrics"]
         assert found == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
-    (tmp_path / "groups.csv").write_text("query,country\na,one\nb,two\n")
-    problem, hint = tailmetrics("evaluate", *words, "--quiet")[2].splitlines()
-    assert problem == f"error: --row-groups {tmp_path / 'groups.csv'}: there is no column 'group'"
-    assert hint == "hint: its columns are query, country."
+    for names in ("query,country\n", "country,user\n", "stay,ward\n", ""):
+        lines = ["one,a", "two,b"] if names.startswith("country") else ["a,one", "b,two"]
+        (tmp_path / "groups.csv").write_text(names + "\n".join(lines) + "\n")
+        assert evaluated(*words)["metrics"]["precision@1/one"] == 1.0
+    (tmp_path / "groups.csv").write_text("query,country,year\na,one,1\nb,two,2\n")
+    err = tailmetrics("evaluate", *words, "--quiet")[2]
+    assert f"error: --row-groups {tmp_path / 'groups.csv'}: holds the columns 'query', 'country', 'year'" in err
+    assert "hint: give two columns, the query and its group, or call the second 'group'." in err

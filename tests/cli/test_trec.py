@@ -85,6 +85,7 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
     for name in ("run", "qrels"):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
+    words += ["--format", "trec"]
     left_out = "4 queries of qrels have no predictions in run: left out; --missing zero counts them as empty lists."  # what is not in a number is said all the same
     found = evaluated(*words, warns=[left_out, ""])["metrics"]
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)

@@ -31,7 +31,7 @@ def test_help(command, tailmetrics, capsys):
         assert word not in text
     if command:
         assert "--resample rows|rows,labels" in text
-        assert re.search("^  lists  +a query and its labels", text, re.MULTILINE)
+        assert re.search("^  trec  +a run", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"]])
@@ -148,12 +148,12 @@ def test_options_in_the_place_of_arguments():
 @pytest.mark.parametrize(
     ("files", "options", "hint"),
     [
-        ({"p.csv": "user,score\na,1\n"}, [], "hint: where each line is an item, table.assign(item=range(len(table)))"),
-        ({"p.csv": "query,qid,item,score\n"}, ["--columns.query", "x"], "hint: --preds-columns.query NAME --columns.query NAME says it."),
-        ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: say which one it is: --columns.query uid or --columns.query qid."),
+        ({"p.csv": "user,score\na,1\n"}, [], "hint: --columns.item NAME"),
+        ({"p.csv": "query,qid,item,score\n"}, ["--columns.query", "x"], "hint: --preds-columns.query query or --preds-columns.query qid"),
+        ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: --columns.query uid or --columns.query qid"),
         ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: --duplicates first leaves the later one in its place"),
         ({"p.csv": "query,item,score\na,x,1\n"}, ["--num-labels", "3"], "hint: leave --num-labels out, so that items"),
-        ({"p": "\x00\x01"}, [], "hint: --format names it, one of npz, npy, pt, long,"),
+        ({"p": "\x00\x01"}, [], "hint: --format NAME, one of csv, tsv, jsonl, json, parquet, arrow, trec, letor, xmc, npy, npz, pt, msmarco"),
         ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are 0 or from 1e-30 to 1e+30: write 0 for"),
     ],
 )  # fmt: skip
@@ -234,17 +234,18 @@ def test_no_word_is_named_that_is_far_from_what_stands_there(words, tailmetrics)
 
 def test_readings_are_said_once(config, capsys, tmp_path):
     """How a file is read is one line on stderr, and the status is 0; comparisons do not repeat it."""
-    (tmp_path / "p.csv").write_text("user_id,item_id,rating\na,x,1\n")
+    (tmp_path / "p.csv").write_text("user_id,item_id,score\na,x,1\n")
     (tmp_path / "y.csv").write_text("user_id,item_id,rating,time\na,x,1,5\n")
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
     table = tmp_path / "rows.parquet"
     status = main([*map(str, ["evaluate", "--config", config(BY_DECILE), *files, "--quiet", "--per-row", table])])
     err = capsys.readouterr().err
     assert (status, b"is the query" in pq.read_metadata(table).metadata[METADATA]) == (0, False)
-    taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
-    assert [line.partition("said outright")[0] for line in err.splitlines() if line.startswith("read: ")] == [
-        f"read: {tmp_path / name}: {taken.format(value)}{unread}"
-        for name, value, unread in (("y.csv", "gain", "not read: 'time' (5 in each row); "), ("p.csv", "score", ""))
+    roles = "csv: 'user_id' is the query, 'item_id' is the item, '{}' is the {}"
+    preds, target = roles.format("score", "score"), roles.format("rating", "gain") + "; not read: 'time'"
+    assert [line for line in err.splitlines() if line.startswith("read: ")] == [
+        f"read: {tmp_path / 'p.csv'}: {preds}",
+        f"read: {tmp_path / 'y.csv'}: {target}",
     ]
 
 
@@ -304,12 +305,12 @@ def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch
 OWN_FORMAT = """
 from tailmetrics import PrecisionAtK
 from tailmetrics.io import Format, register_format
-from tailmetrics.io.rows import NumpySource
+from tailmetrics.io.arrays import NumpySource
 
-def open_raw(asked):
-    return NumpySource(asked)
+def open_raw(opening):
+    return NumpySource(opening)
 
-register_format(Format(name="raw", holds="an array", suffixes=(), opener=open_raw))
+register_format(Format(name="raw", content="an array", suffixes=(), opener=open_raw))
 
 class Own(PrecisionAtK):
     "A metric."

@@ -160,9 +160,9 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     np.save("visits.npy", names["visited"])
     np.save("classes.npy", names["visited"])
     np.save("images.npy", names["images"])
-    for file, rows in (("submission", names["submission"]), ("bought", names["bought"])):
-        listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(rows)]
-        Path(f"{file}.csv").write_text("\n".join(["id,labels", *listed]) + "\n")
+    for file, role in (("submission", "ids"), ("bought", "labels")):
+        listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(names[file])]
+        Path(f"{file}.csv").write_text("\n".join([f"user_id,{role}", *listed]) + "\n")
     words = names["words"].clone()
     words[4:].clamp_(min=-1)  # half of the padding by -100, half by -1
     for name, array in (("logits", names["logits"].float()), ("words", words), ("counts", names["counts"])):

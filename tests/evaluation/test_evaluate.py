@@ -627,11 +627,11 @@ def test_visits_of_a_user_as_lines_of_one_query():
     pd = pytest.importorskip("pandas")
     visits = pd.DataFrame({"query": ["u", "u", "u"], "item": ["a", "b", "a"]})
     preds = visits.drop_duplicates().assign(score=[1.0, 0.5])
-    with pytest.raises(ValueError, match=r"^target \(DataFrame\), .* holds the label 'a' twice") as caught:
+    with pytest.raises(ValueError, match=r"^target, .*: holds the label 'a' twice") as caught:
         tm.evaluate(preds, visits, metrics=tm.RecallAtK(k=1))
     assert "such as a visit of a user, drop none: make each a row, by a column 'query'" in caught.value.hint
     for names in ({"preds": [["a", "a"]], "target": [["a"]]}, {"preds": [["a"]], "target": [["a", "a"]]}):
-        with pytest.raises(ValueError, match="query '0': holds the label 'a' twice"):
+        with pytest.raises(ValueError, match="row 0: holds the label 'a' twice"):
             tm.evaluate(**names, metrics=tm.RecallAtK(k=1))
 
 

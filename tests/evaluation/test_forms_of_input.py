@@ -52,14 +52,21 @@ def test_tables_and_dicts(form, batch_rows):
     report = tm.evaluate(*FORMS[form], metrics=metrics(), batch_rows=batch_rows)
     assert list(report.scalars.values()) == pytest.approx(peer(), abs=1e-9)
     assert report.rows == 3
-    guessed = [text for text in report.warnings if "column 'user_id' is the query" in text]
+    guessed = [text for text in report.readings if "'user_id' is the query" in text]
     assert len(guessed) == {"dicts": 0, "mixed": 1}.get(form, 2)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_two_swapped_are_told(form):
-    """Judgements first, as ranx and pytrec_eval take them; nothing is said of a run first, or of a run of whole scores."""
+    """Judgements first, as ranx and pytrec_eval take them; nothing is said of a run first, or of a run of whole scores.
+
+    The columns of frames have names: judgements are no predictions.
+    """
     run, qrels = FORMS[form]
+    if form in ("frames", "arrow"):
+        with pytest.raises(tm.io.DataFileError, match="no column is the score"):
+            tm.evaluate(qrels, run, metrics=metrics())
+        return
     said = "holds only whole numbers up to 3, as grades are, and target holds fractions"
     with pytest.warns(UserWarning, match=said):
         report = tm.evaluate(qrels, run, metrics=metrics())
@@ -341,28 +348,29 @@ def test_a_metric_that_waits_for_counts_names_the_arguments_that_bring_them():
 
 
 def test_errors_of_tables_name_what_can_be_done_to_a_table():
-    """evaluate takes no columns=; the hint on lists beside single items, followed, is read."""
+    """evaluate takes no columns=: a hint renames or drops columns, and has no option of the command line."""
     target = pd.DataFrame({"user": [1], "item": [2]})
     lists = pd.DataFrame({"user": [1], "item": [2], "scores": [[0.5, 0.2]]})
     member = pd.DataFrame({"member": [1, 2], "ids": [[2], [3]]})
     for preds, relevant, problem in (
-        (lists, target, r"preds.*: holds lists in scores; either a row holds a list of items, and no column a single"),
-        (target, target, "its columns are user, item; .*the name 'score' says which one"),
+        (lists, target, "no column is the score, rank or distance; its columns are 'user', 'item', 'scores'"),
+        (target, target, "its columns are 'user', 'item'; rename a column to 'score', 'rank' or 'distance'"),
         (
             target.assign(itemId=3, item_id=4).drop(columns="item"),
             target,
-            "could both be the item; .*the name 'item' for 'itemId' or the name 'item' for 'item_id'",
+            "could each be the item, .*drop all but one of 'itemId' and 'item_id'",
         ),
-        (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "the name 'query' in both joins by it"),
+        (target.assign(score=1.0), target.assign(clicked=1), "rename 'clicked' to 'gain', or drop 'clicked'"),
+        (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "give both a column 'query', or neither"),
     ):
         with pytest.raises(ValueError, match=problem) as caught:
             tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=1)])
-        assert "Columns(" not in str(caught.value)
+        assert "--" not in str(caught.value)
     assert tm.evaluate(lists.assign(item=[[3, 2]]), target, metrics=[tm.RecallAtK(k=2)]).scalars["recall@2"] == 1
 
 
-LISTS = pd.DataFrame({"user": [1, 2], "movies": [[7, 9], [8, 3]]})
-RELEVANT = pd.DataFrame({"user": [2, 1], "movies": [[8], [9]]})
+LISTS = pd.DataFrame({"user": [1, 2], "movie_ids": [[7, 9], [8, 3]]})
+RELEVANT = pd.DataFrame({"user": [2, 1], "movie_ids": [[8], [9]]})
 
 
 @pytest.mark.parametrize("make", [lambda table: table, pa.Table.from_pandas])
@@ -371,11 +379,11 @@ RELEVANT = pd.DataFrame({"user": [2, 1], "movies": [[8], [9]]})
     [
         (LISTS, RELEVANT, 0.5),  # joined by user: 8 is the first of user 2, 9 the second of user 1
         (LISTS, RELEVANT[::-1].reset_index(drop=True), 0.5),  # in the same order
-        (LISTS[["movies"]], RELEVANT[["movies"]], 0.0),  # row by row
-        (LISTS, RELEVANT.explode("movies").rename(columns={"movies": "item"}), 0.5),
+        (LISTS[["movie_ids"]], RELEVANT[["movie_ids"]], 0.0),  # row by row
+        (LISTS, RELEVANT.explode("movie_ids").rename(columns={"movie_ids": "item"}), 0.5),
         (LISTS.assign(scores=[[0.1, 0.2], [0.4, 0.3]]), RELEVANT, 1.0),
         (
-            LISTS.assign(right=[[9], [8]]).rename(columns={"movies": "ids", "right": "labels"}),
+            LISTS.assign(right=[[9], [8]]).rename(columns={"movie_ids": "ids", "right": "labels"}),
             None,
             0.5,
         ),  # one table holds both
@@ -400,11 +408,11 @@ def test_lists_beside_a_table_of_lists_are_its_rows():
     report = tm.evaluate(LISTS, [[7], [8]], metrics=metrics)
     assert report.scalars["recall@1"] == 1
     assert any("names no query, so that row i belongs to row i" in note for note in report.warnings)
-    assert tm.evaluate([["7"], ["8"]], LISTS[["movies"]], metrics=metrics).scalars["recall@1"] == 0.5
+    assert tm.evaluate([["7"], ["8"]], LISTS[["movie_ids"]], metrics=metrics).scalars["recall@1"] == 0.5
     with pytest.raises(
         ValueError, match=r"indexes of preds and target differ; pass target.loc\[preds.index\], or both"
     ):
-        tm.evaluate(LISTS[["movies"]], LISTS[["movies"]][::-1], metrics=metrics)
+        tm.evaluate(LISTS[["movie_ids"]], LISTS[["movie_ids"]][::-1], metrics=metrics)
 
 
 def test_lists_of_whole_numbers_of_numpy_are_lists_of_ids():
@@ -502,9 +510,9 @@ def test_a_label_that_training_repeats_counts_as_often_as_it_stands_there(train,
 
 def test_a_series_beside_a_frame_names_queries_or_rows() -> None:
     """Grouped by query, it has another order than the frame: reset_index() joins them, tolist() takes row i for row i."""
-    preds = pd.DataFrame({"qid": ["b", "a"], "recs": [["x", "y"], ["z", "w"]]})
+    preds = pd.DataFrame({"qid": ["b", "a"], "items": [["x", "y"], ["z", "w"]]})
     lines = pd.DataFrame({"qid": ["b", "a"], "item": ["x", "z"]})
-    grouped, metrics = lines.groupby("qid")["item"].apply(list), [tm.RecallAtK(k=2)]
+    grouped, metrics = lines.groupby("qid")["item"].apply(list).rename("labels"), [tm.RecallAtK(k=2)]
     for frame in (preds, preds.set_index("qid")):
         with pytest.raises(
             ValueError, match=r"target is a Series whose index is not that of preds; pass .*reset_index"
@@ -525,16 +533,10 @@ def test_lists_of_names_are_one_for_each_row() -> None:
         tm.evaluate([("u1", "a", 0.5), ("u2", "c", 0.3)], [("u1", "a"), ("u2", "c")], metrics=[tm.RecallAtK(k=1)])
 
 
-def test_a_hint_on_distances_in_objects_leads_to_the_right_number() -> None:
-    """The list says .5, and the least distance 1: the negative of it under the name 'score' is read so."""
+def test_distances_in_objects_are_least_first() -> None:
+    """The name says that the least is the best."""
     distances = [{"a": 0.9, "b": 0.1}, {"a": 0.2, "b": 0.7}]
     target = pd.DataFrame({"qid": ["u1", "u2"], "item_id": ["b", "a"]})
-
-    def recall(field: str, sign: float) -> float:
-        lists = [[{"id": item, field: sign * one} for item, one in row.items()] for row in distances]
-        preds = pd.DataFrame({"qid": ["u1", "u2"], "recs": lists})
-        return tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).overall["recall@1"]
-
-    with pytest.raises(tm.io.DataFileError, match="the name 'score' for the negative of 'distance'"):
-        recall("distance", 1.0)
-    assert recall("score", -1.0) == 1.0
+    lists = [[{"id": item, "distance": number} for item, number in row.items()] for row in distances]
+    preds = pd.DataFrame({"qid": ["u1", "u2"], "items": lists})
+    assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).overall["recall@1"] == 1.0

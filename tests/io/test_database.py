@@ -5,7 +5,6 @@ import gzip
 import os
 import random
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pytest
 import scipy.sparse
 
 from tailmetrics.io import DataFileError, loading, read
-from tailmetrics.io.database import _IDLE, WATCHER, Database, KeyedFile, Triples, bytes_of
+from tailmetrics.io.database import _IDLE, Database, bytes_of
 
 
 @pytest.fixture
@@ -150,27 +149,11 @@ def test_a_watcher_hears_what_is_done_and_how_far_it_is(monkeypatch):
     """From the beginning of a statement, and again while it runs."""
     heard = []
     monkeypatch.setattr("tailmetrics.io.database.LOOK_SECONDS", 0.001)
-    token = WATCHER.set(lambda what, share: heard.append((what, share)))
-    try:
-        Database().run(
-            "CREATE TABLE a AS SELECT range AS b FROM range(3_000_000) ORDER BY hash(range)", doing="sorting"
-        )
-    finally:
-        WATCHER.reset(token)
+    database = Database(on_progress=lambda step, share: heard.append((step, share)))
+    database.run("CREATE TABLE a AS SELECT range AS b FROM range(3_000_000) ORDER BY hash(range)", doing="sorting")
     assert heard[0] == ("sorting", 0.0)
     assert len(heard) > 1
     assert all(0 <= share <= 1 for _, share in heard)
-
-
-def test_what_the_lines_raise_is_raised():
-    """An interrupt while lines are read is no error of the database."""
-
-    def blocks():
-        yield Triples(pa.array(["a"]), pa.array(["b"]), None, str)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        KeyedFile(Path("a"), [(Path("a"), blocks)]).load(Database(), "lines_of")
 
 
 ROOM = 12
@@ -198,7 +181,7 @@ def test_a_row_beyond_the_memory_is_refused(tmp_path, scarce, form):
             assert [len(batch.rows) for batch in batches] == [2]
         else:
             named = "'r'" if form in ("csv.gz", "long.parquet") else "row 1|line 3"
-            said = rf"({named}).*: holds 13 entries, and memory='64MiB' has room for 12; a row is read as a whole"
+            said = rf"({named}).*: holds 13 entries, and --memory 64MiB has room for 12; a row is read as a whole"
             with pytest.raises(DataFileError, match=said):
                 list(read(path, target, num_labels=40, memory="64MiB"))
 

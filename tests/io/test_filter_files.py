@@ -15,7 +15,7 @@ EXPECTED = {0: ({0: 0.5}, {0: 1}), 1: ({1: 1.0, 4: 2.0}, {4: 1}), 2: ({}, {})}
 def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_rows, world_size):
     """The label of a pair leaves the row's predictions and its targets, in any batch and on any rank; it is counted."""
     pairs = write("filter.txt", "2 2\n0 3\n1 0\n")
-    paths = write("p.txt", SCORES), write("y.txt", LABELS)
+    paths = write("p.xmc", SCORES), write("y.xmc", LABELS)
     found, counted = {}, []
     for rank in range(world_size):
         data = read(*paths, filter=pairs, batch_rows=batch_rows, rank=rank, world_size=world_size)
@@ -27,7 +27,7 @@ def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_row
 
 def test_an_empty_file_of_pairs(write, rows_of):
     """A file of blank lines filters nothing."""
-    paths = write("p.txt", SCORES), write("y.txt", LABELS)
+    paths = write("p.xmc", SCORES), write("y.xmc", LABELS)
     assert rows_of(read(*paths, filter=write("none.txt", "\n"))) == rows_of(read(*paths))
 
 
@@ -75,10 +75,10 @@ def test_a_table_of_interactions_filters(write, rows_of, name, text):
 
 
 def test_parts_of_a_filter(write, rows_of, tmp_path):
-    """A pattern names several files, each with names of columns or without."""
+    """A pattern names several files, each with names of columns."""
     run, target = write("a.csv", "user,item,score\nu,a,3\nu,b,2\nu,c,1\n"), write("y.csv", "user,item\nu,c\n")
     write("seen_1.csv", "item,user\na,u\n")
-    write("seen_2.csv", "u b\n")
+    write("seen_2.csv", "user,item,time\nu,b,3\n")
     assert rows_of(read(run, target, filter=str(tmp_path / "seen_*.csv"))) == {0: ({2: 1.0}, [2])}
 
 
@@ -92,8 +92,8 @@ def test_a_filter_that_matches_nothing_is_an_error(write):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("0 3\n0\n", "line 2: '0' is not a row and a label"),
-        ("0 x\n", "line 1: row or label 'x' is not a whole number"),
+        ("0 3\n0\n", "line 2: '0' is no line of a row and a label"),
+        ("0 x\n", "pair 1: label 'x' is not a whole number"),
         ("0 3\n3 0\n", "pair 2: names the row 3, but there are 3 rows"),
         ("0 5\n", "pair 1: names the label 5, but there are 5 labels"),
         ("0 -1\n", "pair 1: names the label -1"),
@@ -102,5 +102,5 @@ def test_a_filter_that_matches_nothing_is_an_error(write):
 def test_errors_name_the_pair(write, text, problem):
     """Malformed lines and pairs outside the data are errors naming file and pair."""
     with pytest.raises(DataFileError, match=rf"filter\.txt, {problem}") as caught:
-        read(write("p.txt", SCORES), write("y.txt", LABELS), filter=write("filter.txt", text))
+        read(write("p.xmc", SCORES), write("y.xmc", LABELS), filter=write("filter.txt", text))
     assert caught.value.hint

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailmetrics.io import DataFileError, DataFileNote, read, read_label_names, read_target
+from tailmetrics.io import DataFileError, read, read_label_names
 from tailmetrics.io.files import find
 
 ROWS = 23
@@ -56,9 +56,7 @@ def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
     folder = write_parts(tmp_path / "folder")
     hive = write_parts(tmp_path / "hive", name="day={}/a.parquet")
     deep = write_parts(tmp_path / "deep" / "below")
-    for number, path in enumerate(find(hive).parts):
-        assert path.partition == {"day": str(number)}
-    listed = [part.path for part in find(folder).parts]
+    listed = list(find(folder).parts)
     assert [path.name for path in listed][-2:] == [f"part-{len(listed) - 2}.parquet", f"part-{len(listed) - 1}.parquet"]
     patterns = [str(folder / "part-*.parquet"), str(tmp_path / "deep" / "**" / "*.parquet"), f"{hive}/day=*"]
     forms = (folder, hive, deep.parent, listed, list(map(str, listed)), f"file://{folder}", *patterns)
@@ -78,7 +76,7 @@ def test_parts_without_a_row_are_left_out(tmp_path, target, rows_of):
     assert rows_of(read(folder, target, num_labels=5)) == EXPECTED
 
 
-@pytest.mark.parametrize("suffix", ["npy", "txt", "gz"])
+@pytest.mark.parametrize("suffix", ["npy", "xmc", "gz"])
 def test_parts_of_other_formats(tmp_path, target, rows_of, suffix):
     """Arrays, text and compressed text come in parts too."""
     folder = tmp_path / "folder"
@@ -91,10 +89,10 @@ def test_parts_of_other_formats(tmp_path, target, rows_of, suffix):
         text = "".join(line + "\n" for line in [f"{len(rows)} 5", *lines])
         if suffix == "npy":
             np.save(folder / f"{number}.npy", dense)
-        elif suffix == "txt":
-            (folder / f"{number}.txt").write_text(text)
+        elif suffix == "xmc":
+            (folder / f"{number}.xmc").write_text(text)
         else:
-            (folder / f"{number}.txt.gz").write_bytes(gzip.compress(text.encode()))
+            (folder / f"{number}.xmc.gz").write_bytes(gzip.compress(text.encode()))
     found = rows_of(read(folder, target, batch_rows=4))
     kept = {row: ({i: s for i, s in preds.items() if s > -np.inf}, labels) for row, (preds, labels) in found.items()}
     assert kept == EXPECTED
@@ -110,58 +108,32 @@ def test_lines_in_parts(tmp_path, rows_of):
         lines = "".join(f"u{query},{(query + number) % 4},{number / 4}\n" for query in (3, 1, 2))
         (tmp_path / "p" / f"{number}.csv").write_text("user_id,item,score\n" + lines)
     (tmp_path / "y.csv").write_text("query,item\nu1,1\nu2,3\n")
-    with pytest.warns(DataFileNote, match="column 'user_id' is the query") as said:
-        dataset = read(tmp_path / "p", tmp_path / "y.csv", num_labels=4)
-    assert len(said) == 1
+    dataset = read(tmp_path / "p", tmp_path / "y.csv", num_labels=4)
+    assert dataset.readings[0].query == ("user_id",)
     assert dataset.unmatched_queries == 1
     assert rows_of(dataset) == {0: ({1: 0.0, 2: 0.25, 3: 0.5}, [1]), 1: ({2: 0.0, 3: 0.25, 0: 0.5}, [3])}
     (tmp_path / "p" / "1.csv").write_text("user_id,item,score\nu1,1,0.5\nu1,2,high\n")
-    with (
-        pytest.warns(DataFileNote),
-        pytest.raises(DataFileError, match=r"p/1\.csv, line 3: score 'high' is not a number"),
-    ):
+    with pytest.raises(DataFileError, match=r"p/1\.csv, line 3: score 'high' is not a number"):
         read(tmp_path / "p", tmp_path / "y.csv", num_labels=4)
-    names = read_label_names(tmp_path / "p" / "[02].csv", tmp_path / "y.csv", string_ids=True)
+    names = read_label_names([tmp_path / "p" / "[02].csv"], tmp_path / "y.csv", string_ids=True)
     assert names == ("0", "1", "2", "3")
-    with (
-        pytest.warns(DataFileNote),
-        pytest.raises(DataFileError, match=r"p/\[02\]\.csv, query 'u2': unknown label '0'"),
-    ):
+    with pytest.raises(DataFileError, match=r"p/\[02\]\.csv, query 'u2': unknown label '0'"):
         read(tmp_path / "p" / "[02].csv", tmp_path / "y.csv", label_names=["1", "2", "3"])
 
 
-def test_parts_that_are_written_otherwise(tmp_path, rows_of):
-    """A later part without names has a note of its own; parts of which one has ranks and one scores are refused."""
-    (tmp_path / "p").mkdir()
+def test_parts_with_ranks_and_with_scores_are_refused(tmp_path):
+    """Lines and lists: the numbers of all parts mean the same."""
     (tmp_path / "y.csv").write_text("query,item\na,x\nb,y\n")
-    (tmp_path / "p" / "0.csv").write_text("query,item,score\na,x,0.5\n")
-    for number in (1, 2):
-        (tmp_path / "p" / f"{number}.csv").write_text(f"b,{'xy'[number - 1]},0.{number}\n")
-    with pytest.warns(DataFileNote) as said:
-        dataset = read(tmp_path / "p", tmp_path / "y.csv")
-    assert [str(one.message).partition(": ")[::2][1].partition(":")[0] for one in said] == ["has no line of names"]
-    assert str(tmp_path / "p" / "1.csv") in str(said[0].message)
-    assert rows_of(dataset) == {0: ({0: 0.5}, [0]), 1: ({0: 0.1, 1: 0.2}, [1])}
-    (tmp_path / "p" / "1.csv").write_text("query,item,rank\nb,x,1\n")
-    with pytest.raises(DataFileError, match=r"1\.csv: its numbers are ranks, unlike those of .*0\.csv"):
-        read(tmp_path / "p", tmp_path / "y.csv")
     for name, value in (("0", "score"), ("1", "rank")):
+        for folder in ("p", "l"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / "p" / f"{name}.csv").write_text(f"query,item,{value}\na,x,1\n")
         rows = [[{"item": "x", value: 1}]]
-        (tmp_path / "l").mkdir(exist_ok=True)
         pq.write_table(pa.table({"query": [name], "items": rows}), tmp_path / "l" / f"{name}.parquet")
-    with pytest.warns(DataFileNote), pytest.raises(DataFileError, match=r"1\.parquet: holds lists .* with ranks.*"):
+    with pytest.raises(DataFileError, match=r"1\.csv: .*'rank' is the rank, least first, unlike 0\.csv: "):
+        read(tmp_path / "p", tmp_path / "y.csv")
+    with pytest.raises(DataFileError, match=r"1\.parquet: holds lists .* with a rank"):
         read(tmp_path / "l", tmp_path / "y.csv")
-
-
-def test_a_column_of_the_folders(tmp_path, targets_of):
-    """A long table partitioned by its query takes it from the names of the folders."""
-    for query in ("b b", "a"):
-        folder = tmp_path / "long" / f"query={query.replace(' ', '%20')}"
-        folder.mkdir(parents=True)
-        pq.write_table(pa.table({"item": ["x", query[0]]}), folder / "0.parquet")
-    dataset = read_target(tmp_path / "long")
-    assert (dataset.row_names, dataset.label_names) == (["a", "b b"], ("a", "b", "x"))
-    assert targets_of(dataset) == {0: [0, 2], 1: [1, 2]}
 
 
 def without_scores(folder):
@@ -192,8 +164,8 @@ def with_a_wrong_row(folder):
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (without_scores, r"part-1\.parquet: holds lists of whole numbers, but .*part-0\.parquet holds .* with values"),
-        (of_strings, r"part-1\.parquet: holds lists of strings with values, but .*part-0"),
+        (without_scores, r"part-1\.parquet: holds lists of whole numbers, but .*part-0\.parquet holds .* with a score"),
+        (of_strings, r"part-1\.parquet: holds lists of strings with a score, but .*part-0"),
         (truncated, r"part-1\.parquet: cannot be read as Parquet"),
         (empty, r"part-1\.parquet: is empty"),
         (of_another_format, r"part-1\.csv: is csv, but .*part-0\.parquet is parquet"),
@@ -218,7 +190,7 @@ def test_nothing_found(tmp_path, target):
     for preds, problem in ((tmp_path / "bare", "holds no files of data"), (tmp_path / "*.npz", "no file matches")):
         with pytest.raises(DataFileError, match=problem):
             read(preds, target)
-    with pytest.raises(TypeError, match="preds is a list"):
+    with pytest.raises(TypeError, match="preds: is a list"):
         read([], target)
 
 

@@ -60,7 +60,7 @@ def write(tmp_path):
     matrix = sp.csr_matrix((np.ones(len(flat)), flat, indptr), shape=(7, 4))
 
     def write(form, role):
-        path = tmp_path / f"{role}.{'txt' if form == 'xmc' else form}"
+        path = tmp_path / f"{role}.{form}"
         if form == "npz":
             sp.save_npz(path, matrix)
         elif form == "npy":

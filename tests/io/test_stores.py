@@ -10,9 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from tailmetrics.cli.inputs import fingerprint
 from tailmetrics.io import DataFileError, read
-from tailmetrics.io.files import find, path_of
 
 ROWS = [([0, 1], [0.5, 0.25]), ([2], [1.0]), ([1, 2], [0.5, 0.75])]
 LABELS = [[1], [2], [0]]
@@ -67,14 +65,6 @@ def test_what_a_store_refuses(memory):
             read(path, path)
         assert caught.value.hint
         assert "secret" not in f"{caught.value} {caught.value.hint}"
-
-
-def test_processes_compare_files_of_a_store(memory):
-    """What processes agree on is the size of a file in a store, and a digest of what the store tells of it."""
-    (part, other, *_) = find(memory("parts")).parts
-    size = path_of(memory("parts/part-0.parquet")).facts["size"]
-    assert fingerprint(part.path).startswith(f"{size:,} bytes, ")
-    assert fingerprint(part.path) != fingerprint(other.path)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-"""Files as other programs write them: each row of the table in docs/inputs.md, and no file is read as another kind."""
+"""Files as other programs write them: each row of the tables in docs/inputs.md, with the options that stand there."""
 
 import gzip
 import json
-import os
 import re
+import shlex
 import warnings
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -15,9 +16,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from tailmetrics import RecallAtK
 from tailmetrics.cli import main
-from tailmetrics.io import read
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
 RUN = {"1": {"11": 0.9, "12": 0.5}, "2": {"13": 0.7, "11": 0.2}}
@@ -171,69 +170,105 @@ def value(folder, *words):
     ] if not status else None
 
 
+SECTION = PAGE.read_text().partition("### Files of other tools")[2].partition("\n### ")[0]
+OPTIONS = {
+    (tool, kind): shlex.split(options)
+    for tool, kind, options in re.findall(
+        r"^\| ([^|]+) \| (preds|target|both) \| .* \| (?:`(.*)` )?\|$", SECTION, re.MULTILINE
+    )
+}
+"""(Tool, kind of file) -> the options that its row names."""
+WITHOUT = 27
+"""How many forms need no option."""
+
+
 @pytest.mark.parametrize("tool", PREDS)
-@pytest.mark.slow
 def test_predictions_as_a_tool_writes_them(tmp_path, tool):
-    """Beside TREC's qrels each gives a half, without an option."""
+    """Beside TREC's qrels each gives a half, with the options of its row."""
     (tmp_path / "y").mkdir()
     files = written(tmp_path, PREDS[tool]), written(tmp_path / "y", TARGETS["trec_eval"])
-    assert value(tmp_path, "--preds", files[0], "--target", files[1]) == (0, 0.5)
+    options = [*OPTIONS[tool, "preds"], *OPTIONS["trec_eval", "target"]]
+    assert value(tmp_path, "--preds", files[0], "--target", files[1], *options) == (0, 0.5)
 
 
 @pytest.mark.parametrize("tool", TARGETS)
-@pytest.mark.slow
 def test_targets_as_a_tool_writes_them(tmp_path, tool):
-    """Beside a run of TREC each gives a half, without an option."""
+    """Beside a run of TREC each gives a half, with the options of its row."""
     (tmp_path / "y").mkdir()
-    files = written(tmp_path, PREDS["trec_eval"]), written(tmp_path / "y", TARGETS[tool])
-    assert value(tmp_path, "--preds", files[0], "--target", files[1]) == (0, 0.5)
+    files = written(tmp_path, PREDS["ir_datasets"]), written(tmp_path / "y", TARGETS[tool])
+    assert value(tmp_path, "--preds", files[0], "--target", files[1], *OPTIONS[tool, "target"]) == (0, 0.5)
 
 
 @pytest.mark.parametrize("tool", ROWS)
 def test_rows_as_a_tool_writes_them(tmp_path, tool):
     """The same of files of which row i belongs to row i."""
     preds, target = (written(tmp_path, file) for file in ROWS[tool])
-    assert value(tmp_path, "--preds", preds, "--target", target, "--num-labels", 14)[1] in (0.5, None)
-    status, found = value(tmp_path, "--preds", preds, "--target", target)
-    assert (status, found) == (0, 0.5)
-
-
-EVERY = 1 if "TAILMETRICS_FUZZ_CASES" in os.environ else 3
-"""One pair of files of so many is tried, by turns; with TAILMETRICS_FUZZ_CASES all of them are."""
-
-
-@pytest.fixture(scope="module")
-def truths(tmp_path_factory):
-    """Every file of targets, and every file of predictions as targets."""
-    files = [*TARGETS.items(), *((tool, pair[1]) for tool, pair in ROWS.items()), *PREDS.items()]
-    return [(tool, written(tmp_path_factory.mktemp("y"), file)) for tool, file in files]
-
-
-@pytest.mark.parametrize("preds", [*PREDS, *ROWS])
-@pytest.mark.slow
-def test_all_pairs(tmp_path, preds, truths):
-    """Each file of predictions against each target is right, or refused in a sentence."""
-    run = written(tmp_path, PREDS[preds] if preds in PREDS else ROWS[preds][0])
-    for target, truth in truths[[*PREDS, *ROWS].index(preds) % EVERY :: EVERY]:
-        metric = RecallAtK(k=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                for batch in read(run, truth):
-                    metric.update(batch.preds, batch.target)
-            except ValueError as error:
-                assert len(str(error)) < 500
-                continue
-        assert preds in ROWS or target in ROWS or float(metric.compute()) == 0.5, (preds, target)
+    labels = ["--num-labels", 14] if tool == "napkinXC" else []
+    assert value(tmp_path, "--preds", preds, "--target", target, *labels, *OPTIONS[tool, "both"]) == (0, 0.5)
 
 
 def test_the_table_of_the_page():
     """Every tool that is tried here has a row, and every row is of a tool that is tried."""
-    page = PAGE.read_text()
-    rows = re.findall(
-        r"^\| ([^|]+) \| (preds|target|both) \|", page[page.index("## Files of other tools") :], re.MULTILINE
+    tools = (
+        [(tool, "preds") for tool in PREDS] + [(tool, "target") for tool in TARGETS] + [(tool, "both") for tool in ROWS]
     )
-    expected = (
-        [(tool, "preds") for tool in PREDS] + [(tool, "target") for tool in TARGETS] + [(t, "both") for t in ROWS]
+    assert sorted(OPTIONS) == sorted(tools)
+    assert sum(not options for options in OPTIONS.values()) == WITHOUT
+
+
+@pytest.mark.parametrize("tool", [tool for tool in PREDS if OPTIONS[tool, "preds"]])
+def test_a_refusal_names_the_options_of_the_row(tmp_path, tool, capsys):
+    """Without its options a file is refused, and the hint names an option of the row."""
+    (tmp_path / "y").mkdir()
+    files = written(tmp_path, PREDS[tool]), written(tmp_path / "y", TARGETS["BEIR"])
+    assert value(tmp_path, "--preds", files[0], "--target", files[1])[0] == 2
+    hint = capsys.readouterr().err.partition("hint: ")[2]
+    first = OPTIONS[tool, "preds"][0].replace("--preds-", "--")
+    assert first in hint.replace("--preds-", "--")
+
+
+# -- conversions ------------------------------------------------------------------------------------------------------
+
+LINES = dict(
+    re.findall(
+        r"^\| ([^|]+?) \| `(.*)` \|$", PAGE.read_text().partition("### Forms that need a conversion")[2], re.MULTILINE
     )
-    assert sorted(rows) == sorted(expected)
+)
+"""Form -> the line of Python that converts it."""
+RAW = {
+    "items in columns `top1` … `top10`": {"table": pd.DataFrame({"user": [1, 2], "top1": [11, 13], "top2": [12, 11]})},
+    "a column of scores for each label": {
+        "table": pd.DataFrame({"user": [1, 2], "11": [0.9, 0.2], "12": [0.5, 0.0], "13": [0.0, 0.7]})
+    },
+    "lines `id,a,b,c` without names": {"lines": [["1", "11", "12"], ["2", "13", "11"]]},
+    "label and score in turn, `id,a .9 b .5`": {"lines": [["1", "12 .5 11 .9"], ["2", "13 .7 11 .2"]]},
+    "grades in words": {
+        "table": pd.DataFrame({"user": [1, 1, 2], "item": [12, 11, 13], "answer": ["yes", "no", "yes"]})
+    },
+    "folders `day=3` that are a column": {},
+    "nested objects of annotation tools": {
+        "rows": [{"id": "1", "annotations": [{"choices": ["12"]}]}, {"id": "2", "annotations": [{"choices": ["13"]}]}]
+    },
+    "lists of lists": {"table": pd.DataFrame({"user": [1, 2], "labels": [[[12], []], [[13]]]})},
+}
+
+
+@pytest.mark.parametrize("form", RAW)
+def test_conversions(tmp_path, monkeypatch, form):
+    """The line of the page makes a file that is read: recall at 1 is a half."""
+    monkeypatch.chdir(tmp_path)
+    for query, items in ((1, [12]), (2, [13])):
+        (tmp_path / "parts" / f"query={query}").mkdir(parents=True)
+        pq.write_table(pa.table({"item": items}), tmp_path / "parts" / f"query={query}" / "0.parquet")
+    exec(LINES[form], {"json": json, "duckdb": duckdb, "pd": pd, **RAW[form]})
+    (converted,) = (path for path in tmp_path.iterdir() if path.stem in "py")
+    text(json.dumps(RUN if converted.stem == "y" else QRELS))(
+        tmp_path / f"{'p' if converted.stem == 'y' else 'y'}.json"
+    )
+    files = {path.stem: path for path in tmp_path.iterdir() if path.stem in "py"}
+    assert value(tmp_path, "--preds", files["p"], "--target", files["y"]) == (0, 0.5)
+
+
+def test_every_conversion_is_tried():
+    """The lines of the page are those above."""
+    assert sorted(LINES) == sorted(RAW)

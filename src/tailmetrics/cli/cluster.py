@@ -8,13 +8,12 @@ from importlib import import_module
 from typing import Any
 
 from tailmetrics._arguments import check_count
-from tailmetrics.cli.inputs import Share
+from tailmetrics.cli.inputs import Share, forms_of
 from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import DataOptions, EvaluateOptions
 from tailmetrics.engines.cluster import Work
-from tailmetrics.io.files import DataFileError, find
-from tailmetrics.io.formats import format_of_parts
-from tailmetrics.io.reading import Opening
+from tailmetrics.io.files import DataFileError
+from tailmetrics.io.opening import open_input
 
 ERROR_LENGTH = 300
 """The most characters that are shown of an engine's error."""
@@ -86,9 +85,7 @@ def _check_options(options: EvaluateOptions) -> None:
 
 def _check_rows_are_numbered(preds: str, data: DataOptions) -> None:
     """Raise if the lines of the predictions name their query: rows of one query may then be in several shares."""
-    parts = find(preds).parts
-    opening = Opening(parts[0].path, None, data.columns)
-    if format_of_parts("--engine", parts, data.preds_format or data.format, opening).has_queries:
+    if open_input("--engine", "preds", preds, forms_of(data)).lines is not None:
         problem = f"{preds}: lines name their query, so that no share of them can be evaluated alone"
         raise CommandError(problem, "leave --engine out, or write one row per query with list columns.")
 

@@ -200,7 +200,7 @@ def _check_only_tables(request: Request) -> None:
 def _written_tables(request: Request, names: Sequence[str], scratch: Path, messages: Messages) -> list[Path]:
     """Evaluate each run of ``--preds``, and return the paths of the tables of values per row."""
     preds = request.comparison.preds or []
-    inputs = open_inputs(preds, request.data)
+    inputs = open_inputs(preds, request.data, messages, request.comparison.clusters)
     first_rows = _rows_of(inputs.runs[0])
     for name, dataset in zip(names[1:], inputs.runs[1:], strict=True):  # before they are evaluated, which takes longer
         check_same_names(names[0], first_rows, name, _rows_of(dataset))

@@ -27,7 +27,7 @@ from tailmetrics.cli.inputs import (
     read_row_groups,
     show_readings,
 )
-from tailmetrics.cli.messages import CommandError, Messages, in_options, sentence
+from tailmetrics.cli.messages import CommandError, Messages, in_options
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
@@ -104,7 +104,7 @@ def evaluate(request: Request, messages: Messages) -> None:
             folder = outputs.claim(output.out, REPORT_FILES)
         table = _claim_row_table(options, output, outputs, folder)
 
-        inputs = open_inputs([options.preds], data, options.clusters)
+        inputs = open_inputs([options.preds], data, messages, options.clusters, output.verbose)
         run = _run(options, inputs)
         metrics = answerable_metrics(metrics, run.dataset, request, messages)
         evaluation = _evaluation(request, metrics, inputs, run, messages, engine)
@@ -164,6 +164,7 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
         messages.warn(in_options(text))
 
     notes = [in_options(note) for note in report.notes]
+    notes += dataset.notes
     notes += _notes_on_filter(dataset, data, messages)
     if dataset.label_names is not None and data.num_labels is None and data.label_names is None:
         source = f"these files name, {preds} included"
@@ -292,14 +293,11 @@ def _with_facts_of_the_command(
     for warning in messages.warnings:
         if warning not in notes:
             notes.append(warning)
-    readings = list(run.dataset.readings)
-    if inputs.train is not None:
-        readings += inputs.train.readings
     return replace(
         report,
         title=request.output.title or report.title,
         notes=tuple(notes),
-        readings=tuple(sentence(replace(reading, path=Path(reading.path).name)) for reading in readings),
+        readings=tuple(f"{Path(reading.path).name}: {reading}" for reading in inputs.readings),
         words=request.words(report.words),
     )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,38 +12,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.cli.messages import CommandError, in_options
+from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.progress import progress
 from tailmetrics.io import (
-    FORMATS,
     Columns,
     DataFileError,
     Dataset,
     TargetDataset,
     read,
     read_label_counts,
-    read_label_names,
     read_target,
 )
-from tailmetrics.io.database import WATCHER, Database, KeyedFile
-from tailmetrics.io.files import (
-    Part,
-    Plain,
-    check_file,
-    find,
-    is_address,
-    path_of,
-    reading,
-    stream,
-    suffix_of,
-)
-from tailmetrics.io.formats import Format, format_of_parts
+from tailmetrics.io.columns import ALIASES, ColumnError, Reading, is_known
+from tailmetrics.io.database import Database
+from tailmetrics.io.files import Plain, check_file, find, is_address, path_of, reading, stream, suffix_of
 from tailmetrics.io.labels import counted_names, load_names, read_edges
-from tailmetrics.io.loading import Given, deciding, first_rows
-from tailmetrics.io.reading import Head, Opening, in_words
+from tailmetrics.io.lines import LineFiles
+from tailmetrics.io.lists import NUMBERS_HINT
+from tailmetrics.io.loading import first_rows, gathered_labels
+from tailmetrics.io.opening import Forms, Input, column_names, open_input
 from tailmetrics.io.text import every_line
-from tailmetrics.ranking._warnings import with_value
 from tailmetrics.tree import LabelTree
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
@@ -69,47 +56,79 @@ class Files:
         options: The options that name the files, except the predictions.
         names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
         num_labels: Number of labels; None if it is unknown.
-        others: Names of columns of the targets that options give another meaning, such as groups.
+        explained: Names of columns of the targets that options give another meaning, such as groups.
     """
 
     options: DataOptions
     names: Sequence[str] | None
     num_labels: int | None
-    others: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()
 
-    def run(self, preds: str, share: Share = ALL_ROWS) -> Dataset:
+    def run(self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None) -> Dataset:
         """Open predictions with their targets."""
         options = self.options
-        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "part")}
-        more["format"] = (options.preds_format or options.format, options.format)
-        more["columns"] = (options.preds_columns or options.columns, options.columns)
-        more["others"] = self.others
-        return read(preds, str(options.target), **more, **self._alike(share))
+        trained = {}
+        if share == ALL_ROWS:  # a share would count the same pairs again
+            trained = {"train_target": options.train_target, "train_format": options.train_format}
+        return read(
+            preds,
+            str(options.target),
+            preds_format=options.preds_format,
+            target_format=options.target_format,
+            preds_columns=options.preds_columns,
+            target_columns=options.target_columns,
+            train_columns=options.train_columns,
+            part=options.part,
+            filter=options.filter,
+            missing=options.missing,
+            duplicates=options.duplicates,
+            judged_only=options.judged_only,
+            on_progress=on_progress,
+            **trained,
+            **self._shared(share),
+        )
 
     def train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
         """Open training targets, if there are any. They are only counted, so that their rows need no names."""
         options = self.options
         if options.train_target is None:
             return None
-        more: dict[str, Any] = {"format": options.format, "columns": options.columns}
-        more |= {"min_gain": options.train_min_gain, "one_label": options.ignore_index is not None}
-        more["counts_alone"] = True
-        return read_target(options.train_target, **more, **self._alike(share))
+        arguments = self._shared(share)
+        arguments["format"] = options.train_format or options.format
+        return read_target(
+            options.train_target,
+            train_columns=options.train_columns,
+            min_gain=options.train_min_gain,
+            one_label=options.ignore_index is not None,
+            **arguments,
+        )
 
-    def _alike(self, share: Share) -> dict[str, Any]:
-        same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "delimiter", "memory")}
-        same |= {"rank": share.number, "world_size": share.num_shares}
-        return {**same, "label_names": self.names, "num_labels": self.num_labels}
+    def _shared(self, share: Share) -> dict[str, Any]:
+        """Return the arguments of both functions."""
+        options = self.options
+        return {
+            "format": options.format,
+            "columns": options.columns,
+            "delimiter": options.delimiter,
+            "list_delimiter": options.list_delimiter,
+            "explained": self.explained,
+            "label_names": self.names,
+            "num_labels": self.num_labels,
+            "string_ids": options.string_ids,
+            "batch_rows": options.batch_rows,
+            "memory": options.memory,
+            "rank": share.number,
+            "world_size": share.num_shares,
+        }
 
     def everywhere(self) -> Files:
         """Return a copy with absolute paths."""
-        options: DataOptions = self.options
-        found: dict[str, Any] = {}
+        paths: dict[str, Any] = {}
         for name in ("target", "train_target", "filter", "row_groups"):
-            path = getattr(options, name)
+            path = getattr(self.options, name)
             if path is not None and (name != "row_groups" or names_a_file(path)):
-                found[name] = everywhere(path)
-        return replace(self, options=replace(options, **found))
+                paths[name] = everywhere(path)
+        return replace(self, options=replace(self.options, **paths))
 
 
 def everywhere(path: str) -> str:
@@ -118,19 +137,43 @@ def everywhere(path: str) -> str:
 
 
 def show_readings(preds: str, options: DataOptions) -> list[str]:
-    """Return the first two rows of each file as they are understood; how the file is read is printed on the way."""
+    """Return how each file is read, and its first two rows as they are understood."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
-    files, of_train = _given([preds], [options.target], options), options.train_target
-    train = None if of_train is None else _given([], [of_train], options)[0]
-    return first_rows(files, train, options.delimiter)
+    files: list[tuple[str, str]] = [("preds", preds), ("target", options.target)]
+    if options.train_target is not None:
+        files.append(("train", options.train_target))
+    sentences, rows = first_rows(files, forms_of(options, _explained(options)))
+    return [*(f"read: {sentence}" for sentence in sentences), *rows]
 
 
-def _given(preds: Sequence[str], targets: Sequence[str | None], options: DataOptions) -> list[Given]:
-    """Return files of predictions and of targets, each with its role, its format and the names of its columns."""
-    of_preds = options.preds_format or options.format, options.preds_columns or options.columns
-    found: list[Given] = [(path, "preds", *of_preds) for path in preds]
-    return found + [(path, "target", options.format, options.columns) for path in targets]
+def forms_of(options: DataOptions, explained: tuple[str, ...] = ()) -> Forms:
+    """Return what the options say about the forms of files."""
+    return Forms(
+        formats={
+            "": options.format,
+            "preds": options.preds_format,
+            "target": options.target_format,
+            "train": options.train_format,
+        },
+        columns={
+            "": options.columns,
+            "preds": options.preds_columns,
+            "target": options.target_columns,
+            "train": options.train_columns,
+        },
+        delimiter=options.delimiter,
+        list_delimiter=options.list_delimiter,
+        part=options.part,
+        explained=explained,
+        memory=options.memory,
+        is_specific=options.train_target is not None,
+    )
+
+
+def _explained(options: DataOptions, clusters: str | None = None) -> tuple[str, ...]:
+    """Return the columns of the targets that options give another meaning than the gain."""
+    return tuple(name for name in (options.row_groups, clusters) if name is not None)
 
 
 @dataclass(frozen=True)
@@ -142,17 +185,62 @@ class Inputs:
         runs: The predictions of each run with their targets.
         train: The training targets.
         counts: Training counts, if a file gives them.
+        label_notes: Notes on the names of labels.
     """
 
     files: Files
     runs: list[Dataset]
     train: TargetDataset | None
     counts: Tensor | None
+    label_notes: tuple[str, ...] = ()
+
+    @property
+    def readings(self) -> list[Reading]:
+        """How each file is read."""
+        every = [reading for run in self.runs for reading in run.readings]
+        if self.train is not None:
+            every += self.train.readings
+        return list(dict.fromkeys(every))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know about how the files were read."""
+        notes = [note for run in self.runs for note in run.notes]
+        return list(dict.fromkeys([*self.label_notes, *notes]))
 
 
-def open_inputs(preds: Sequence[str], options: DataOptions, clusters: str | None = None) -> Inputs:
-    """Open all files."""
-    others = tuple(one for one in (options.row_groups, clusters) if one is not None)
+class LabelFacts(NamedTuple):
+    """What is known of the labels before the runs are opened.
+
+    Attributes:
+        counts: Training counts, if a file gives them.
+        names: The names of all labels; None if they are not gathered, or if label ids are numbers.
+        notes: Notes on the names.
+        are_numbers: Whether label ids are numbers in all files.
+    """
+
+    counts: Tensor | None
+    names: Sequence[str] | None
+    notes: tuple[str, ...] = ()
+    are_numbers: bool = False
+
+
+def open_inputs(
+    preds: Sequence[str],
+    options: DataOptions,
+    messages: Messages,
+    clusters: str | None = None,
+    with_options: bool = False,
+) -> Inputs:
+    """Open all files, and print how they are read.
+
+    Args:
+        preds: The predictions of each run.
+        options: The options that name the other files.
+        messages: Where it is printed.
+        clusters: The value of ``--clusters``.
+        with_options: Whether to print the options that say it outright, too.
+    """
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
@@ -161,36 +249,53 @@ def open_inputs(preds: Sequence[str], options: DataOptions, clusters: str | None
     if options.num_train is not None and options.label_counts is None:
         hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
         raise CommandError("--num-train is given without --label-counts", hint)
-    with progress("opening files", 1.0) as show, with_value(WATCHER, lambda doing, share: show(share, doing)):
+    explained = _explained(options, clusters)
+    with progress("opening files", 1.0) as show:
         try:
-            with deciding(_given(preds[:1], [options.target], options), options.delimiter, others):
-                counts, names = _counts_and_names(preds, options)
-            files = Files(options, names, options.num_labels if counts is None else len(counts), others)
-            train = files.train()
-            files = files if train is None else replace(files, num_labels=train.num_labels)
-            runs = [files.run(path) for path in preds]
-            if files.num_labels is None:
-                files = replace(files, num_labels=runs[0].num_labels)
-                train = files.train()
+            inputs = _opened(preds, options, explained, lambda doing, share: show(share, doing))
         except DataFileError as error:
-            if options.preds_columns is not None and Path(error.path) in map(Path, preds) and "columns=C" in error.hint:
-                hint = "--preds-columns takes the place of all of --columns for predictions: "
-                hint += error.hint.replace("columns=", "preds_columns=")
-                raise DataFileError(error.path, error.problem, error.where, hint) from error
-            told_by = options.label_counts or options.train_target
-            if options.num_labels is not None or told_by is None:
-                raise
-            problem, hint = error.problem.replace("num_labels says", f"{told_by} has"), error.hint
-            if problem != error.problem and options.label_counts is not None:
-                hint = "label_counts has one count per label; training labels that nobody has counted are train_target."
-            raise DataFileError(error.path, problem, error.where, hint) from error
-    if train is not None and train.num_labels is None:
+            raise _about_counts(error, options) from error
+    if inputs.train is not None and inputs.train.num_labels is None:
         hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
         raise CommandError("the number of labels is not known: no file declares it", hint)
-    return Inputs(files, runs, train, counts)
+    for file in inputs.readings:
+        sentence = file.sentence
+        if with_options:
+            sentence += f"; said outright: {file.options}"
+        messages.reading(sentence)
+    for note in inputs.notes:
+        messages.note(note)
+    return inputs
 
 
-def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, Sequence[str] | None]:
+def _opened(preds: Sequence[str], options: DataOptions, explained: tuple[str, ...], on_progress: Any) -> Inputs:
+    """Open all files; those that come first tell the number of labels for the others."""
+    counts, names, notes, are_numbers = _counts_and_names(preds, options, explained)
+    if are_numbers and options.string_ids is None:
+        options = replace(options, string_ids=False)
+    files = Files(options, names, options.num_labels if counts is None else len(counts), explained)
+    train = files.train()
+    if train is not None:
+        files = replace(files, num_labels=train.num_labels)
+    runs = [files.run(path, on_progress=on_progress) for path in preds]
+    if files.num_labels is None:
+        files = replace(files, num_labels=runs[0].num_labels)
+        train = files.train()
+    return Inputs(files, runs, train, counts, notes)
+
+
+def _about_counts(error: DataFileError, options: DataOptions) -> DataFileError:
+    """Return an error on the number of labels that names the file which tells it."""
+    source = options.label_counts or options.train_target
+    if options.num_labels is not None or source is None or "--num-labels says" not in error.problem:
+        return error
+    hint = error.hint
+    if options.label_counts is not None:
+        hint = "--label-counts has one count per label; training labels that nobody has counted are --train-target."
+    return DataFileError(error.path, error.problem.replace("--num-labels says", f"{source} has"), error.where, hint)
+
+
+def _counts_and_names(preds: Sequence[str], options: DataOptions, explained: tuple[str, ...]) -> LabelFacts:
     """Return the training counts, if a file gives them, and the names of all labels, if labels are names.
 
     Names are gathered first if there are more files with labels than one run and its targets.
@@ -198,45 +303,49 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
     Raises:
         CommandError: If labels are names, but the counts are in the order of label ids.
     """
-    path, columns, num_labels = options.label_counts, options.columns, options.num_labels
+    path, num_labels = options.label_counts, options.num_labels
+    columns = options.columns.with_names(options.train_columns)
     counts, counted = None, None
-    names: Sequence[str] | None = None
     if path is not None:
         counted = counted_names(path, columns)
-        counts = read_label_counts(path, num_labels=num_labels, columns=columns) if counted is None else None
-        num_labels = num_labels if counts is None else len(counts)
-    targets = [one for one in (options.target, options.train_target) if one is not None]
-    of_columns = options.label_names is not None and all(_has_columns(one, options) for one in preds)
-    if of_columns:
+        if counted is None:
+            counts = read_label_counts(path, num_labels=num_labels, columns=columns)
+            num_labels = len(counts)
+
+    forms = forms_of(options, explained)
+    if options.label_names is not None and all(_has_columns(run, forms) for run in preds):
         names = _lines(str(options.label_names))
-        if counted is not None and counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
-            return read_label_counts(str(path), num_labels=num_labels or len(names), columns=columns), names
-    elif len(preds) + len(targets) > 2 or path is not None:
-        paths, _, forms, of_files = zip(*_given(preds, targets, options), strict=True)
-        names = read_label_names(
-            *paths,
-            format=forms,
-            columns=of_files,
-            string_ids=options.string_ids,
-            num_labels=num_labels,
-            more=counted or (),
-            delimiter=options.delimiter,
-            part=options.part,
-            memory=options.memory,
-        )
+        if path is not None and counted is not None:
+            if counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
+                counts = read_label_counts(path, num_labels=num_labels or len(names), columns=columns)
+                return LabelFacts(counts, names)
+            counts = read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
+        return LabelFacts(counts, names)
+    if len(preds) == 1 and options.train_target is None and path is None:
+        return LabelFacts(None, None)
+
+    other_names = {} if counted is None else {"label_counts": counted}
+    labels = gathered_labels(
+        preds, options.target, options.train_target, forms, options.string_ids, num_labels, other_names
+    )
+    names = None if labels is None else labels.names
+    notes = () if labels is None else labels.notes
     if path is not None and counted is not None:
+        if names is None and not all(map(str.isdecimal, counted)):
+            raise DataFileError(path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
         counts = read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
-    elif path is not None and names is not None and not of_columns:
+    elif path is not None and names is not None:
         problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
         raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
-    return counts, names
+    return LabelFacts(counts, names, notes, are_numbers=labels is None)
 
 
-def _has_columns(path: str, options: DataOptions) -> bool:
+def _has_columns(path: str, forms: Forms) -> bool:
     """Whether predictions have a column for each label."""
-    parts, columns = find(path).parts, options.preds_columns or options.columns
-    form = format_of_parts("read", parts, options.preds_format or options.format, Opening(parts[0].path, None, columns))
-    return not form.has_queries and form.open(parts[0].path, "preds", columns).num_labels is not None
+    if suffix_of(find(path).parts[0]) not in ("npy", "npz", "pt", "pth", "xmc") and forms.format("preds") is None:
+        return False
+    rows = open_input("read", "preds", path, forms).rows
+    return rows is not None and rows.num_labels is not None
 
 
 # -- the files that are read ----------------------------------------------------------------------------------------
@@ -244,20 +353,23 @@ def _has_columns(path: str, options: DataOptions) -> bool:
 
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return the paths of all files that will be read."""
-    groups = options.row_groups if options.row_groups is not None and names_a_file(options.row_groups) else None
-    named = (options.target, options.train_target, options.label_counts, options.label_names, options.filter)
-    return [*preds, *(path for path in (*named, options.label_tree, groups) if path is not None)]
+    paths = [options.target, options.train_target, options.label_counts, options.label_names, options.filter]
+    paths.append(options.label_tree)
+    if options.row_groups is not None and names_a_file(options.row_groups):
+        paths.append(options.row_groups)
+    return [*preds, *(path for path in paths if path is not None)]
 
 
 def local_files(paths: Iterable[str]) -> list[Path]:
     """Return the files of this machine that paths, folders and patterns name; the path itself where none is found."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         try:
-            found += [part.path for part in find(path).parts if isinstance(part.path, Path)]
-        except DataFileError:
-            found += [] if is_address(path) else [Path(path)]  # the error is raised when it is read
-    return found
+            files += [part for part in find(path).parts if isinstance(part, Path)]
+        except DataFileError:  # it is raised again when the file is read
+            if not is_address(path):
+                files.append(Path(path))
+    return files
 
 
 def options_of_values(options: DataOptions) -> Mapping[str, Any]:
@@ -270,10 +382,13 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     if options.filter is not None:
         digest = sha256()
         for part in find(options.filter).parts:
-            with stream(part.path) as file:
+            with stream(part) as file:
                 digest.update(file.read())
         content = digest.hexdigest()
-    return {"filter": content}
+    values: dict[str, Any] = {"filter": content}
+    if options.judged_only:
+        values["judged_only"] = True
+    return values
 
 
 # -- names of labels and groups of rows -----------------------------------------------------------------------------
@@ -351,11 +466,10 @@ def _lines(path: str, axes: int = 1) -> list[str]:
         return [line.strip() for _, line in every_line(file)]
 
 
-COLUMN = "group"
-"""The column of a file of groups."""
-BY_QUERY, BY_ROW = ("csv", "tsv", "jsonl", "long"), ("parquet", "arrow")
-"""Formats that can hold the group of a row: formats whose lines name their query, and formats of rows."""
-TABLES = tuple(suffix for name in BY_ROW for suffix in FORMATS[name].suffixes)
+GROUP = "group"
+"""The column of groups in a file with more than two columns."""
+TYPED = ("parquet", "pq", "arrow", "feather", "ipc")
+"""Suffixes of tables with types."""
 MOST = 1000
 """The most groups of rows: each group has states of its own."""
 
@@ -372,9 +486,9 @@ class RowGroups(NamedTuple):
     numbers: Tensor
 
 
-def names_a_file(said: str) -> bool:
+def names_a_file(value: str) -> bool:
     """Whether the value of ``--row-groups`` or ``--clusters`` names a file, not a column."""
-    return is_address(said) or Path(said).is_file()
+    return is_address(value) or Path(value).is_file()
 
 
 def read_row_groups(files: Files, dataset: Dataset) -> RowGroups | None:
@@ -384,108 +498,119 @@ def read_row_groups(files: Files, dataset: Dataset) -> RowGroups | None:
         CommandError: If the option names neither a file nor a column of the targets, or if a row has two groups.
     """
     options = files.options
-    said = options.row_groups
-    if said is None:
+    value = options.row_groups
+    if value is None:
         return None
-    groups = groups_of_rows("--row-groups", said, options, dataset.row_names, dataset.num_rows, dataset.tokens)
-    known = sorted({name for name in groups if name})
-    if not known or len(known) > MOST:
-        problem = f"--row-groups {said}: names {len(known):,} groups"
+    groups = groups_of_rows("--row-groups", value, options, dataset.row_names, dataset.num_rows, dataset.tokens)
+    names = sorted({name for name in groups if name})
+    if not names or len(names) > MOST:
+        problem = f"--row-groups {value}: names {len(names):,} groups"
         raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
-    places = {name: place for place, name in enumerate(known)}
-    return RowGroups(tuple(known), torch.tensor([places.get(name or "", -1) for name in groups], dtype=torch.int16))
+    places = {name: place for place, name in enumerate(names)}
+    return RowGroups(tuple(names), torch.tensor([places.get(name or "", -1) for name in groups], dtype=torch.int16))
 
 
 def groups_of_rows(
-    option: str, said: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, tokens: int
+    option: str, value: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, tokens: int
 ) -> list[str | None]:
     """Return the group or cluster of each row that an option names: by a file, or by a column of the targets.
 
     Args:
         option: Name of the option, with which error messages begin.
-        said: The value of the option.
+        value: The value of the option.
         options: The options that name the files.
         queries: The query of each row; None where rows are numbered.
         num_rows: N.
         tokens: T if rows are the tokens of sequences, else 1. The file may have one group for each sequence.
     """
-    groups = _read_groups(option, said, options, queries)
+    groups = _read_groups(option, value, options, queries)
     if len(groups) * tokens == num_rows:
-        groups = [one for one in groups for _ in range(tokens)]
+        groups = [group for group in groups for _ in range(tokens)]
     if len(groups) != num_rows:
         hint = "these rows have no names: give a text file with one line for each row, and no header."
         if tokens > 1:
             sequences = f"{num_rows // tokens:,} sequences"
             hint = f"give one line for each of the {sequences}, or for each token, padding included."
-        raise CommandError(f"{option} {said}: holds {len(groups):,} rows, but there are {num_rows:,}", hint)
+        raise CommandError(f"{option} {value}: holds {len(groups):,} rows, but there are {num_rows:,}", hint)
     return groups
 
 
-def _read_groups(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
+def _read_groups(option: str, value: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
     """Return the groups in the order of the file, or of the queries."""
-    own = names_a_file(said)
-    path, column = (said, COLUMN) if own else (str(options.target), said)
-    if own and queries is None and suffix_of(path_of(path)) not in TABLES:
-        return [line or None for line in _lines(path, axes=2)]  # groups of tokens: shape (B, T)
-    columns = Columns() if own else options.columns
-    first = next(iter(Head(Opening(path_of(path))).lines), "") if own else ""
-    if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # the name in the other files
-        columns = Columns(query=options.columns.query)
-    if queries is not None:
-        columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
-    parts = find(path).parts
-    suffix = suffix_of(path_of(path)).removeprefix(".")
-    own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
-    wanted = own_format or (None if own else options.format)
-    form = format_of_parts(option, parts, wanted, Opening(parts[0].path, None, columns))
-    if form.name not in (BY_ROW if queries is None else BY_QUERY):
-        hint = f"give a text file with the {option.rpartition('-')[2].removesuffix('s')} of each row, one per line."
-        if queries is not None:
-            hint = f"give a CSV file with the columns {columns.query or 'query'} and {COLUMN}."
-        absent = "" if own else "there is no such file, and "
-        raise CommandError(f"{option} {said}: {absent}{path} is {form.name}, which has no columns for it", hint)
-    unknown = f"{option} {said}: there is no such file, and {path} has no such column"
-    unknown = f"{option} {said}: there is no column {COLUMN!r}" if own else unknown
+    if not names_a_file(value):
+        forms = forms_of(options)
+        columns = forms.opening("target", Path(str(options.target)), "").columns
+        own = Columns(query=columns.query, item=value)
+        return _column_of_groups(option, str(options.target), forms.format("target"), own, queries, options)
+    if queries is None and suffix_of(path_of(value)) not in TYPED:
+        return [line or None for line in _lines(value, axes=2)]  # groups of tokens: shape (B, T)
+    names = column_names(find(value).parts[0])
+    own = _columns_of_groups(option, value, names, options.columns.query)
     if queries is None:
-        return [name for part in parts for name in _column(part, column, unknown)]
-    return _of_queries(path, [(part, form) for part in parts], columns, queries, unknown)
+        own = Columns(item=own.item)
+    return _column_of_groups(option, value, None, own, queries, options)
 
 
-def _column(part: Part, column: str, unknown: str) -> list[str | None]:
-    """Return the group of each row of a file of columns."""
-    import pyarrow as pa
+def _columns_of_groups(option: str, path: str, names: Sequence[str], query: str | None) -> Columns:
+    """Return the columns of the query and of the group of a file.
 
-    from tailmetrics.io.tables import open_table
+    Of two columns one is the query, and the other is the group whatever its name. Two columns without a known name are
+    taken by their places: then the file has no line of names.
+    """
+    queries = [name for name in names if name == query] or [name for name in names if is_known(name, ALIASES["query"])]
+    groups = [name for name in names if name not in queries]
+    if GROUP in groups:
+        groups = [GROUP]
+    if len(queries) == 1 and len(groups) == 1:
+        return Columns(query=queries[0], item=groups[0])
+    if len(names) == 2 and not queries:
+        return Columns(query="0", item="1")
+    if not queries and len(groups) == 1:
+        return Columns(item=groups[0])
+    problem = f"{option} {path}: holds the columns {', '.join(map(repr, names))}"
+    raise CommandError(problem, f"give two columns, the query and its {GROUP}, or call the second {GROUP!r}.")
 
-    table = open_table(part.path)
-    known = table.schema.names
-    if column not in known:
-        if column in part.partition:
-            return [part.partition[column]] * table.num_rows
-        raise CommandError(unknown, f"its columns are {in_words(known)}.")
-    with reading(part.path, table.form):
-        batches = table.batches([column], 0, table.num_rows, 2**16)
-        return [name for _, batch in batches for name in batch.column(column).cast(pa.string()).to_pylist()]
 
-
-def _of_queries(
-    path: str, parts: Sequence[tuple[Part, Format]], columns: Columns, queries: Sequence[str], unknown: str
+def _column_of_groups(
+    option: str, path: str, form: str | None, columns: Columns, queries: Sequence[str] | None, options: DataOptions
 ) -> list[str | None]:
-    """Return the group of each query, from files whose lines name a query; groups are read as if they were items."""
+    """Return a column as the groups of the rows, or of the queries; it is read as if it held items."""
+    forms = Forms(
+        formats={"pairs": form},
+        columns={"pairs": columns},
+        delimiter=options.delimiter,
+        explained=(str(columns.item),),
+        is_numbered=queries is None,
+    )
+    try:
+        given = open_input(option, "pairs", path, forms)
+    except ColumnError as error:
+        if all(question.role != "item" for question in error.questions):
+            raise
+        problem = f"{option} {columns.item}: there is no such file, and {path} has no such column"
+        hint = f"its columns are {error.problem.rpartition('; its columns are ')[2]}."
+        raise CommandError(problem, hint) from error
+    lines = _lines_of_groups(option, given)
+    if queries is None:
+        database = Database()
+        return [group for part in lines.parts for _, group, _ in part.rows(database)]
+    return _groups_of_queries(lines, queries)
 
-    def opened(part: Part, form: Format) -> Any:
-        try:
-            return form.open(part.path, None, columns, part.partition)
-        except DataFileError as error:
-            if columns.item not in error.problem:
-                raise
-            known = in_options(error.hint).partition("; ")[0].rstrip(".")  # the rest is about other files
-            hint = f"{known or 'name a column of the targets, or a file of groups'}."
-            raise CommandError(unknown, hint) from error
 
+def _lines_of_groups(option: str, given: Input) -> LineFiles:
+    """Return lines in which a group may be missing."""
+    if given.lines is None or not given.reading.item:
+        noun = option.rpartition("-")[2].removesuffix("s")
+        problem = f"{option}: there is no such file, and {given.name} is {given.form}, which has no columns for it"
+        hint = f"give a CSV file with the columns query and {noun}; for rows without a query, "
+        raise CommandError(problem, f"{hint}give a text file with the {noun} of each row, one per line.")
+    return LineFiles(given.name, [replace(part, may_lack_items=True) for part in given.lines.parts])
+
+
+def _groups_of_queries(lines: LineFiles, queries: Sequence[str]) -> list[str | None]:
+    """Return the group of each query."""
     database = Database()
-    files = [(part.path, partial(opened, part, form)) for part, form in parts]
-    KeyedFile(path_of(path), files, may_lack_items=True).load(database, "grouped")
+    lines.load(database, "grouped")
     load_names(database, queries)
     joined = "FROM labels l LEFT JOIN grouped g ON g.query = l.item GROUP BY l.item, l.id"
     twice = database.row(
@@ -493,6 +618,6 @@ def _of_queries(
         "HAVING count(DISTINCT g.item) > 1 ORDER BY l.id LIMIT 1"
     )
     if twice is not None:
-        problem = f"{path}: query {twice[0]!r} has the groups {twice[1]!r} and {twice[2]!r}"
+        problem = f"{lines.name}: query {twice[0]!r} has the groups {twice[1]!r} and {twice[2]!r}"
         raise CommandError(problem, "a row belongs to one group: choose another column.")
     return list(database.names(f"SELECT min(g.item) {joined} ORDER BY l.id"))

@@ -15,10 +15,9 @@ from typing import Any
 
 from tailmetrics._arguments import LONGEST_ERROR, fitted
 from tailmetrics.cli.options import KINDS
-from tailmetrics.io import DataFileError, DataFileNote
+from tailmetrics.io import DataFileError
 from tailmetrics.io.files import SCRATCH
-from tailmetrics.io.reading import LISTENER, Reading
-from tailmetrics.ranking._warnings import SpeedWarning, with_value
+from tailmetrics.ranking._warnings import SpeedWarning
 from tailmetrics.report.formatting import printable
 
 
@@ -42,9 +41,10 @@ HELP = "evaluate or compare --help lists the options, --metrics.help CLASS the a
 
 
 def print_error(error: Exception) -> None:
-    """Print an error to stderr."""
-    problem, hint = describe(error)
-    sys.stderr.write(f"error: {problem}\nhint: {hint}\n")
+    """Print an error to stderr, and those of other files that were opened with it."""
+    for each in (error, *getattr(error, "others", ())):
+        problem, hint = describe(each)
+        sys.stderr.write(f"error: {problem}\nhint: {hint}\n")
 
 
 def describe(error: Exception) -> tuple[str, str]:
@@ -194,21 +194,21 @@ class Messages:
         """Print a note, such as one on speed, which no report repeats."""
         self._print("note", text)
 
+    def reading(self, text: str) -> None:
+        """Print how a file is read."""
+        self._print("read", text)
+
     @contextmanager
     def captured(self) -> Iterator[None]:
         """Print the warnings of libraries, too."""
 
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-            if issubclass(category, (DataFileNote, SpeedWarning)):
+            if issubclass(category, SpeedWarning):
                 self.note(in_options(str(message)))
             else:
                 self.warn(in_options(str(message)))
 
-        def listen(reading: Reading) -> None:
-            self._print("read", sentence(reading))
-
-        with with_value(LISTENER, listen), warnings.catch_warnings():
-            warnings.simplefilter("always", DataFileNote)
+        with warnings.catch_warnings():
             warnings.showwarning = show
             yield
 
@@ -216,14 +216,3 @@ class Messages:
         if text not in self.printed:
             sys.stderr.write(f"{kind}: {printable(text)}\n")
         self.printed.add(text)
-
-
-def sentence(reading: Reading) -> str:
-    """Return how a file was read, and the options that say it outright, ready to be pasted."""
-    prefix = "preds-" if reading.role == "preds" else ""
-    options = [f"--{prefix}format {reading.form}"]
-    if reading.delimiter not in (None, ",", "\t"):
-        options.append(f"--delimiter {quote(str(reading.delimiter))}")
-    for name, column in reading.columns.items():
-        options.append(f"--{prefix}columns.{name} {quote(column)}")
-    return f"{reading.path}: {reading}; said outright: {' '.join(options)}"

@@ -303,7 +303,7 @@ class _HelpFormatter(RawDescriptionHelpFormatter):
 def _parser(command: str) -> _Parser:
     """Return the parser of a command."""
     width = max(len(name) for name in FORMATS)
-    formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
+    formats = "\n".join(f"  {form.name.ljust(width)}  {form.content}" for form in FORMATS.values())
     epilog = f"formats (--format), named by the suffix of a file:\n{formats}"
     groups: dict[str, type] = {"data": DataOptions, "resampling": ResamplingOptions, "output": OutputOptions}
     if command == "evaluate":

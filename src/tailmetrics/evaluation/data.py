@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
-from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
@@ -107,7 +103,7 @@ def read_data(
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
     _check_series_beside_tables({"preds": preds, "target": target})
     given = {"preds": preds, "target": target, "train_target": train_target}
-    preds, target, train_target = (_as_lists(_as_table_of_objects(*one)) for one in given.items())
+    preds, target, train_target = map(_as_lists, given.values())
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
         target = _numbered("target", target, label_names)
@@ -122,7 +118,10 @@ def read_data(
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value is a table with columns, such as a DataFrame, or a dict from query to a dict of items."""
+    """Whether a value is a table with columns, such as a DataFrame, a list of objects, or a dict by query."""
+    if isinstance(value, list) and value:
+        first = next((entry for row in value if isinstance(row, (list, tuple)) for entry in row), value[0])
+        return isinstance(first, Mapping)
     return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
 
 
@@ -254,30 +253,6 @@ def _as_lists(value: Any) -> Any:
     ]
 
 
-def _as_table_of_objects(argument: str, value: Any) -> Any:
-    """Convert objects, or a list of objects for each row, to a table; return any other value unchanged."""
-    if not isinstance(value, list) or not value:
-        return value
-    first = next((one for row in value if isinstance(row, (list, tuple)) for one in row), value[0])
-    if not isinstance(first, Mapping):
-        return value
-    import pyarrow as pa
-
-    from tailmetrics.io.files import reading
-    from tailmetrics.io.reading import Opening, check_nested
-    from tailmetrics.io.text import look_at_objects
-
-    if isinstance(value[0], Mapping):
-        try:
-            return pa.Table.from_pylist(value)
-        except (pa.ArrowException, TypeError):  # a field is an object in one row, and text in another
-            path = Path(argument)
-            check_nested(look_at_objects(path, value, ""), Opening(path))
-            with reading(path, "objects"):
-                raise
-    return pa.table({"ids" if argument == "preds" else "labels": value})
-
-
 def _padded(value: Any) -> Any:
     """Convert lists of label ids to a matrix padded with -1, and lists of bools to a matrix.
 
@@ -352,61 +327,50 @@ def _of_tables(
     known: Mapping[str, list[str]],
     duplicates: Duplicates,
 ) -> Data:
-    from tailmetrics.io import DataFileNote, read, read_target
-    from tailmetrics.io.database import MEMORY
-    from tailmetrics.io.join import JoinedSource
-    from tailmetrics.io.labels import number_strings, order_of_names
-    from tailmetrics.io.loading import names_in_memory
-    from tailmetrics.io.tables import is_run_in_memory
+    from tailmetrics.io import read, read_label_names, read_target
+    from tailmetrics.io.labels import order_of_names
 
-    given = {"preds": preds, "target": target, "train_target": train_target}
-    for name, value in given.items():
-        _check_columns(name, value)
-    tables = {name: _as_table(name, value, given) for name, value in given.items() if value is not None}
-    last_wins = any(is_run_in_memory(value) for value in given.values())
-    with _columns_are_renamed():
-        names = names_in_memory(CALLER, tables, known, last_wins)
+    tables = {"preds": preds, "target": target, "train_target": train_target}
+    for argument, table in tables.items():
+        _check_has_roles(argument, table)
+    for argument, table in tables.items():
+        if not (table is None or is_table(table) or _is_lists(table)):
+            raise TypeError(
+                f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold names of labels; pass a table "
+                "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
+                "row; beside a matrix of scores label_names=, the name of each column."
+            )
+    names = read_label_names([preds], target, train_target, string_ids=True, other_names=known) or ()
     order = given_order = order_of_names(names, len(names))
     if "label_names" in known:
         given_order = _places(known["label_names"], names)
-    with catch_warnings(record=True) as guesses, _columns_are_renamed():
-        simplefilter("always", UserWarning)  # notes, and that rows belong together by their number
-        dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing, duplicates=duplicates)
-        sources = (dataset.target, dataset.preds)
-        if not isinstance(dataset.target, JoinedSource):  # both hold lists, row by row
-            number_strings(sources, names, True, MEMORY)
-            named = next((source for source in sources if source.key is not None), None)
-            if named is None:
-                _check_indexes_of_tables(preds, target)
-            else:
-                queries = [query for block in named.values(named.key) for query in block.to_pylist()]
-                dataset = replace(dataset, row_names=queries)
-        swapped = note_on_swapped(dataset) + note_on_equal(dataset)
-    for said in swapped:
-        warn_outside(f"{CALLER}: {said}")
+    dataset = read(
+        preds,
+        target,
+        train_target=train_target,
+        label_names=names,
+        string_ids=True,
+        missing=missing,
+        duplicates=duplicates,
+    )
+    if dataset.row_names is None:
+        _check_indexes_of_tables(preds, target)
+    likely_mistakes = note_on_swapped(dataset) + note_on_equal(dataset)
+    for note in likely_mistakes:
+        warn_outside(f"{CALLER}: {note}")
 
     def batches(size: int) -> Iterator[Part]:
-        with _columns_are_renamed():
-            for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
-                yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
+        for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
+            yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
     readings = dataset.readings
     train = None
     if train_target is not None:
         train = LabelFrequency(len(names))
-        with catch_warnings(), _columns_are_renamed(of="train_"):
-            simplefilter("ignore", DataFileNote)
-            trained = read_target(tables["train_target"], label_names=names, string_ids=True)
-            for part in trained:
-                train.update(part.target)
-            readings += trained.readings
-    notes = tuple(
-        f"{str(guess.message).partition('; said outright')[0]}; rename columns to choose others."
-        if issubclass(guess.category, DataFileNote)
-        else str(guess.message)
-        for guess in guesses
-    )
-    notes += swapped + notes_on_queries(dataset, missing)
+        trained = read_target(train_target, label_names=names, string_ids=True)
+        for part in trained:
+            train.update(part.target)
+        readings += trained.readings
     cpu = torch.device("cpu")
     row_mask = of_rows(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
     mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
@@ -424,43 +388,9 @@ def _of_tables(
         dataset.tie_winner,
         dataset.row_names,
         train=train,
-        notes=notes,
-        readings=tuple(one.sentence for one in readings),
+        notes=(*dataset.notes, *likely_mistakes, *notes_on_queries(dataset, missing)),
+        readings=tuple(reading.sentence for reading in readings),
     )
-
-
-@contextmanager
-def _columns_are_renamed(of: str = "") -> Iterator[None]:
-    """Reword the hints of readers for tables in memory: to rename a column, where hints on files say ``columns=``.
-
-    ``of`` is a prefix for the table's name in the error.
-    """
-    from tailmetrics.io import DataFileError
-
-    try:
-        yield
-    except DataFileError as error:
-        query = r"Columns\(query=[^,()]*\)"
-        hint = re.sub(r"(?:[.;] [^.;]*)string_ids=[^.]*\.", ".", error.hint)  # names are names here
-        hint = re.sub(rf"columns=\({query}, {query}\)", "the name 'query' in both", hint)
-        hint = re.sub(r"columns=\((Columns.*?), (Columns.*?)\)(?= )", r"in preds \1, in target \2", hint)
-        hint = re.sub(r"(?:columns=)?Columns\(([^()]*)\)", lambda said: _ANSWER.sub(_as_name, said[1]), hint)
-        raise DataFileError(f"{of}{error.path}", error.problem, error.where, hint) from error
-
-
-_ANSWER = re.compile(r"(\w+)=('[^']*'|\w+)")
-
-
-def _as_name(match: re.Match[str]) -> str:
-    """Return what takes the place of a name of a column in a hint: tables in memory are renamed."""
-    field, given = match[1], match[2].strip("'")
-    if given == "none":
-        return "a table without it"
-    if given == "order":
-        return "a column 'rank' of 1, 2, 3 by query"
-    if field == "rank" and given != "NAME":  # a distance under this name would be no rank
-        return f"the name 'score' for the negative of {given!r}"
-    return f"the name {field!r}" if given == "NAME" else f"the name {field!r} for {given!r}"
 
 
 def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
@@ -544,12 +474,14 @@ def _entries_of(rows: Any, numbered: bool) -> list[list[tuple[float, ...]]]:
     return [sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True)) for start, stop in ends]
 
 
-def _check_columns(argument: str, value: Any) -> None:
-    """Raise if a table holds only numbers and has no column of queries, as a table with one column per label."""
-    from tailmetrics.io.reading import is_usual
+def _check_has_roles(argument: str, value: Any) -> None:
+    """Raise if a frame holds only numbers under names without a role, as a table with one column per label."""
+    if not (is_table(value) and hasattr(value, "to_numpy") and hasattr(value, "columns")):
+        return
+    from tailmetrics.io.columns import has_known_names
 
-    names = [str(name) for name in value.columns] if is_table(value) and hasattr(value, "to_numpy") else ["query"]
-    if not any(is_usual(name, "query") for name in names) and value.to_numpy().dtype.kind in "biuf":
+    names = [str(name) for name in value.columns]
+    if not has_known_names(names) and value.to_numpy().dtype.kind in "biuf":
         raise TypeError(
             f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, none of queries; if each column is a "
             "label, pass table.to_numpy() and label_names=list(table), otherwise a table with the columns query and "
@@ -594,33 +526,6 @@ def _check_indexes_of_tables(preds: Any, target: Any) -> None:
             f"{CALLER}: the indexes of preds and target differ; pass target.loc[preds.index], or both after "
             ".reset_index(drop=True) if row i of both belong together."
         )
-
-
-def _as_table(argument: str, value: Any, given: Mapping[str, Any]) -> Any:
-    """Return a table unchanged, or lists of names as a dict of lists by row number.
-
-    Beside a table with a list in each row, lists become such a table, too: row i belongs to row i.
-    """
-    if is_table(value):
-        return value
-    if not _is_lists(value):
-        raise TypeError(
-            f"{CALLER}: {argument} is {shape_of(value)}, but other arguments hold names of labels; pass a table with "
-            "the columns query and item, a dict from query to a dict of items, or a list of names for each row; beside "
-            "a matrix of scores label_names=, the name of each column."
-        )
-    from tailmetrics.io import Columns
-    from tailmetrics.io.formats import in_memory
-
-    if any(
-        is_table(one) and not in_memory(CALLER, name, one, Path(name), Columns()).has_queries
-        for name, one in given.items()
-    ):
-        import pyarrow as pa
-
-        rows = [[str(name) for name in row] for row in value]
-        return pa.table({"ids" if argument == "preds" else "labels": pa.array(rows, pa.list_(pa.string()))})
-    return {str(row): [str(name) for name in labels] for row, labels in enumerate(value)}
 
 
 # -- groups of rows -------------------------------------------------------------------------------------------------

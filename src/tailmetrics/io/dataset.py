@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, NamedTuple, final
+from typing import Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
-from tailmetrics.io.database import Database, KeyedFile, Names, Opened, triples
-from tailmetrics.io.files import DataFileError, FilePath, Part, PathLike, check_file, find, reading
-from tailmetrics.io.reading import BLANK, TYPED, Columns, Head, Opening, Reading, Role, is_usual, split
+from tailmetrics.io.columns import Reading
+from tailmetrics.io.database import Names
+from tailmetrics.io.files import DataFileError, FilePath
+from tailmetrics.io.filters import Filter
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
-from tailmetrics.io.text import BLANKS, LARGEST, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
+
+LARGEST = 2**63 - 1
+Kind: TypeAlias = Literal["preds", "target"]
+"""Whether rows are predictions or targets, also of training."""
 
 
 class Batch(NamedTuple):
@@ -58,11 +61,11 @@ class EntryBound(NamedTuple):
     memory: str
     entries: int
 
-    def check(self, path: FilePath, row: str, held: int) -> None:
-        """Raise if a row holds more entries; ``row`` is its name in the error."""
-        if held > self.entries:
-            hint = "a row is read as a whole: give more memory, or leave out what is below every cut-off."
-            problem = f"holds {held:,} entries, and memory={self.memory!r} has room for {self.entries:,}"
+    def check(self, path: FilePath, row: str, entries: int) -> None:
+        """Raise if a row has more entries; ``row`` is its name in the error."""
+        if entries > self.entries:
+            hint = "a row is read as a whole: give more --memory, or leave out what is below every cut-off."
+            problem = f"holds {entries:,} entries, and --memory {self.memory} has room for {self.entries:,}"
             raise DataFileError(path, problem, row, hint)
 
 
@@ -84,6 +87,7 @@ class Files:
         bound: How many entries a row may hold.
         columns: Number of columns that is enough for every label id; None if not known.
         readings: How each file is read.
+        notes: What a reader of the numbers should know about how the files were read.
     """
 
     num_rows: int
@@ -98,6 +102,7 @@ class Files:
     bound: EntryBound
     columns: int | None
     readings: tuple[Reading, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def filters(self) -> bool:
@@ -109,10 +114,12 @@ class Files:
         """Text that says which of two labels with equal scores is ranked first."""
         if not isinstance(self.label_names, Names):  # label ids are numbers, or the user gave the order of the names
             return "the lower label id"
-        return f"the label that comes {'last' if self.label_names.descending else 'first'} by name"
+        if self.label_names.descending:
+            return "the label that comes last by name"
+        return "the label that comes first by name"
 
     def _checked(
-        self, source: Source, role: Role, repeats: bool = False, lowest: int = 0
+        self, source: Source, role: Kind, repeats: bool = False, lowest: int = 0
     ) -> Iterator[tuple[Rows, int]]:
         """Yield the checked rows of each batch, and the number of the first row."""
         first = self.start
@@ -133,15 +140,19 @@ class Files:
             return torch.from_numpy(rows.matrix)[:, 0]
         if rows.values is not None:
             if self.columns is None:
-                as_names = "" if source.reading is None else "string_ids=True makes each number a label of its own; "
-                hint = f"{as_names}num_labels=L reads ids up to L - 1."
-                of = "" if source.reading is None else f" of {source.reading.within or source.reading.item!r}"
-                raise DataFileError(source.path, f"holds gains{of}, but the number of labels is not known", hint=hint)
+                content = "gains" if source.reading.value is None else f"gains of {source.reading.value!r}"
+                hint = "--num-labels L reads ids up to L - 1."
+                if source.is_table:
+                    hint = f"--string-ids true makes each number a label of its own; {hint}"
+                raise DataFileError(source.path, f"holds {content}, but the number of labels is not known", hint=hint)
             return csr_tensor(rows, rows.values, self.columns)
-        more = int(is_bare)
-        more += rows.matrix.shape[1] + more == self.columns  # metrics take whole numbers [N, L] as multi-hot
+        padding = int(is_bare)
+        if rows.matrix.shape[1] + padding == self.columns:  # metrics take whole numbers [N, L] as multi-hot
+            padding += 1
         ids = torch.from_numpy(rows.matrix)
-        return torch.nn.functional.pad(ids, (0, more), value=-1) if more else ids
+        if padding:
+            ids = torch.nn.functional.pad(ids, (0, padding), value=-1)
+        return ids
 
 
 @final
@@ -194,12 +205,12 @@ class Dataset(Files):
         A row left empty had relevant labels, all of them filtered out. This reads the targets once more.
         """
         assert self.ignored is not None
-        found = np.zeros(3, np.int64)
+        counts = np.zeros(3, np.int64)
         for target, first in self._targets(-LARGEST):
             before = _relevant(target)  # counted first: the filter changes dense rows in place
             after = _relevant(self.ignored.apply(target, first, 0))
-            found += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
-        relevant, removed, bare = found.tolist()
+            counts += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
+        relevant, removed, bare = counts.tolist()
         return relevant, removed, bare
 
     def _targets(self, lowest: int) -> Iterator[tuple[Rows, int]]:
@@ -228,7 +239,9 @@ class TargetDataset(Files):
     one_label: bool = False
 
     def __iter__(self) -> Iterator[TargetBatch]:
-        lowest = 0 if not self.target.one_label else -LARGEST if self.one_label else -1
+        lowest = 0
+        if self.target.one_label:
+            lowest = -LARGEST if self.one_label else -1
         for target, first in self._checked(self.target, "target", repeats=True, lowest=lowest):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
@@ -255,7 +268,8 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
     """Return rows with these values as a sparse CSR tensor [N, L]."""
-    offsets, ids = (_tensor(one.astype(np.int64, copy=False)) for one in (rows.offsets, rows.ids))
+    offsets = _tensor(rows.offsets.astype(np.int64, copy=False))
+    ids = _tensor(rows.ids.astype(np.int64, copy=False))
     return csr_of(offsets, ids, _tensor(values), (len(rows), num_labels))
 
 
@@ -295,122 +309,22 @@ def first_of_each(rows: Ragged) -> Ragged:
     return rows.select(~again)
 
 
-# -- filters --------------------------------------------------------------------------------------------------------
-
-
 def _relevant(rows: Rows) -> Ints:
     """Return the number of relevant labels of each row, shape (n,)."""
     if not isinstance(rows, Ragged):
         return np.asarray(np.count_nonzero(rows, axis=1))
-    return rows.select((rows.ids >= 0) & (True if rows.values is None else rows.values > 0)).lengths
-
-
-FILTER_HINT = (
-    "write a row and a label on each line, with a blank between them; names with blanks stand in a CSV file with the "
-    "header query,item."
-)
-
-
-class Filter:
-    """Pairs of a row and a label that do not count, sorted by row.
-
-    Args:
-        rows: Shape (P,), row numbers.
-        labels: Shape (P,), label ids.
-    """
-
-    def __init__(self, rows: Ints, labels: Ints) -> None:
-        order = np.argsort(rows, kind="stable")
-        self._rows, self._labels = rows[order], labels[order]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def apply(self, batch: Rows, first: int, blank: float) -> Rows:
-        """Return a batch without its filtered labels; in a dense batch, ``blank`` overwrites them in place.
-
-        ``first`` is the row number of the batch's first row.
-        """
-        start, stop = np.searchsorted(self._rows, [first, first + len(batch)])
-        if start == stop:
-            return batch
-        rows, labels = self._rows[start:stop] - first, self._labels[start:stop]
-        if isinstance(batch, Ragged):
-            return batch.select(_unlisted(batch, rows, labels))
-        batch[rows, labels] = blank
-        return batch
-
-
-def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
-    distinct, place = np.unique(np.concatenate([batch.ids.astype(np.int64), labels]), return_inverse=True)
-    row = np.concatenate([np.repeat(np.arange(len(batch)), batch.lengths), rows])
-    entries, filtered = np.split(row * len(distinct) + place, [len(batch.ids)])
-    return ~np.isin(entries, filtered)
-
-
-def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter:
-    """Read a filter file: a row number and a label id on each line."""
-    path = check_file(path)
-    cells = (parse_int64(path, "row or label", word, number) for number, words in _words(path) for word in words)
-    pairs = np.fromiter(cells, np.int64).reshape(-1, 2)
-    for word, column, limit in (("row", pairs[:, 0], num_rows), ("label", pairs[:, 1], num_labels)):
-        wrong = (column < 0) if limit is None else (column < 0) | (column >= limit)
-        if wrong.any():
-            index = int(wrong.argmax())
-            problem = f"names the {word} {column[index]}, but there are {limit} {word}s"
-            raise DataFileError(path, problem, f"pair {index + 1}", "does the filter belong to these files?")
-    return Filter(pairs[:, 0], pairs[:, 1])
-
-
-def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> Filter:
-    """Read a filter file of queries and items; a pair whose query or item is not evaluated is left out.
-
-    Args:
-        path: The file, or its parts: two words on each line, or a table whose first line names the columns of query
-            and item.
-        columns: The names of these columns.
-        database: Holds the tables ``kept`` (query), whose ``rowid`` is the row number, and ``labels`` (item, id).
-    """
-    given = find(path)
-
-    def opened(part: Part) -> Opened:
-        asked, fields = Opening(part.path, None, columns), ("query", "item")
-        head = Head(asked)
-        first = next(iter(head.lines), "")
-        delimiter = head.delimiter(first, "csv")
-        names = [TYPED.sub("", name) for name in split(first, delimiter, head.is_quoted(delimiter))]
-        if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
-            return read_table(asked, "TSV" if delimiter == "\t" else "CSV")
-        return triples((f"line {number}", *words, None) for number, words in _words(part.path))
-
-    KeyedFile(given.name, [(part.path, partial(opened, part)) for part in given.parts]).load(database, "filtered")
-    found = database.arrays(
-        "SELECT kept.rowid AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
-    )
-    pair = database.row("SELECT query, item FROM filtered ORDER BY rowid LIMIT 1")
-    if pair is not None and not len(found["row"]):
-        hint = "write queries and items as the predictions and targets do."
-        problem = f"none of its pairs is a query and an item that are evaluated, such as {pair[0]!r} and {pair[1]!r}"
-        raise DataFileError(given.name, problem, hint=hint)
-    return Filter(found["row"], found["id"])
-
-
-def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
-    with reading(path, "a filter file"):
-        for number, text in numbered_lines(path):
-            line = text.strip(BLANK)
-            words = BLANKS.split(line)
-            if len(words) != 2:
-                raise DataFileError(path, f"{line[:40]!r} is not a row and a label", f"line {number}", FILTER_HINT)
-            yield number, (words[0], words[1])
+    is_relevant = rows.ids >= 0
+    if rows.values is not None:
+        is_relevant &= rows.values > 0
+    return rows.select(is_relevant).lengths
 
 
 # -- checks ---------------------------------------------------------------------------------------------------------
 
 
-RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
+RANGE_HINT = "label ids run from 0 to the number of labels less one: check --num-labels and how the ids were numbered."
 NEGATIVE_HINTS = {
-    "preds": "label ids start at 0; with string_ids=True a placeholder is a label like any other.",
+    "preds": "label ids start at 0; with --string-ids true a placeholder is a label like any other.",
     "target": "label ids start at 0; where a row has no label, a list is empty, and an array holds -1.",
 }
 REPEAT_HINTS = {
@@ -432,7 +346,7 @@ VALUE_HINTS = {
 
 
 def check_rows(
-    rows: Rows, role: Role, source: Source, first: int, num_labels: int | None, repeats: bool, lowest: int
+    rows: Rows, role: Kind, source: Source, first: int, num_labels: int | None, repeats: bool, lowest: int
 ) -> None:
     """Raise unless ids are in range and distinct within their row, no score is NaN, and gains are in their range.
 
@@ -449,38 +363,46 @@ def check_rows(
         DataFileError: Naming the row and the wrong value.
     """
     if not isinstance(rows, Ragged):
-        found = _wrong_value(rows, role)
+        wrong = _wrong_value(rows, role)
     else:
-        found = _wrong_id(rows.ids, role, num_labels, lowest)
-        if found is None and rows.values is not None:
-            found = _wrong_value(rows.values, role)
-        row = _repeating_row(rows) if found is None and (role == "target" or not repeats) else None
-        if row is not None:
-            ordered = np.sort(rows[row : row + 1].ids)
-            label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-            # names have quotes
-            is_binary = label in ("0", "1") and int(rows.ids.max()) <= 1
-            if not repeats or (role == "target" and is_binary) or source.is_ambiguous(num_labels):
-                hint = BINARY_HINT if is_binary else _third_key(source) or REPEAT_HINTS[role]
-                raise source.error(first + row, f"holds the label {label} twice", hint)
-    if found is not None:
-        at, problem, hint = found
-        row = row_of(at, rows.offsets) if isinstance(rows, Ragged) else at // rows.shape[1]
+        wrong = _wrong_id(rows.ids, role, num_labels, lowest)
+        if wrong is None and rows.values is not None:
+            wrong = _wrong_value(rows.values, role)
+        if wrong is None and (role == "target" or not repeats):
+            _check_repeats(rows, role, source, first, num_labels, repeats)
+    if wrong is not None:
+        entry, problem, hint = wrong
+        row = row_of(entry, rows.offsets) if isinstance(rows, Ragged) else entry // rows.shape[1]
         raise source.error(first + row, problem, hint)
 
 
-def _third_key(source: Source) -> str:
-    """Return the hint that a column which is not read may be part of the query; empty without such a column."""
-    reading = source.reading
-    names = [one.name for one in reading.unread if not one.may_be_score and one.kind != "lists"] if reading else []
-    if reading is None or not reading.query or not names:
-        return ""
-    key = ",".join((*reading.query, names[0]))
-    hint = f"if {names[0]!r} tells its lines apart, columns=Columns(query={key!r}) makes it a part of the query where "
+def _check_repeats(rows: Ragged, role: Kind, source: Source, first: int, num_labels: int | None, repeats: bool) -> None:
+    """Raise if a row holds a label twice, unless repeated labels are allowed and the numbers are no matrix."""
+    row = _repeating_row(rows)
+    if row is None:
+        return
+    ordered = np.sort(rows[row : row + 1].ids)
+    label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
+    is_binary = label in ("0", "1") and int(rows.ids.max()) <= 1  # names have quotes
+    if not repeats or (role == "target" and is_binary) or source.is_ambiguous(num_labels):
+        hint = REPEAT_HINTS[role]
+        if is_binary:
+            hint = BINARY_HINT
+        elif source.reading.query and source.reading.unread:
+            hint = _longer_key(source.reading)
+        raise source.error(first + row, f"holds the label {label} twice", hint)
+
+
+def _longer_key(reading: Reading) -> str:
+    """Return the hint that a column which is not read may be part of the query."""
+    name = reading.unread[0]
+    hint = (
+        f"if {name!r} tells its lines apart, --columns.query {reading.key},{name} makes it a part of the query where "
+    )
     return f"{hint}both files have it; else, as of seeds and folds, give a file for each of its values."
 
 
-def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:
+def _wrong_id(ids: Ints, role: Kind, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:
     """Return the position of an id that is out of range, the problem and a hint; None if all ids are in range."""
     if not ids.size:
         return None
@@ -496,7 +418,7 @@ def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tup
     return int((ids == wrong).argmax()), f"holds the label id {wrong}{beyond}", hint
 
 
-def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
+def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
     """Return the position of a wrong score or gain, the problem and a hint; None if there is none.
 
     For scores a look at the minimum is enough: it is NaN if any score is NaN.
@@ -515,7 +437,8 @@ def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
         wrong = (real != 0) & ~((real >= 1 / LARGEST_GAIN) & (real <= LARGEST_GAIN))
     at = int(wrong.argmax())
     hint = WIDTH_HINT if values.dtype.kind == "i" else VALUE_HINTS[role]
-    return at, f"holds the {'score' if role == 'preds' else 'gain'} {values.flat[at]}", hint
+    name = "score" if role == "preds" else "gain"
+    return at, f"holds the {name} {values.flat[at]}", hint
 
 
 def _repeating_row(rows: Ragged) -> int | None:

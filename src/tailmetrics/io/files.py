@@ -5,8 +5,7 @@ environment, from the files of the vendor's own tools, or from the address itsel
 ``s3://bucket/key?endpoint_override=localhost:9000&scheme=http``. fsspec opens a scheme that pyarrow does not know.
 
 Parts are sorted by path, numbers in a path by value: ``part-2`` comes before ``part-10``. Files and folders whose names
-begin with ``_`` or ``.`` are left out, as in Spark and Arrow. A folder ``key=value`` is a partition: all rows of its
-parts have this value in the column ``key``.
+begin with ``_`` or ``.`` are left out, as in Spark and Arrow.
 """
 
 from __future__ import annotations
@@ -16,18 +15,16 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
 from secrets import token_hex
 from tempfile import gettempdir
 from typing import Any, TypeAlias
-from urllib.parse import unquote
 from weakref import finalize
 
-from tailmetrics._arguments import LONGEST_VALUE, cut, fitted, short_values
-from tailmetrics.ranking._warnings import warn_outside, with_value
+from tailmetrics._arguments import cut, fitted, short_values
 
 LONGEST_PATH = 100
 """Characters of a path at most; its end tells files apart."""
@@ -40,58 +37,31 @@ class DataFileError(ValueError):
         path: The file; its address if it is in a store.
         problem: What is wrong.
         where: Row, line or query inside the file; empty if the problem concerns the whole file.
-        hint: What the user can do; may be empty.
+        hint: What the user can do, as on the command line: ``--columns.gain hit`` is ``columns=Columns(gain="hit")`` in
+            Python. It may be empty.
+        others: The errors of other files that were opened with this one.
     """
+
+    others: tuple[DataFileError, ...] = ()
 
     def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
         where = cut(short_values(where), LONGEST_PATH)
         place = f"{cut(str(path), LONGEST_PATH, from_end=True)}{', ' * bool(where)}{where}: "
         problem, hint = fitted(problem, hint, len(place))
-        said = f"{place}{problem}"
-        super().__init__(f"{said}; {hint}" if hint else said)
+        text = f"{place}{problem}"
+        if hint:
+            text += f"; {hint}"
+        super().__init__(text)
         self.path = str(path) if "://" in str(path) else Path(str(path))
         self.problem = problem
         self.where = where
         self.hint = hint
 
-    def __reduce__(self) -> tuple[type[DataFileError], tuple[str | Path, str, str, str]]:
-        return DataFileError, (self.path, self.problem, self.where, self.hint)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataFileError, (self.path, self.problem, self.where, self.hint), {"others": self.others}
 
-
-def shown(value: object) -> str:
-    """Return a value as Python writes it, cut to 80 characters."""
-    return cut(repr(value), LONGEST_VALUE)
-
-
-class DataFileNote(UserWarning):
-    """A warning about a decision of a reader, such as which column is the query; the command line prints a note."""
-
-
-SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
-"""The decisions already reported for the parts of one data set; None outside of :func:`said_once`."""
-
-
-@contextmanager
-def said_once(said: set[str]) -> Iterator[None]:
-    """Report each decision only once within the block, even if several parts of a data set lead to it."""
-    with with_value(SAID, said):
-        yield
-
-
-def note(path: object, decision: str) -> None:
-    """Warn with a :class:`DataFileNote` about a decision made while a file was read."""
-    if is_new(decision):
-        warn_outside(f"{path}: {decision}", DataFileNote)
-
-
-def is_new(decision: str) -> bool:
-    """Whether a decision has not been reported yet for another part of the data set."""
-    said = SAID.get()
-    if said is None:
-        return True
-    before = len(said)
-    said.add(decision)
-    return len(said) > before
+    def __str__(self) -> str:
+        return "\n".join([str(self.args[0]), *map(str, self.others)])
 
 
 @contextmanager
@@ -194,10 +164,10 @@ class StoredFile:
         """Return the files that match this pattern, or the files below this folder."""
         with asking(self.address):
             search = self.system.glob if GLOB.search(self.key) else self.system.find
-            found = search(self.key, detail=True)
+            facts_by_key = search(self.key, detail=True)
         host = self.address[: len(self.address) - len(self.key.lstrip("/"))]  # or the bucket
-        files = [StoredFile(host + key.lstrip("/"), key, self.system) for key in found]
-        for file, facts in zip(files, found.values(), strict=True):
+        files = [StoredFile(host + key.lstrip("/"), key, self.system) for key in facts_by_key]
+        for file, facts in zip(files, facts_by_key.values(), strict=True):
             vars(file)["facts"] = facts  # so that the store is not asked again
         return files
 
@@ -244,8 +214,8 @@ def _system(root: str, options: str) -> tuple[Any, str]:
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem type" not in str(error):
             raise
-        found: tuple[Any, str] = fsspec.core.url_to_fs(root)
-        return found
+        system, key = fsspec.core.url_to_fs(root)
+        return system, key
     return ArrowFSWrapper(system), key
 
 
@@ -260,9 +230,9 @@ def asking(address: str) -> Iterator[None]:
         hint = f"install {error.name}: pip install 'tailmetrics[cli]' has pyarrow, which opens s3 and gs."
         raise DataFileError(address, f"its scheme needs the package {error.name}", hint=hint) from error
     except Exception as error:
-        said = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some stores append details
+        cause = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some stores append details
         hint = GOOGLE_HINT if address.startswith(("gs:", "gcs:")) else STORE_HINT
-        raise DataFileError(address, f"cannot be opened: {said}", hint=hint) from error
+        raise DataFileError(address, f"cannot be opened: {cause}", hint=hint) from error
 
 
 def size_of(path: FilePath) -> int:
@@ -287,20 +257,7 @@ def check_file(path: str | PurePath | StoredFile) -> FilePath:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of a data set.
-
-    Attributes:
-        path: The file.
-        partition: Column name -> value, from folders ``key=value``.
-    """
-
-    path: FilePath
-    partition: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Found:
+class FileSet:
     """The files of predictions or of targets.
 
     Attributes:
@@ -309,17 +266,17 @@ class Found:
     """
 
     name: FilePath
-    parts: tuple[Part, ...]
+    parts: tuple[FilePath, ...]
 
 
 def is_path(value: Any) -> bool:
     """Whether a value is a path, or a list of paths."""
     if isinstance(value, (list, tuple)):
-        return bool(value) and all(isinstance(one, (str, PurePath)) for one in value)
+        return bool(value) and all(isinstance(path, (str, PurePath)) for path in value)
     return isinstance(value, (str, PurePath, StoredFile))
 
 
-def find(value: PathLike | Sequence[PathLike]) -> Found:
+def find(value: PathLike | Sequence[PathLike]) -> FileSet:
     """Return the files of a path, a folder, a glob, an address, or a list of these.
 
     Raises:
@@ -329,42 +286,65 @@ def find(value: PathLike | Sequence[PathLike]) -> Found:
     if isinstance(value, (list, tuple)):
         if not value:
             raise ValueError("read: a list of paths is empty; pass at least one path.")
-        every = [find(one) for one in value]
-        return Found(every[0].name, tuple(part for found in every for part in found.parts))
+        sets = [find(path) for path in value]
+        parts = tuple(chain.from_iterable(files.parts for files in sets))
+        return FileSet(sets[0].name, parts)
     path = path_of(value if isinstance(value, StoredFile) else str(value))
-    return Found(path, tuple(_parts(path)))
+    return FileSet(path, tuple(_parts(path)))
 
 
-def _parts(path: FilePath) -> Iterator[Part]:
-    depth = len(path.parts)
-    found: Iterable[Any]
-    if isinstance(path, Path) and not path.exists() and GLOB.search(str(path)):
-        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
-        found = Path(*path.parts[:depth]).glob("/".join(path.parts[depth:]))
-    elif isinstance(path, StoredFile) and GLOB.search(path.key):
-        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
-        found = path.glob()
-    elif not path.is_dir():
-        yield Part(check_file(_spooled(path) if isinstance(path, Path) and path.is_fifo() else path), {})
+def _parts(path: FilePath) -> Iterator[FilePath]:
+    """Yield the files of a path, a folder or a pattern."""
+    is_pattern = _is_pattern(path)
+    if not is_pattern and not path.is_dir():
+        if isinstance(path, Path) and path.is_fifo():
+            path = _spooled(path)
+        yield check_file(path)
         return
-    elif isinstance(path, Path) and (path / DATASET_STATE).is_file():
+    if isinstance(path, Path) and (path / DATASET_STATE).is_file():
         yield from _dataset(path)
         return
-    elif isinstance(path, Path) and (path / "dataset_dict.json").is_file():
-        splits = ", ".join(sorted(one.name for one in path.iterdir() if (one / DATASET_STATE).is_file()))
-        raise DataFileError(path, f"holds the splits {splits}", hint="name the folder of one of them.")
-    else:
-        found = filter(Path.is_file, path.rglob("*")) if isinstance(path, Path) else path.glob()
-    files = [one for one in found if not any(part.startswith((".", "_")) for part in one.parts[depth:])]
+    if isinstance(path, Path) and (path / "dataset_dict.json").is_file():
+        splits = [folder.name for folder in path.iterdir() if (folder / DATASET_STATE).is_file()]
+        problem = f"holds the splits {', '.join(sorted(splits))}"
+        raise DataFileError(path, problem, hint="name the folder of one of them.")
+
+    depth = len(path.parts)
+    if is_pattern:
+        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
+    files = [file for file in _listed(path, depth) if not _is_hidden(file, depth)]
     if not files:
         hint = "check the path; put quotes around a pattern in a shell, and name a folder of parts, or one file."
-        raise DataFileError(path, "no file matches" if depth < len(path.parts) else "holds no files of data", hint=hint)
-    for one in sorted(files, key=lambda file: list(map(_natural, file.parts))):
-        if one.is_dir():
-            yield from _parts(one)
+        problem = "no file matches" if is_pattern else "holds no files of data"
+        raise DataFileError(path, problem, hint=hint)
+    for file in sorted(files, key=_natural_path):
+        if file.is_dir():
+            yield from _parts(file)
         else:
-            pairs = (folder.partition("=") for folder in one.parts[depth:-1])
-            yield Part(check_file(one), {key: unquote(value) for key, equals, value in pairs if key and equals})
+            yield check_file(file)
+
+
+def _is_pattern(path: FilePath) -> bool:
+    if isinstance(path, StoredFile):
+        return GLOB.search(path.key) is not None
+    return not path.exists() and GLOB.search(str(path)) is not None
+
+
+def _listed(path: FilePath, depth: int) -> Iterable[Any]:
+    """Return the files that match a pattern, whose first ``depth`` parts are plain, or the files below a folder."""
+    if not isinstance(path, Path):
+        return path.glob()
+    if depth < len(path.parts):
+        return Path(*path.parts[:depth]).glob("/".join(path.parts[depth:]))
+    return filter(Path.is_file, path.rglob("*"))
+
+
+def _is_hidden(path: FilePath, depth: int) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts[depth:])
+
+
+def _natural_path(path: FilePath) -> list[list[tuple[int, int, str]]]:
+    return list(map(_natural, path.parts))
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
@@ -382,12 +362,12 @@ def _spooled(pipe: Path) -> Path:
     return copy
 
 
-def _dataset(folder: Path) -> Iterator[Part]:
+def _dataset(folder: Path) -> Iterator[FilePath]:
     """Yield the files of a data set saved by ``datasets``, in the order of its state file."""
     with reading(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
-        names = [one["filename"] for one in state["_data_files"]]
-        elsewhere = next((one for one in names if PurePath(one).name != one or one in ("", "..")), None)
+        names = [file["filename"] for file in state["_data_files"]]
+    elsewhere = next((name for name in names if PurePath(name).name != name or name in ("", "..")), None)
     if elsewhere is not None:
         hint = "a saved data set names files of its own folder; save it again with dataset.save_to_disk(path)."
         raise DataFileError(folder / DATASET_STATE, f"names the file {elsewhere!r} outside of its folder", hint=hint)
@@ -395,7 +375,7 @@ def _dataset(folder: Path) -> Iterator[Part]:
         hint = "call dataset.flatten_indices() before dataset.save_to_disk(path)."
         raise DataFileError(folder, "keeps its order in a file of indices", hint=hint)
     for name in names:
-        yield Part(check_file(folder / name), {})
+        yield check_file(folder / name)
 
 
 def suffix_of(path: FilePath) -> str:

@@ -6,18 +6,20 @@ join or a sort: two in one statement need twice the memory, and DuckDB then fail
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tailmetrics.io.database import Database, KeyedFile, Values
-from tailmetrics.io.files import DataFileError, FilePath, note
-from tailmetrics.io.labels import LabelRule, Labels, check_agreement
+from tailmetrics.io.database import Database, Progress
+from tailmetrics.io.files import DataFileError
+from tailmetrics.io.labels import LabelRule, Labels, check_agreement, disagreement
+from tailmetrics.io.lines import LineFiles, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source
 
-BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
-RANGE_HINT = "label ids are the columns of the matrix, from 0."
+BEYOND_HINT = "--string-ids true takes numbers for names: each that the files hold is one label, whatever its value."
+MANY_SEEN = 0.01
+"""From this share of the listed items on, a note says that training holds them."""
 COUNTED_ROWS = 2**20
 """Number of rows whose offsets are computed at a time: about 50 MB."""
 
@@ -41,7 +43,7 @@ class JoinedSource(Source):
         self,
         database: Database,
         name: str,
-        file: KeyedFile,
+        file: LineFiles,
         values: Values,
         rows: range,
         row_names: Sequence[str],
@@ -51,7 +53,6 @@ class JoinedSource(Source):
         self.num_rows = len(row_names)
         self.num_labels = labels.width
         self._rows = rows
-        self._ranked = values.ranked
         self.reading = values.reading
         self._database = database
         self._offsets, self._lines = _ordered(database, name, file, values, rows, len(row_names), labels.width)
@@ -68,12 +69,14 @@ class JoinedSource(Source):
             rows = slice(first - self._rows.start, min(first + size, stop) - self._rows.start + 1)
             offsets = self._offsets[rows]
             own = f"SELECT * FROM ({self._lines}) WHERE place >= ? AND place < ?"
-            found = self._database.arrays(own, int(offsets[0]), int(offsets[-1]))
-            order = np.argsort(found.pop("place"), kind="stable")  # takes a fiftieth of the reading time
-            found = {name: column[order] for name, column in found.items()}
-            if self._ranked:
-                self.check_ranks(-found["value"], np.diff(offsets), first)
-            yield Ragged(offsets - offsets[0], found["label"], found.get("value"))
+            arrays = self._database.arrays(own, int(offsets[0]), int(offsets[-1]))
+            order = np.argsort(arrays["place"], kind="stable")  # takes a fiftieth of the reading time
+            labels, values = arrays["label"][order], None
+            if "value" in arrays:
+                values = arrays["value"][order]
+            if self.reading.value_role == "rank" and values is not None:
+                self.check_ranks(-values, np.diff(offsets), first)
+            yield Ragged(offsets - offsets[0], labels, values)
 
     @property
     def own_rows(self) -> range:
@@ -85,57 +88,133 @@ class JoinedSource(Source):
         return f"query {self._row_names[row]!r}"
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Joined:
+    """Files that are matched by query.
+
+    Attributes:
+        preds: The predictions; None for targets alone.
+        target: The targets.
+        database: Holds the tables ``kept`` (query), whose ``rowid`` is the row number, and ``labels`` (item, id).
+        labels: The label ids.
+        row_names: The query of each row, of all processes.
+        missing: Number of target queries without predictions.
+        unmatched: Number of prediction queries without targets.
+        start: First row of this process.
+        stop: The row after the last row of this process.
+        notes: What a reader of the numbers should know.
+    """
+
+    preds: JoinedSource | None
+    target: JoinedSource
+    database: Database
+    labels: Labels
+    row_names: Sequence[str]
+    missing: int
+    unmatched: int
+    start: int
+    stop: int
+    notes: tuple[str, ...]
+
+
 def join(
-    preds: KeyedFile | None,
-    target: KeyedFile,
+    preds: LineFiles | None,
+    target: LineFiles,
     rule: LabelRule,
-    skip: bool,
+    *,
     rank: int,
     world_size: int,
     memory: str,
-) -> tuple[JoinedSource | None, JoinedSource, Database, dict[str, Any]]:
+    skip: bool = False,
+    judged_only: bool = False,
+    trained: LineFiles | None = None,
+    on_progress: Progress | None = None,
+) -> Joined:
     """Read both files, match them by query, and keep this process's share, a range of consecutive rows.
 
-    Returns:
-        The predictions, None for a target alone; the targets; the database, with the tables ``kept`` (query), whose
-        ``rowid`` is the row number, and ``labels`` (item, id); and arguments of
-        :class:`tailmetrics.io.dataset.Files`.
+    Args:
+        preds: The predictions; None to read targets alone.
+        target: The targets.
+        rule: The rule by which items become label ids.
+        rank: Number of this process.
+        world_size: Number of processes.
+        memory: Memory limit of DuckDB.
+        skip: Whether queries without predictions are left out.
+        judged_only: Whether predictions without a line in the targets are left out.
+        trained: Training targets; a note says which share of the predictions they hold.
+        on_progress: Receives the current step and the share of it that is done.
     """
-    database = Database(memory)
-    files = {"target": target} if preds is None else {"target": target, "preds": preds}
+    database = Database(memory, on_progress)
+    files = {"target": target}
+    if preds is not None:
+        files["preds"] = preds
     values = {name: file.load(database, name) for name, file in files.items()}
+    notes = [note for value in values.values() for note in value.notes]
+    if judged_only and preds is not None:
+        values["preds"] = _judged(database, values["preds"])
     for name in files:
         queries = f"SELECT query, min(rowid) AS first, count(item) AS lines FROM {name} GROUP BY query"
         database.run(f"CREATE TABLE {name}_queries AS {queries}", doing="comparing queries")
-    missing, unmatched = (0, 0) if preds is None else _compared(database, preds, target, rule)
-    asked = "target_queries"
+    missing, unmatched = 0, 0
+    if preds is not None:
+        missing, unmatched = _compared(database, preds, target, rule)
+        if trained is not None:
+            notes += _note_on_seen(database, preds, trained)
+
+    rows = "target_queries"
     if skip and missing:
-        asked = "common"
+        rows = "common"
         answered = "SELECT query, first FROM target_queries SEMI JOIN preds_queries USING (query)"
         database.run(f"CREATE TABLE common AS {answered}")
-    database.run(f"CREATE TABLE kept AS SELECT query FROM {asked} ORDER BY first", "numbering queries", in_order=True)
-    labels = _labels(database, files, rule)
+    database.run(f"CREATE TABLE kept AS SELECT query FROM {rows} ORDER BY first", "numbering queries", in_order=True)
+    labels, label_notes = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
-    found = {
-        name: JoinedSource(database, name, file, values[name], range(start, stop), row_names, labels)
-        for name, file in files.items()
-    }
-    known = {
-        "num_rows": len(row_names),
-        "num_labels": labels.declared,
-        "label_names": labels.names,
-        "row_names": row_names,
-        "missing_queries": missing,
-        "unmatched_queries": unmatched,
-        "start": start,
-        "stop": stop,
-        "columns": labels.width,
-    }
-    return found.get("preds"), found["target"], database, known
+    sources = {}
+    for name, file in files.items():
+        sources[name] = JoinedSource(database, name, file, values[name], range(start, stop), row_names, labels)
+    return Joined(
+        preds=sources.get("preds"),
+        target=sources["target"],
+        database=database,
+        labels=labels,
+        row_names=row_names,
+        missing=missing,
+        unmatched=unmatched,
+        start=start,
+        stop=stop,
+        notes=(*notes, *labels.notes, *label_notes),
+    )
 
 
-def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
+def _judged(database: Database, values: Values) -> Values:
+    """Leave predictions out whose item has no line in the targets of their query, as ``trec_eval -J`` does."""
+    database.run("ALTER TABLE preds RENAME TO listed")
+    judged = "SELECT listed.* FROM listed SEMI JOIN target USING (query, item) ORDER BY listed.rowid"
+    count = database.run(f"CREATE TABLE preds AS {judged}", "leaving out items without a judgement", in_order=True)
+    # a query keeps its row, with an empty list
+    empty = "SELECT DISTINCT query, NULL AS item FROM listed ANTI JOIN preds USING (query)"
+    database.run(f"INSERT INTO preds BY NAME {empty}")
+    database.run("DROP TABLE listed")
+    return values._replace(count=count)
+
+
+def _note_on_seen(database: Database, preds: LineFiles, trained: LineFiles) -> list[str]:
+    """Return a note if training holds many of the listed items for the same query."""
+    trained.load(database, "trained")
+    seen, listed = database.row(
+        "SELECT (SELECT count(*) FROM preds SEMI JOIN trained USING (query, item)), (SELECT count(item) FROM preds)"
+    )
+    database.run("DROP TABLE trained")
+    if seen <= MANY_SEEN * listed:
+        return []
+    share = (
+        f"{seen / listed:.0%} of the items that {preds.name.name} lists are in {trained.name.name} for the same query"
+    )
+    return [f"{share}. If these are not to be shown again, leave them out: --filter {trained.name}"]
+
+
+def _compared(database: Database, preds: LineFiles, target: LineFiles, rule: LabelRule) -> tuple[int, int]:
     """Return the number of target queries without predictions, and of prediction queries without a target."""
     lacking = "(SELECT count(*) FROM {}_queries ANTI JOIN {}_queries USING (query))"
     counts = f"{lacking.format('target', 'preds')}, {lacking.format('preds', 'target')}"
@@ -150,52 +229,42 @@ def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: Lab
     return missing, unmatched
 
 
-def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
-    """Give every item of all files its label id: make the table ``labels`` (item, id).
+def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule) -> tuple[Labels, tuple[str, ...]]:
+    """Give every item of all files its label id: make the table ``labels`` (item, id). Return the ids, and notes.
 
     Raises:
         DataFileError: If the files share no label, or an item has no valid label id.
     """
     paths = [file.name for file in reversed(files.values())]
     items = " UNION ALL ".join(f"SELECT item, {file} AS file FROM {name}" for file, name in enumerate(reversed(files)))
-    held = f"SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL"
-    database.run(f"CREATE TABLE held AS {held}", doing="comparing labels")
-    database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
+    distinct = f"SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL"
+    database.run(f"CREATE TABLE names AS {distinct}", doing="comparing labels")
+    database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM names")
     if not rule.by_number:
-        check_agreement(database, "held", "label", paths, bool(rule.strings))
-        _note_lists(database, paths)
+        check_agreement(database, "names", "label", paths, bool(rule.strings))
     labels = rule.number(database, paths[0])
-    if rule.by_number:  # checked above: whole numbers, each with one spelling
-        check_agreement(database, "held", "label", paths, True, may_differ=True)
-    database.run("DROP TABLE held")
+    notes: tuple[str, ...] = ()
+    if rule.by_number:  # whole numbers, each with one spelling: two files without a common label may be right
+        error = disagreement(database, "names", "label", paths)
+        if error is not None:
+            notes = (f"{error.path}: {error.problem}",)
+    database.run("DROP TABLE names")
+
     wrong, problem, hint = "", "", ""
     if rule.names is not None:
         wrong, problem, hint = "ANTI JOIN labels USING (item) WHERE item <> ''", "unknown label {!r}", UNKNOWN_HINT
     elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
-        is_given = rule.matrix is None
-        told_by, hint = ("num_labels says", BEYOND_HINT) if is_given else (f"{rule.matrix} has", RANGE_HINT)
-        wrong = f"WHERE item::BIGINT >= {labels.declared}"
-        problem = f"has the label id {{}}, but {told_by} {labels.declared}"
+        wrong, hint = f"WHERE item::BIGINT >= {labels.declared}", BEYOND_HINT
+        problem = f"has the label id {{}}, but --num-labels says {labels.declared}"
     for name, file in files.items() if wrong else ():
-        found = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
-        if found is not None:
-            raise DataFileError(file.name, problem.format(found[1]), f"query {found[0]!r}", hint)
-    return labels
-
-
-def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
-    """Note that an item such as A;B or "A B" is read as one label, if A is an item, too."""
-    first = "trim(regexp_extract(name, '^([^;|, ]+)[;|, ].', 1))"
-    several = f"SELECT name, file FROM held JOIN met ON item = {first} WHERE {first} <> '' ORDER BY 1, 2 LIMIT 1"
-    found = database.row(several)
-    if found is not None:
-        name, file = found
-        hint = "where it means several, columns=Columns(labels=NAME) reads lists."
-        note(paths[file], f"the item {name!r} is one label; {hint}")
+        row = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
+        if row is not None:
+            raise DataFileError(file.name, problem.format(row[1]), f"query {row[0]!r}", hint)
+    return labels, notes
 
 
 def _ordered(
-    database: Database, name: str, file: KeyedFile, values: Values, rows: range, num_rows: int, width: int
+    database: Database, name: str, file: LineFiles, values: Values, rows: range, num_rows: int, width: int
 ) -> tuple[Ints, str]:
     """Make a table of the labels and values of this process's lines, sorted by row; a sorted file is not sorted again.
 
@@ -204,10 +273,10 @@ def _ordered(
         SQL that selects place, label and perhaps value.
     """
     doing = f"joining {file.name.name}"
-    value = ", value" if values.given else ""
+    value = ", value" if values.has_values else ""
     number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
     offsets, is_sorted = _offsets(database, name, num_rows)
-    is_sorted = is_sorted and values.lines == offsets[-1]
+    is_sorted = is_sorted and values.count == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]
     columns = f"t.rowid AS place, id::{number} AS label{value}" + ("" if is_sorted else ", query")
     labelled = f"SELECT {columns} FROM {name} t JOIN labels USING (item)"
@@ -237,12 +306,12 @@ def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:
     is_sorted = True
     for start in range(0, num_rows, COUNTED_ROWS):
         stop = min(start + COUNTED_ROWS, num_rows)
-        found = database.arrays(
+        rows = database.arrays(
             f"SELECT kept.rowid - {start} AS row, first, lines FROM {name}_queries JOIN kept USING (query) "
             f"WHERE kept.rowid >= {start} AND kept.rowid < {stop}"
         )
         lengths, first = np.zeros((2, stop - start), np.int64)
-        lengths[found["row"]], first[found["row"]] = found["lines"], found["first"]
+        lengths[rows["row"]], first[rows["row"]] = rows["lines"], rows["first"]
         offsets[start + 1 : stop + 1] = offsets[start] + np.cumsum(lengths)
         is_sorted = is_sorted and bool(((offsets[start:stop] == first) | (lengths == 0)).all())
     database.run(f"DROP TABLE {name}_queries")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,88 +10,91 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.database import Database, KeyedFile, Names, arrow_names
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, note, reading, suffix_of
-from tailmetrics.io.reading import Columns, Opening, choose_counts, records
+from tailmetrics.io.columns import ALIASES, Columns, Opening, is_known, names_in_words
+from tailmetrics.io.database import Database, Names, arrow_names
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, reading, suffix_of
+from tailmetrics.io.lines import LineFiles
+from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
-from tailmetrics.io.text import LARGEST, Table, every_line, in_quotes, numbered_lines, parse_int64
+from tailmetrics.io.text import LARGEST, TextTable, numbered_lines, parse_int64
 
 WHOLE = "0|[1-9][0-9]{0,17}"
 """A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits."""
 WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
 """SQL of a name with whole numbers in one spelling: 7 for 007, for 7.0 and for 7 with blanks around it."""
-
-
-COLUMNS_HINT = (
-    "label_names=NAMES says the name of each label of {}, in its order; or write numbers for names, from 0: a column "
-    "of label ids as an array, numpy.save('labels.npy', column)."
-)
+SHOWN_NAMES = 2
+"""Names of each file that an error shows."""
 
 
 def numbers_hint(source: Source) -> str:
     """Return the hint of an error: ``source`` has numbers for labels, but another file has names."""
     if source.num_labels is not None:
-        return COLUMNS_HINT.format(source.path)
-    return "if both mean the same labels, string_ids=True takes numbers for names, too."
+        return NUMBERS_HINT
+    return "if both mean the same labels, --string-ids true takes numbers for names, too."
 
 
 def check_agreement(
-    database: Database,
-    met: str,
-    word: str,
-    paths: Sequence[FilePath],
-    as_written: bool,
-    may_differ: bool = False,
+    database: Database, table: str, word: str, paths: Sequence[FilePath], as_written: bool, in_memory: bool = False
 ) -> None:
     """Raise if a file has no name in common with the others, or another spelling of the same number.
 
     Args:
         database: The database.
-        met: Its table (name, file) that holds each name of each file once.
+        table: Its table (name, file) that holds each name of each file once.
         word: ``label`` or ``query``, for the message.
         paths: The files, by their numbers in the table.
         as_written: Whether two spellings of a number, such as 7 and 007, are different names.
-        may_differ: Whether files without a common name only cause a note, because names have only one spelling.
+        in_memory: Whether tables in memory are read, which have no options.
 
     Raises:
         DataFileError: Naming the later file.
     """
     if not as_written:
-        _check_written_alike(database, met, word, paths)
-    found = database.arrays(
-        "SELECT file, max(files) > 1 AS shared, min(name) AS name FROM "
-        f"(SELECT name, file, count(*) OVER (PARTITION BY name) AS files FROM {met}) GROUP BY file ORDER BY file"
+        _check_written_alike(database, table, word, paths, in_memory)
+    error = disagreement(database, table, word, paths, in_memory)
+    if error is not None:
+        raise error
+
+
+def disagreement(
+    database: Database, table: str, word: str, paths: Sequence[FilePath], in_memory: bool = False
+) -> DataFileError | None:
+    """Return the error about a file that has no name in common with the others; None if each has one."""
+    groups = database.rows(
+        f"SELECT file, max(files) > 1, min(name, {SHOWN_NAMES}), bool_and(regexp_full_match(name, '{WHOLE}')) FROM "
+        f"(SELECT name, file, count(*) OVER (PARTITION BY name) AS files FROM {table}) GROUP BY file ORDER BY file"
     )
-    files, names = found["file"].tolist(), found["name"].tolist()
-    alone = [place for place in range(len(files)) if not found["shared"][place]]
-    lonely = min(alone, key=lambda place: (files[place] == 0, place), default=None)
-    if lonely is None or len(files) < 2:
-        return
-    other = int(lonely == 0)
-    problem = f"has no {word} in common with {paths[files[other]]}: {names[other]!r} there, {names[lonely]!r} here"
-    if may_differ:
-        note(paths[files[lonely]], problem)
-        return
+    alone = [place for place, (_, is_shared, _, _) in enumerate(groups) if not is_shared]
+    if not alone or len(groups) < 2:
+        return None
+    place = next((place for place in alone if groups[place][0] != 0), alone[0])
+    file, _, names, is_whole = groups[place]
+    other_file, _, other_names, is_other_whole = groups[int(place == 0)]
+    there, here = names_in_words(other_names), names_in_words(names)
+    problem = f"has no {word} in common with {paths[other_file].name}: {there} there, {here} here"
     hint = "check that the two files belong together."
-    if word == "label":
-        hint += " If they do and no prediction is right, pass string_ids=False, which reads labels as whole numbers."
-    raise DataFileError(paths[files[lonely]], problem, hint=hint)
+    if word == "label" and is_whole and is_other_whole and not in_memory:
+        hint += " If they do and no prediction is right, --string-ids false reads labels as whole numbers."
+    return DataFileError(paths[file], problem, hint=hint)
 
 
-def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath]) -> None:
+def _check_written_alike(database: Database, table: str, word: str, paths: Sequence[FilePath], in_memory: bool) -> None:
     """Raise if files have different spellings of one number, such as 7 and 007, and no file has both."""
     # most files hold no name with another spelling, and this query finds that out far faster than grouping all names
-    unusual = f"SELECT 1 FROM {met} WHERE (name < ':' OR ends_with(name, ' ')) AND name <> {WRITTEN_ALIKE} LIMIT 1"
+    unusual = f"SELECT 1 FROM {table} WHERE (name < ':' OR ends_with(name, ' ')) AND name <> {WRITTEN_ALIKE} LIMIT 1"
     if database.row(unusual) is None:
         return
-    found = database.row(
-        f"SELECT arg_min(name, file), min(file), arg_max(name, file), max(file) FROM {met} "
+    spellings = database.row(
+        f"SELECT arg_min(name, file), min(file), arg_max(name, file), max(file) FROM {table} "
         f"GROUP BY {WRITTEN_ALIKE} HAVING count(DISTINCT name) > 1 AND count(*) = count(DISTINCT file) "
         "ORDER BY 1 LIMIT 1"
     )
-    if found is not None:
-        there, first, here, last = found
-        hint = f"write both alike; with string_ids=True they are two {'labels' if word == 'label' else 'queries'}."
+    if spellings is not None:
+        there, first, here, last = spellings
+        words = "labels" if word == "label" else "queries"
+        hint = "write both alike."
+        if not in_memory:
+            hint = f"write both alike; with --string-ids true they are two {words}."
         raise DataFileError(paths[last], f"has the {word} {here!r} where {paths[first]} has {there!r}", hint=hint)
 
 
@@ -108,14 +111,12 @@ class LabelRule:
         strings: Whether items are names even if they look like numbers; None for the default above.
         num_labels: Number of labels; None to find it in the files.
         descending: Whether the last name wins ties, as in trec_eval; items are then names despite ``num_labels``.
-        matrix: The file whose columns are the labels; None without such a file.
     """
 
     names: Sequence[str] | None
     strings: bool | None
     num_labels: int | None
     descending: bool
-    matrix: FilePath | None = None
 
     @property
     def by_number(self) -> bool:
@@ -138,42 +139,45 @@ class LabelRule:
             return self._named(path, self.names)
         is_whole = f"regexp_full_match(item, '{WHOLE}')"
         numbers = f"try_cast(CASE WHEN {is_whole} THEN item END AS BIGINT)"
-        asked = f"coalesce(bool_and({is_whole}), true), count(*), min({numbers}), max({numbers})"
-        whole, count, least, last = database.row(f"SELECT {asked} FROM met")
+        facts = f"coalesce(bool_and({is_whole}), true), count(*), min({numbers}), max({numbers})"
+        are_whole, count, least, last = database.row(f"SELECT {facts} FROM met")
         if self.by_number:
             self._check_whole(database, path, is_whole)
             database.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
-            return Labels(None, self.num_labels, max(self.num_labels or 0, (-1 if last is None else last) + 1))
-        order = "item DESC" if self.descending else "length(item), item" if whole else "item"
+            largest = -1 if last is None else last
+            return Labels(None, self.num_labels, max(self.num_labels or 0, largest + 1))
+
+        order = "length(item), item" if are_whole else "item"
+        if self.descending:
+            order = "item DESC"
         database.run(f"CREATE TABLE named AS SELECT item FROM met ORDER BY {order}", "numbering labels", in_order=True)
         database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
-        if self.strings is None and not self.descending and whole and count and last != count - 1:
-            what = f"the items of all files are {count:,} whole numbers from {least} to {last}"
-            rule = "each a label of its own, as string_ids=True says"
-            note(path, f"{what}, {rule}; num_labels=L alone makes them label ids from 0 to L - 1.")
-        if self.descending and self.num_labels is not None and whole and count:
-            hint = "string_ids=False takes whole numbers as label ids."
-            note(path, f"items of TREC are names, also with num_labels; {hint}")
-        return self._named(path, database.names("SELECT item FROM named ORDER BY rowid", self.descending))
+        notes = ()
+        if self.strings is None and not self.descending and are_whole and count and last != count - 1:
+            content = f"the items of all files are {count:,} whole numbers from {least} to {last}"
+            rule = "each a label of its own, as --string-ids true says"
+            notes = (f"{path}: {content}, {rule}; --num-labels L alone makes them label ids from 0 to L - 1.",)
+        if self.descending and self.num_labels is not None and are_whole and count:
+            hint = "--string-ids false takes whole numbers as label ids."
+            notes = (f"{path}: items of TREC are names, also with --num-labels; {hint}",)
+        names = database.names("SELECT item FROM named ORDER BY rowid", self.descending)
+        return self._named(path, names, notes)
 
     def _check_whole(self, database: Database, path: FilePath, is_whole: str) -> None:
         wrong = database.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
-        if wrong is not None:
-            hint = (
-                "leave num_labels out, so that items are numbered as names, or say string_ids=True."
-                if self.strings is None
-                else "leave string_ids out, so that items are numbered as names."
-            )
-            if self.matrix is not None:
-                hint = COLUMNS_HINT.format(self.matrix)
-            raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)
+        if wrong is None:
+            return
+        hint = "leave --string-ids out, so that items are numbered as names."
+        if self.strings is None:
+            hint = "leave --num-labels out, so that items are numbered as names, or say --string-ids true."
+        raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)
 
-    def _named(self, path: FilePath, names: Sequence[str]) -> Labels:
+    def _named(self, path: FilePath, names: Sequence[str], notes: tuple[str, ...] = ()) -> Labels:
         if self.num_labels is not None and self.num_labels < len(names):
-            hint = f"pass num_labels={len(names)} or more, or leave num_labels out."
+            hint = f"give --num-labels {len(names)} or more, or leave it out."
             raise DataFileError(path, f"there are {len(names)} names for {self.num_labels} labels", hint=hint)
         num_labels = self.num_labels or len(names)
-        return Labels(names, num_labels, num_labels)
+        return Labels(names, num_labels, num_labels, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,11 +188,13 @@ class Labels:
         names: Names in the order of the ids; None if items are numbers.
         declared: Number of labels; None if only the largest id in the files is known.
         width: Number of columns that is enough for every id in the files.
+        notes: What a reader of the numbers should know.
     """
 
     names: Sequence[str] | None
     declared: int | None
     width: int
+    notes: tuple[str, ...] = ()
 
 
 def load_names(database: Database, names: Sequence[str]) -> None:
@@ -234,75 +240,84 @@ class NameGathering:
         self._database.run("CREATE TABLE held (name VARCHAR, file BIGINT)")
         self._paths: list[FilePath] = []
 
-    def add(self, files: Source | KeyedFile) -> None:
+    def add(self, files: Source | LineFiles) -> None:
         """Add the items of lines, or the string ids of rows."""
-        if isinstance(files, KeyedFile):
+        if isinstance(files, LineFiles):
             self._paths.append(files.name)
             files.load(self._database, "lines")
             self._add("item", "lines WHERE item IS NOT NULL")
             self._database.run("DROP TABLE lines")
             return
-        for names in (names for one in files.files for names in one.distinct_names()):
-            self.add_more(names, files.path)
+        self._paths.append(files.path)
+        for source in files.files:
+            for names in source.distinct_names():
+                self._add_names(names)
 
-    def add_more(self, names: Any, source: FilePath) -> None:
-        """Add names from a file or from another source of names, such as label counts."""
+    def add_names(self, names: Iterable[str], path: FilePath) -> None:
+        """Add names from elsewhere, such as those of label counts."""
+        self._paths.append(path)
+        self._add_names(arrow_names(names))
+
+    def _add_names(self, names: Any) -> None:
         import pyarrow as pa
 
-        if source not in self._paths[-1:]:
-            self._paths.append(source)
         self._add("name", "given", given=pa.table({"name": names}))
 
     def _add(self, column: str, source: str, **arrow: Any) -> None:
         self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {len(self._paths) - 1} FROM {source}", **arrow)
 
-    def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
-        """Return the names in the order of their label ids; None if there are no names.
+    def ordered(self, rule: LabelRule, as_written: bool, in_memory: bool = False) -> Labels:
+        """Return the names in the order of their label ids.
 
         Args:
             rule: The rule by which names become label ids.
             as_written: Whether two spellings of a number, such as 7 and 007, are different names.
+            in_memory: Whether tables in memory are read, which have no options.
         """
         self._database.run("CREATE TABLE each AS SELECT DISTINCT name, file FROM held")
-        check_agreement(self._database, "each", "label", self._paths, as_written)
+        check_agreement(self._database, "each", "label", self._paths, as_written, in_memory)
         self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
-        return rule.number(self._database, self._paths[0]).names or None
+        return rule.number(self._database, self._paths[0])
 
 
 def number_strings(
-    sources: Sequence[Source], label_names: Sequence[str] | None, as_names: bool, memory: str
+    sources: Sequence[Source], label_names: Sequence[str] | None, strings: bool | None, memory: str
 ) -> Sequence[str] | None:
     """Return the label names, and set in each file with string ids the numbering of the names.
 
     Args:
         sources: The files.
         label_names: Names of the labels in the order of their ids; None to collect them from the files.
-        as_names: Whether whole numbers are names, too.
+        strings: Whether whole numbers are names, too; False if text is whole numbers; None if the files say it.
         memory: As for :func:`read`.
 
     Raises:
         DataFileError: If one file has names and another has numbers.
         ValueError: If ``label_names`` repeats a name.
     """
-    for source in sources if as_names else ():
-        if not source.string_ids:
-            source.read_as_names()
-    written = [source for source in sources if source.string_ids]
-    if not written:
+    if strings:
+        for source in sources:
+            if not source.string_ids:
+                source.read_as_names()
+    elif label_names is None and (strings is False or any(not source.string_ids for source in sources)):
+        for source in sources:
+            source.read_as_numbers()
+    named = [source for source in sources if source.string_ids]
+    if not named:
         return label_names
     if label_names is None:
-        if len(written) < len(sources):
+        if len(named) < len(sources):
             other = next(source for source in sources if not source.string_ids)
             problem = f"has strings for label ids, but {other.path} has numbers"
-            raise DataFileError(written[0].path, problem, hint=numbers_hint(other))
-        gathered = NameGathering(memory)
-        for source in written:
-            gathered.add(source)
-        label_names = gathered.ordered(LabelRule(None, True, None, False), as_names) or ()
+            raise DataFileError(named[0].path, problem, hint=numbers_hint(other))
+        gathering = NameGathering(memory)
+        for source in named:
+            gathering.add(source)
+        label_names = gathering.ordered(LabelRule(None, True, None, False), bool(strings)).names or ()
     numbering = {name: place for place, name in enumerate(label_names)}
     if len(numbering) < len(label_names):
         raise ValueError(f"label_names: {len(label_names) - len(numbering)} names are repeated; pass each once.")
-    for source in written:
+    for source in named:
         for file in (source, *source.files):
             file.numbering, file.label_names = numbering, label_names
     return label_names
@@ -310,8 +325,8 @@ def number_strings(
 
 # -- counts ---------------------------------------------------------------------------------------------------------
 
-
-FORMS_OF_TABLES = ("csv", "tsv")
+COUNTS = ("count", "counts", "frequency", "freq", "n")
+"""Known names of a column of counts."""
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -326,9 +341,8 @@ def read_label_counts(
 
     Args:
         path: ``.npy`` or ``.pt`` with one whole number per label; ``.txt`` with one number per line; ``.csv`` or
-            ``.tsv`` with the columns ``label`` and ``count`` (a missing label has the count 0), or ``count`` alone. If
-            two columns have other names, the column of whole numbers is the count. The file can be compressed
-            (``.gz``, ``.bz2``, ``.zst``).
+            ``.tsv`` with the columns ``label`` and ``count`` (a missing label has the count 0), or with counts alone.
+            Of two columns one needs a known name. The file can be compressed (``.gz``, ``.bz2``, ``.zst``).
         num_labels: Number of labels, if known.
         label_names: Names of the labels in the order of their ids, if a CSV or TSV file names its labels.
         columns: ``item`` and ``gain`` are the names of the columns of labels and of counts, if the file has them.
@@ -342,15 +356,15 @@ def read_label_counts(
     suffix = suffix_of(path)
     if suffix in ("npy", "pt", "pth"):
         counts = _array(path, suffix)
-    elif suffix in ("txt", *FORMS_OF_TABLES):
+    elif suffix in ("txt", "csv", "tsv"):
         with reading(path, "text"):
-            counts = _counted(path, num_labels, label_names, columns or Columns())
+            counts = _in_order(path, _entries(path, columns or Columns()), num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     wrong = (counts < 0) | (counts > LARGEST)
     if wrong.any():
-        index = int(wrong.argmax())
-        raise DataFileError(path, f"holds the count {counts[index]}", f"label {index}", HINT)
+        label = int(wrong.argmax())
+        raise DataFileError(path, f"holds the count {counts[label]}", f"label {label}", HINT)
     if num_labels is not None and len(counts) != num_labels:
         problem = f"holds the counts of {len(counts)} labels, but there are {num_labels}"
         raise DataFileError(path, problem, hint="counts and data must number the same labels.")
@@ -360,11 +374,12 @@ def read_label_counts(
 def counted_names(path: str | FilePath, columns: Columns) -> set[str] | None:
     """Return the labels named in a file of counts; None if it holds counts alone, in the order of the label ids."""
     path = check_file(path)
-    if suffix_of(path) not in FORMS_OF_TABLES:
+    if suffix_of(path) not in ("csv", "tsv"):
         return None
     with reading(path, "text"):
         names = {name for _, name, _ in _entries(path, columns)}
-    return None if names <= {None} else {str(name) for name in names}
+    names.discard(None)
+    return {str(name) for name in names} or None
 
 
 def _array(path: FilePath, suffix: str) -> Array:
@@ -374,54 +389,88 @@ def _array(path: FilePath, suffix: str) -> Array:
             counts = np.load(plain.path, allow_pickle=False)
         else:
             counts = torch.load(plain.path, "cpu", weights_only=True)
-        counts = counts.numpy() if isinstance(counts, Tensor) else counts
-    held = f"{counts.dtype} {list(counts.shape)}" if isinstance(counts, np.ndarray) else type(counts).__name__
-    if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
-        raise DataFileError(path, f"holds {held}", hint=HINT)
+    if isinstance(counts, Tensor):
+        counts = counts.numpy()
+    if not isinstance(counts, np.ndarray):
+        raise DataFileError(path, f"holds {type(counts).__name__}", hint=HINT)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu":
+        raise DataFileError(path, f"holds {counts.dtype} {list(counts.shape)}", hint=HINT)
     return counts
 
 
-def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None, str]]:
-    """Yield line number, label and count of each line; the label is None in a file that holds counts alone."""
+def _entries(path: FilePath, columns: Columns) -> list[tuple[int, str | None, str]]:
+    """Return line number, label and count of each line; the label is None in a file that holds counts alone."""
     suffix = suffix_of(path)
     if suffix == "txt":
-        yield from ((number, None, text) for number, text in numbered_lines(path))
-        return
-    table = Table.of(Opening(path, None, columns), suffix)
-    label, count = choose_counts(table.look, columns, bool(table.skipped))
-    for number, fields in table.records():
-        found = dict(zip(table.look.names, fields, strict=True))
-        yield number, found.get(label), found[count]
+        return [(number, None, text) for number, text in numbered_lines(path)]
+    own = Columns(item=columns.item, gain=columns.gain)
+    table = TextTable(Opening(path=path, role="train", form=suffix, columns=own))
+    label, count = _label_and_count([column.name for column in table.columns], path, columns)
+    selected = f"{'NULL' if label is None else table.place(label)}, {table.place(count)}"
+    rows = Database().rows(f"SELECT {selected} FROM {table.source()}")
+    return [(number, name, text or "") for number, (name, text) in enumerate(rows, 1 + table.has_names)]
 
 
-def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None, columns: Columns) -> Array:
+def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> tuple[str | None, str]:
+    """Return the columns of the labels, None without one, and of the counts."""
+    if len(names) == 1:
+        return None, names[0]
+    labels = [name for name in names if name == columns.item]
+    labels = labels or [name for name in names if is_known(name, (*ALIASES["item"], "label", "id"))]
+    counts = [name for name in names if name == columns.gain]
+    counts = counts or [name for name in names if is_known(name, COUNTS)]
+    if len(labels) == 1 and not counts and len(names) == 2:
+        counts = [name for name in names if name != labels[0]]
+    if len(counts) == 1 and not labels and len(names) == 2:
+        labels = [name for name in names if name != counts[0]]
+    if len(labels) != 1 or len(counts) != 1:
+        problem = f"no columns are the label and its count; its columns are {names_in_words(names)}"
+        raise DataFileError(path, problem, hint="--columns.item NAME --columns.gain NAME, or call them label and count")
+    return labels[0], counts[0]
+
+
+def _in_order(
+    path: FilePath,
+    entries: Iterable[tuple[int, str | None, str]],
+    num_labels: int | None,
+    names: Sequence[str] | None,
+) -> Array:
     """Return counts in the order of the label ids; a label that the file leaves out has the count 0."""
     ids = None if names is None else {name: place for place, name in enumerate(names)}
     counts: dict[int, int] = {}
     are_named = False
-    for line, name, text in _entries(path, columns):
+    for line, name, text in entries:
         label, where = len(counts), f"line {line}"
         if name is not None:
             are_named = True
-            if ids is not None and name not in ids:
-                raise DataFileError(path, f"unknown label {name!r}", where, UNKNOWN_HINT)
-            label = parse_int64(path, "label", name, line) if ids is None else ids[name]
+            label = _label_id(path, name, line, ids, num_labels)
             if label in counts:
                 raise DataFileError(path, f"counts the label {label} twice", where, "add its counts up.")
-            if label < 0 or (num_labels is not None and label >= num_labels):
-                last = "" if num_labels is None else num_labels - 1
-                raise DataFileError(path, f"counts the label {label}", where, f"label ids run from 0 to {last}.")
         counts[label] = parse_int64(path, "count", text, line)
-    size = num_labels if are_named and num_labels is not None else max(counts, default=-1) + 1
+    size = max(counts, default=-1) + 1
+    if are_named and num_labels is not None:
+        size = num_labels
     ordered = np.zeros(size, dtype=np.int64)
     ordered[list(counts)] = list(counts.values())
     return ordered
 
 
+def _label_id(path: FilePath, name: str, line: int, ids: dict[str, int] | None, num_labels: int | None) -> int:
+    """Return the label id of a name, or of a number as text."""
+    if ids is not None:
+        if name not in ids:
+            raise DataFileError(path, f"unknown label {name!r}", f"line {line}", UNKNOWN_HINT)
+        return ids[name]
+    label = parse_int64(path, "label", name, line)
+    if label < 0 or (num_labels is not None and label >= num_labels):
+        last = "" if num_labels is None else num_labels - 1
+        raise DataFileError(path, f"counts the label {label}", f"line {line}", f"label ids run from 0 to {last}.")
+    return label
+
+
 # -- trees of labels --------------------------------------------------------------------------------------------------
 
-
-COLUMNS = ("child", "parent")
+EDGE_COLUMNS = ("child", "parent")
 """The columns of the file. Without their names nothing would tell which is which."""
 
 
@@ -432,15 +481,12 @@ def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
         DataFileError: If the file is missing or damaged, or its first line does not name the columns.
     """
     file = check_file(path)
-    hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."
+    form = "tsv" if suffix_of(file) == "tsv" else "csv"
+    table = TextTable(Opening(path=file, role="train", form=form))
+    names = {column.name.lower(): column.name for column in table.columns}
+    if sorted(names) != sorted(EDGE_COLUMNS):
+        hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."
+        raise DataFileError(file, f"has the columns {names_in_words(names)}", hint=hint)
+    child, parent = (table.place(names[name]) for name in EDGE_COLUMNS)
     with reading(file, "text"):
-        delimiter, quoted = ("\t", in_quotes(file)) if suffix_of(file) == "tsv" else (",", True)
-        (_, names), *rows = records(every_line(file), delimiter, quoted)
-    header = [name.lower() for name in names]
-    if sorted(header) != sorted(COLUMNS):
-        raise DataFileError(file, f"has the columns {', '.join(header) or 'of an empty file'}", hint=hint)
-    child, parent = (header.index(name) for name in COLUMNS)
-    for number, row in rows:
-        if len(row) != len(COLUMNS):
-            raise DataFileError(file, f"holds {len(row)} fields, not a child and its parent", f"line {number}", hint)
-    return [(row[child], row[parent]) for _, row in rows]
+        return Database().rows(f"SELECT coalesce({child}, ''), coalesce({parent}, '') FROM {table.source()}")

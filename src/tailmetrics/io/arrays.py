@@ -1,0 +1,260 @@
+"""Arrays of rows: ``.npy``, ``.pt`` and the CSR matrices of scipy in ``.npz``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics.io.columns import Opening, Reading
+from tailmetrics.io.files import DataFileError, Plain, check_file, reading
+from tailmetrics.io.rows import Array, Ragged, Rows, Source, csr_of
+
+NUMPY = b"\x93NUMPY"
+NAMED_ROWS = 2**16
+HINTS = {
+    "preds": "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor",
+    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor",
+}
+
+
+class ArraySource(Source):
+    """One array of rows. Each batch maps the file anew, so that pages of earlier batches do not count as memory in use.
+
+    Attributes:
+        form: The format, in the text of an error.
+    """
+
+    form: str
+
+    def __init__(self, opening: Opening) -> None:
+        self.path = check_file(opening.path)
+        self.role = "preds" if opening.role == "preds" else "target"
+        self._plain = Plain(self.path)
+        with reading(self.path, self.form):
+            array = self._mapped()
+        self._check(array)
+        first: Any = array[0] if isinstance(array, tuple) else array
+        self._shape = tuple(first.shape)
+        self._axes = max(1, first.ndim - 1)
+        self.sequences = self._shape[: self._axes]
+        array = self._with_rows(array)
+        first = array[0] if isinstance(array, tuple) else array
+        self.num_rows = int(first.shape[0])
+        self.width = int(first.shape[1]) if first.ndim > 1 else 1
+        self.cells_per_row = first.values().numel() / max(self.num_rows, 1) if _is_csr(first) else self.width
+        self.dense = not isinstance(array, tuple) and not _is_csr(first) and _kind(first) != "i"
+        self.num_labels = self.width if self.dense or _is_csr(first) else None
+        self.one_label = first.ndim == 1
+        self._may_be_multi_hot = array is first and first.ndim == 2 and self.num_labels is None
+        kinds = {"b": "flags", "i": "one whole number" if self.one_label else "whole numbers", "f": "numbers"}
+        parts = array if isinstance(array, tuple) else (array,)
+        self.layout = " and ".join(kinds[_kind(part)] for part in parts)
+        self.reading = Reading(path=str(self.path), role=opening.role, form=opening.form, content=self.content)
+
+    @abstractmethod
+    def _mapped(self) -> Any:
+        """Return the array, or a pair (scores, ids), without reading it."""
+
+    def _with_rows(self, array: Any) -> Any:
+        """Return the array, or the pair, with the rows as the first axis; nothing is copied."""
+        if isinstance(array, tuple):
+            return tuple(map(self._with_rows, array))
+        return array if self._axes == 1 else array.reshape(-1, *array.shape[self._axes :])
+
+    def _array(self) -> Any:
+        return self._with_rows(self._mapped())
+
+    def read_as_names(self) -> None:
+        """Treat label ids as names, which are then numbered over all files.
+
+        Raises:
+            DataFileError: If label ids are the columns of a matrix.
+        """
+        if self.num_labels is not None:
+            super().read_as_names()
+        self.string_ids = True
+        self.one_label = self._may_be_multi_hot = False
+
+    def distinct_names(self) -> Iterator[Any]:
+        """Yield the label ids as text."""
+        import pyarrow as pa
+
+        for first in range(0, self.num_rows, NAMED_ROWS):
+            rows = self._rows(self._array(), first, first + NAMED_ROWS)
+            assert isinstance(rows, Ragged)
+            yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
+
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
+        """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label for each place of a sequence.
+
+        ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,), each whole number of an array
+        of any shape is one label.
+        """
+        one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape[1:] == sequences[1:])
+        if one_label and self.num_labels is None:
+            self._axes, self.num_rows, self.width = len(self._shape), prod(self._shape), 1
+            self.one_label, self._may_be_multi_hot = not self.string_ids, False
+        if self._may_be_multi_hot and self.width == num_labels:
+            self.dense, self.num_labels = True, num_labels
+
+    def is_ambiguous(self, num_labels: int | None) -> bool:
+        """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and below the number of columns."""
+        if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
+            return False
+        array = self._array()
+        blocks = (_numpy(array[first : first + NAMED_ROWS]) for first in range(0, self.num_rows, NAMED_ROWS))
+        return all(block.min() >= 0 and block.max() < self.width for block in blocks)
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
+        for first in range(start, stop, size):
+            with reading(self.path, self.form):
+                array = self._array()
+                yield self._numbered(self._rows(array, first, min(first + size, stop)), first)
+
+    def _numbered(self, rows: Rows, first: int) -> Rows:
+        if self.numbering is None or not isinstance(rows, Ragged):
+            return rows
+        import pyarrow as pa
+
+        names = pa.array(map(str, rows.ids.tolist()), pa.string())
+        return Ragged(rows.offsets, self.label_ids(names, rows.lengths, first), rows.values)
+
+    def _rows(self, array: Any, start: int, stop: int) -> Rows:
+        if isinstance(array, tuple):
+            scores, ids = (_numpy(part[start:stop]) for part in array)
+            present = ids != -1
+            return Ragged.from_lengths(present.sum(axis=1), ids[present], scores[present])
+        if _is_csr(array):
+            offsets = _numpy(array.crow_indices()[start : stop + 1]).astype(np.int64)
+            ids, values = (_numpy(part[offsets[0] : offsets[-1]]) for part in (array.col_indices(), array.values()))
+            return Ragged(offsets - offsets[0], ids, values)
+        part = _numpy(array[start:stop])
+        if self.dense:
+            return part
+        if self.one_label:  # -1, and the ignore_index of metrics, stay as they are
+            return Ragged.from_lengths(np.ones(len(part), np.int64), part)
+        part = part.reshape(len(part), -1)
+        present = part != -1
+        gap = (present[:, 1:] > present[:, :-1]).any(axis=1)
+        if self.role == "preds" and gap.any():
+            hint = "-1 pads the end of a row of ranked ids, best first."
+            raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
+        return Ragged.from_lengths(present.sum(axis=1), part[present])
+
+    def _check(self, array: Any) -> None:
+        hint = f"{HINTS[self.role]}."
+        if getattr(array, "ndim", 2) == 1:
+            hint += " Scores of the lines of LETOR are text: numpy.savetxt."
+        parts = array if isinstance(array, tuple) else (array,)
+        if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
+            types = ", ".join(type(part).__name__ for part in parts)
+            if "dict" in types:
+                hint += " Save each tensor in a file of its own."
+            raise DataFileError(self.path, f"holds {types}, not an array", hint=hint)
+        first, kinds = parts[0], "".join(_kind(part) for part in parts)
+        if len(parts) > 1:
+            fits = self.role == "preds" and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
+        elif _is_csr(first):
+            fits = kinds in "bif"
+        elif self.role == "target":
+            fits = kinds in "bif" and (first.ndim > 1 or (kinds == "i" and first.ndim == 1))
+        else:
+            fits = kinds in "if" and first.ndim > 1
+        if not fits:
+            content = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
+            if kinds == "b":
+                hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5."
+            words = "predictions" if self.role == "preds" else "targets"
+            raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=hint)
+
+
+def _is_csr(array: Any) -> bool:
+    return isinstance(array, Tensor) and array.layout == torch.sparse_csr
+
+
+def _kind(array: Any) -> str:
+    """Return the kind of an array: b for bools, i for whole numbers, f for real numbers, ? for anything else."""
+    if isinstance(array, Tensor):
+        if array.layout not in (torch.strided, torch.sparse_csr) or array.is_complex():
+            return "?"
+        return "b" if array.dtype == torch.bool else "f" if array.is_floating_point() else "i"
+    return {"b": "b", "i": "i", "u": "i", "f": "f"}.get(array.dtype.kind, "?")
+
+
+def _numpy(part: Any) -> Array:
+    """Return a copy in memory, in the machine's byte order; bfloat16, which numpy lacks, becomes float32."""
+    if isinstance(part, Tensor):
+        half = part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64)
+        return np.array((part.float() if half else part).numpy())
+    return np.array(part, dtype=part.dtype.newbyteorder("="))
+
+
+class NumpySource(ArraySource):
+    """A numpy array in a ``.npy`` file."""
+
+    form = ".npy array"
+
+    def _mapped(self) -> Any:
+        with self._plain.path.open("rb") as file:
+            if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
+                raise ValueError("it does not begin as arrays of numpy do")
+        try:
+            return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
+        except ValueError as error:
+            if "Object arrays" not in str(error) and "Array can't be memory-mapped" not in str(error):
+                raise
+            hint = "write lists as Parquet: pandas.DataFrame({'labels': list(array)}).to_parquet('labels.parquet')."
+            raise DataFileError(self.path, "holds an array of Python objects", hint=hint) from error
+
+
+class TorchSource(ArraySource):
+    """A tensor or a pair of tensors in a ``.pt`` file, read with ``weights_only=True``."""
+
+    form = ".pt array"
+
+    def _mapped(self) -> Any:
+        with torch.serialization.safe_globals([torch.return_types.topk]):  # a named tuple of tensors
+            try:
+                content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
+            except RuntimeError:  # written in the old format, which cannot be mapped
+                content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
+        if not isinstance(content, (list, tuple)):
+            return content
+        if len(content) != 2:  # a pair is scores and ids
+            hint = "join the batches of a list: torch.save(torch.cat(batches), path)."
+            raise DataFileError(self.path, f"holds a sequence of {len(content)}, not a tensor", hint=hint)
+        return tuple(content)
+
+
+class NpzSource(ArraySource):
+    """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored candidate or a gain."""
+
+    form = "a scipy CSR matrix"
+    _matrix: Tensor | None = None
+
+    def _mapped(self) -> Any:
+        from scipy.sparse import load_npz
+
+        if self._matrix is None:
+            with self._plain.path.open("rb") as file:  # numpy does not close a file that is not an archive
+                arrays = np.load(file, allow_pickle=False).files
+                if "format" not in arrays:
+                    problem = f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"
+                    raise DataFileError(self.path, problem, hint="numpy.save writes one, such as the ids, best first.")
+                file.seek(0)
+                matrix = load_npz(file)
+            hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
+            if matrix.format != "csr":
+                raise DataFileError(self.path, f"is in the format {matrix.format}, not csr", hint=hint)
+            if (np.diff(matrix.indptr) < 0).any():
+                raise DataFileError(self.path, f"indptr does not describe {matrix.shape[0]} rows", hint=hint)
+            offsets, ids, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+            self._matrix = csr_of(offsets, ids, values, matrix.shape)
+        return self._matrix

@@ -1,0 +1,777 @@
+"""What the columns of a table mean: known names, the names that the user gives, and one error for what is open.
+
+A file, a frame or a list of objects gives the names of its columns and, where its format declares them, their types.
+From these and from :class:`Columns` :func:`assign_roles` makes a :class:`Reading`. No value of a cell is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from shlex import quote
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from tailmetrics.io.files import DataFileError, FilePath
+
+Role: TypeAlias = Literal["preds", "target", "train", "pairs"]
+"""What a file holds: predictions, targets, training targets, or the pairs of a filter."""
+
+NONE = "none"
+"""The value of ``Columns.gain`` and ``Columns.query`` for "no column"."""
+ORDER = "order"
+"""The value of ``Columns.rank`` for "the lines of a query stand in the order of their ranks"."""
+IN_MEMORY = "in memory"
+"""The name of the format of tables, objects and dicts."""
+
+ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "query": ("query", "query_id", "qid", "user", "user_id", "uid", "session", "session_id"),
+        "item": ("item", "item_id", "doc", "doc_id", "docno", "corpus_id", "passage_id", "movie_id"),
+        "score": ("score", "prediction", "probability", "similarity", "logit"),
+        "rank": ("rank", "position"),
+        "distance": ("distance", "dist"),
+        "gain": ("gain", "grade", "relevance", "rel", "rating", "label"),
+        "ids": ("ids", "recommendations", "predictions"),
+        "labels": ("labels", "targets"),
+    }
+)
+"""Role -> the names of columns with this role. Case, ``-``, ``_``, blanks and what follows a colon do not count."""
+ITEMS_IN_OBJECTS = ("label", "id")
+"""Further names of the item inside of objects."""
+GAINS_IN_LINES = ("score",)
+"""Further names of the gain of a line, as BEIR has it; beside lists it is no gain."""
+INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
+"""Names of columns that hold the index of a DataFrame."""
+SHOWN_COLUMNS = 8
+"""Columns that an error names at most."""
+SHOWN_ANSWERS = 4
+"""Columns that a hint proposes at most for a role."""
+OPTIONS: Mapping[Role, str] = MappingProxyType(
+    {"preds": "preds-columns", "target": "target-columns", "train": "train-columns", "pairs": "columns"}
+)
+"""Role of a file -> the option with names for this file alone."""
+SCORE_ROLES = ("score", "rank", "distance")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns, where the names of a file are not known or several are. A name that is given must be there.
+
+    Attributes:
+        query: The query, user or row of a line or of a list. ``head,relation`` is one key of two columns, ``none`` says
+            that row i of one file belongs to row i of the other. Files without this column keep their known name.
+        item: The item, document or label of a line, or inside of objects. Files without it keep their known name.
+        ids: Predictions: the lists of items.
+        labels: Targets: the lists of labels.
+        score: Predictions: the score of an item, the highest is best.
+        rank: Predictions: the rank of an item, 1 is best; ``order`` says that lines and lists are the best first.
+        distance: Predictions: any number, the least is best.
+        gain: Targets: the gain of an item; ``none`` says that every item is relevant.
+    """
+
+    query: str | None = None
+    item: str | None = None
+    ids: str | None = None
+    labels: str | None = None
+    score: str | None = None
+    rank: str | None = None
+    distance: str | None = None
+    gain: str | None = None
+
+    def names(self) -> dict[str, str]:
+        """Return the names that are given, by role."""
+        values = {role.name: getattr(self, role.name) for role in fields(self)}
+        return {role: name for role, name in values.items() if name is not None}
+
+    def with_names(self, other: Columns | None) -> Columns:
+        """Return a copy to which the names of another are added; they win."""
+        if other is None:
+            return self
+        return Columns(**{**self.names(), **other.names()})
+
+    @property
+    def by_place(self) -> bool:
+        """Whether columns are given by their places, from 0, as of a file without a line of names."""
+        parts = []
+        for name in self.names().values():
+            if name not in (NONE, ORDER):
+                parts += name.split(",")
+        return bool(parts) and all(part.strip().isdecimal() for part in parts)
+
+
+class Kind(Enum):
+    """What the cells of a column are, as far as the format declares it."""
+
+    ANY = "text without a type"
+    STRING = "text"
+    WHOLE = "whole numbers"
+    NUMBER = "numbers"
+    LIST = "lists"
+    OBJECTS = "lists of objects"
+    OTHER = "another type"
+
+
+NUMBERS = (Kind.WHOLE, Kind.NUMBER)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, or a field of the objects in one.
+
+    Attributes:
+        name: Its name.
+        kind: What its cells are.
+        entries: What the entries of its lists are; None if it holds no lists.
+        fields: The fields of its objects.
+        type: The type in words of the format, for errors.
+    """
+
+    name: str
+    kind: Kind = Kind.ANY
+    entries: Kind | None = None
+    fields: tuple[Column, ...] = ()
+    type: str = ""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the format declares that a cell is a list."""
+        return self.kind in (Kind.LIST, Kind.OBJECTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """With what a file or a table in memory is opened.
+
+    Attributes:
+        path: The file, or the name of the argument.
+        role: What it holds.
+        form: Name of the format.
+        columns: The names that the user gives for this file.
+        general: The roles whose names are given for all files, so that a file may lack them.
+        delimiter: Separator of the fields of text.
+        list_delimiter: Separator of the entries of a list in text.
+        explained: Columns with another meaning, such as groups of rows.
+        part: Subset and split of predictions of MTEB.
+        memory: Memory limit of DuckDB.
+        needs_query: Whether lines need a query.
+        is_specific: Whether hints name the options for this kind of file alone, because others have the same roles.
+        beside: The files of the targets, for predictions in LETOR.
+    """
+
+    path: FilePath
+    role: Role
+    form: str = ""
+    columns: Columns = field(default_factory=Columns)
+    general: frozenset[str] = frozenset()
+    delimiter: str | None = None
+    list_delimiter: str | None = None
+    explained: tuple[str, ...] = ()
+    part: str | None = None
+    memory: str = "1GB"
+    needs_query: bool = True
+    is_specific: bool = False
+    beside: tuple[FilePath, ...] = ()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a table in memory is opened, which has no options."""
+        return self.form == IN_MEMORY
+
+    @property
+    def list_role(self) -> str:
+        """The role of a column of lists in this file."""
+        if self.role == "preds":
+            return "ids"
+        return "labels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a file or a table is read.
+
+    Attributes:
+        path: The file, as messages name it.
+        role: What the file holds.
+        form: The name of the format.
+        query: Columns of the query; empty if row i of one file belongs to row i of the other.
+        item: Column of the item, or of the lists; inside of objects the field of the item. Empty without columns.
+        value: Column of the score, rank, distance or gain; None without such a column.
+        value_role: ``score``, ``rank``, ``distance``, ``gain``, or ``order`` for the order of lines or of lists.
+        is_listed: Whether each row holds a list.
+        within: Column of the lists whose objects hold the item; empty without objects.
+        unread: The columns that are not read.
+        used: The roles whose names the user gave.
+        has_names: Whether the file names its columns.
+        delimiter: Separator of fields, where the user gave it.
+        list_delimiter: Separator of the entries of lists in text.
+        content: For formats without columns, what the file holds.
+    """
+
+    path: str = ""
+    role: Role = "preds"
+    form: str = ""
+    query: tuple[str, ...] = ()
+    item: str = ""
+    value: str | None = None
+    value_role: str = ""
+    is_listed: bool = False
+    within: str = ""
+    unread: tuple[str, ...] = ()
+    used: frozenset[str] = frozenset()
+    has_names: bool = True
+    delimiter: str | None = None
+    list_delimiter: str | None = None
+    content: str = ""
+
+    @property
+    def least_first(self) -> bool:
+        """Whether the least value is the best."""
+        return self.value_role in ("rank", "distance")
+
+    @property
+    def key(self) -> str | None:
+        """The name of the query column, or columns; None without one."""
+        return ",".join(self.query) or None
+
+    def place(self, name: str) -> tuple[str, str | None]:
+        """Return the column, and the field of its objects or None, that hold the items or their values."""
+        if self.within:
+            return self.within, name
+        return name, None
+
+    def __str__(self) -> str:
+        if not self.item:
+            return f"{self.form}: {self.content}"
+        parts = []
+        if self.query:
+            parts.append(f"{self.key!r} is the query")
+        if self.is_listed:
+            parts.append(f"{'.'.join(filter(None, (self.within, self.item)))!r} are the items of a row")
+        else:
+            parts.append(f"{self.item!r} is the item")
+        parts.append(self._value_text())
+
+        text = f"{self.form}: {', '.join(parts)}"
+        if not self.has_names:
+            text = f"{self.form} without a line of names: {', '.join(parts)}"
+        if self.unread:
+            text += f"; not read: {names_in_words(self.unread)}"
+        return text
+
+    def _value_text(self) -> str:
+        if self.value is not None:
+            name = ".".join(filter(None, (self.within, self.value)))
+            text = f"{name!r} is the {self.value_role}"
+            if self.least_first:
+                text += ", least first"
+            return text
+        if self.value_role == ORDER:
+            return "best first"
+        if self.role == "pairs":
+            return "pairs"
+        return "each is relevant"
+
+    @property
+    def options(self) -> str:
+        """The options of the command line that say this reading outright."""
+        prefix = {"preds": "preds-", "target": "target-", "train": "train-", "pairs": ""}[self.role]
+        words = [f"--{prefix}format {self.form}"]
+        if self.delimiter is not None:
+            words.append(f"--delimiter {quote(self.delimiter)}")
+        if self.list_delimiter is not None:
+            words.append(f"--list-delimiter {quote(self.list_delimiter)}")
+        for role, name in self._names().items():
+            words.append(f"--{prefix}columns.{role} {quote(name)}")
+        return " ".join(words)
+
+    def _names(self) -> dict[str, str]:
+        names = {}
+        if not self.item:
+            return names
+        if self.query:
+            names["query"] = str(self.key)
+        list_role = "ids" if self.role == "preds" else "labels"
+        if self.within:
+            names[list_role] = self.within
+            names["item"] = self.item
+        elif self.is_listed:
+            names[list_role] = self.item
+        else:
+            names["item"] = self.item
+        if self.value is not None:
+            names[self.value_role] = self.value
+        elif self.value_role == ORDER:
+            names["rank"] = ORDER
+        elif self.role in ("target", "train"):
+            names["gain"] = NONE
+        return names
+
+    @property
+    def sentence(self) -> str:
+        """The file, and how it is read."""
+        return f"{self.path}: {self}"
+
+
+# -- what is open -----------------------------------------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """What only the user can say about the columns of a file.
+
+    Attributes:
+        role: The role that is open.
+        problem: What is open, in words.
+        answers: What the user can say: a role and the name of a column.
+        others: Further answers, in words; empty for none.
+    """
+
+    role: str
+    problem: str
+    answers: Sequence[tuple[str, str]]
+    others: str = ""
+
+
+class ColumnError(DataFileError):
+    """The columns of a file leave open what they mean.
+
+    Attributes:
+        questions: All that is open in this file.
+    """
+
+    def __init__(
+        self, opening: Opening, columns: Sequence[str], questions: Sequence[Question], is_alone: bool = True
+    ) -> None:
+        self._arguments = opening, columns, questions
+        self.questions = questions
+        problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
+        hint = _options(opening, questions, is_alone, len(columns))
+        if opening.in_memory:
+            hint = _remedies(questions)
+        super().__init__(opening.path, problem, "", hint)
+
+    def __reduce__(self) -> tuple[type[ColumnError], tuple[object, ...]]:
+        return ColumnError, self._arguments
+
+    def beside_others(self) -> ColumnError:
+        """Return this error with the options for its file alone, because other files have questions too."""
+        return ColumnError(*self._arguments, is_alone=False)
+
+
+def _problems(questions: Sequence[Question]) -> str:
+    """Return the problems in a sentence; the second "no column is the …" is "none is the …"."""
+    texts: list[str] = []
+    for question in questions:
+        text = question.problem
+        if any(other.startswith(("no column is", "none is")) for other in texts):
+            text = text.replace("no column is", "none is", 1)
+        texts.append(text)
+    return ", ".join(texts)
+
+
+def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
+    """Return the options of the command line that answer the questions."""
+    hints = []
+    for question in questions:
+        prefix = "columns"
+        is_given = question.role in opening.general
+        is_shared = question.role in ("query", "item") and not is_alone
+        if opening.role == "train" or is_given or is_shared or (question.role == "gain" and opening.is_specific):
+            prefix = OPTIONS[opening.role]
+        choices = [f"--{prefix}.{role} {quote(name)}" for role, name in question.answers]
+        hint = " or ".join(choices)
+        if question.others:
+            hint += f" ({question.others.replace('--columns', f'--{prefix}')})"
+        hints.append(hint)
+
+    separator = " "
+    if any(len(question.answers) > 1 for question in questions):
+        separator = ", and "
+    text = separator.join(hints)
+    roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
+    if opening.form in ("csv", "tsv") and {"query", "item"} <= roles and not opening.columns.by_place:
+        places = f"--{OPTIONS[opening.role]}.query 0 --{OPTIONS[opening.role]}.item 1"
+        text += f"; places, such as {places}, say that there is no line of names"
+        if opening.delimiter is None and num_columns == 1:
+            text = f"--delimiter C, what separates its fields; {text}"
+    return text
+
+
+def _remedies(questions: Sequence[Question]) -> str:
+    """Return what to do with the columns of a table in memory, which has no options."""
+    hints = []
+    for question in questions:
+        names = [name for _, name in question.answers if name not in (NONE, ORDER, "NAME")]
+        if len(names) == len(question.answers):  # each has a known name
+            hints.append(f"drop all but one of {_in_words(names)}")
+            continue
+        choices = [f"rename {name!r} to {question.role!r}" for name in names]
+        for role, name in question.answers:
+            if name == NONE:
+                choices.append(f"drop {_in_words(names)}")
+            elif name == ORDER:
+                choices.append("add a column 'rank' of 1, 2, 3 in each query")
+            elif name == "NAME":
+                choices.append(f"rename a column to {role!r}")
+        hint = ", or ".join(choices)
+        if question.role == "score" and not names:
+            hint += ", 'rank' or 'distance'"
+        hints.append(hint)
+    return "; ".join(hints)
+
+
+def names_in_words(names: Iterable[str]) -> str:
+    """Return the names of columns, the first few of many.
+
+    >>> names_in_words(["a", "b"])
+    "'a', 'b'"
+    """
+    every = list(names)
+    text = ", ".join(map(repr, every[:SHOWN_COLUMNS])) or "none"
+    if len(every) > SHOWN_COLUMNS:
+        text += f" and {len(every) - SHOWN_COLUMNS:,} more"
+    return text
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def plain(name: str) -> str:
+    """Return a name as it is compared.
+
+    >>> plain("User-ID:token")
+    'userid'
+    """
+    return re.sub(r"[-_ ]", "", name.partition(":")[0].lower())
+
+
+def is_known(name: str, names: Iterable[str], with_plurals: bool = False) -> bool:
+    """Whether a name is among others; with plurals also where it ends in an ``s`` that they lack."""
+    spelling = plain(name)
+    known = {plain(other) for other in names}
+    return spelling in known or (with_plurals and spelling.removesuffix("s") in known)
+
+
+def has_known_names(names: Iterable[str]) -> bool:
+    """Whether any of the names has a role."""
+    every = {plain(name) for aliases in ALIASES.values() for name in aliases}
+    return any(plain(name) in every for name in names)
+
+
+def names_list_in_text(name: str) -> bool:
+    """Whether the name of a column says that its cells hold lists, in a format that declares no types."""
+    return plain(name) in ("ids", "labels")
+
+
+# -- roles ------------------------------------------------------------------------------------------------------------
+
+
+def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = True) -> Reading:
+    """Return how a table is read.
+
+    Args:
+        opening: The file, its role and the names that the user gives.
+        table: Its columns.
+        has_names: Whether the file names them; else their names are their places.
+
+    Raises:
+        ColumnError: If a name that the user gives is not there, or a role has no column, or several.
+    """
+    roles = _Roles(opening, table)
+    reading = roles.of_lists() if roles.holds_lists() else roles.of_lines()
+    if roles.questions:
+        raise ColumnError(opening, [column.name for column in table], roles.questions)
+    chosen = {*reading.query, reading.item, reading.value, reading.within}
+    unread = [column.name for column in table if column.name not in chosen]
+    return Reading(
+        path=str(opening.path),
+        role=opening.role,
+        form=opening.form,
+        query=reading.query,
+        item=reading.item,
+        value=reading.value,
+        value_role=reading.value_role,
+        is_listed=reading.is_listed,
+        within=reading.within,
+        unread=tuple(unread),
+        used=frozenset(roles.used),
+        has_names=has_names,
+        delimiter=opening.delimiter,
+        list_delimiter=opening.list_delimiter if reading.is_listed else None,
+    )
+
+
+class _Roles:
+    """Finds the columns of one table.
+
+    Attributes:
+        questions: What is open.
+        used: The roles whose given names are read.
+    """
+
+    def __init__(self, opening: Opening, table: Sequence[Column]) -> None:
+        self.questions: list[Question] = []
+        self.used: set[str] = set()
+        self._opening = opening
+        self._given = opening.columns
+        self._table = table
+        self._names = [column.name for column in table]
+        self._scalars = [column for column in table if not column.is_list]
+        self._lists = [column for column in table if column.is_list]
+        self._is_typed = all(column.kind is not Kind.ANY for column in table)
+
+    def holds_lists(self) -> bool:
+        """Whether rows hold lists: by the user's names, else by type and name."""
+        if self._opening.role == "pairs":
+            return False
+        role = self._opening.list_role
+        if getattr(self._given, role) is not None:
+            return True
+        item = self._given.item
+        if item is not None and any(column.name == item for column in self._scalars):
+            return False
+        if not self._is_typed:
+            return any(names_list_in_text(column.name) and plain(column.name) == role for column in self._table)
+        if self._known_lists():
+            return True
+        has_items = any(is_known(column.name, ALIASES["item"]) for column in self._scalars)
+        return bool(self._lists) and not has_items
+
+    def of_lines(self) -> Reading:
+        """Return the reading of a table with an item in each line."""
+        query = self._query()
+        item = self._column("item", [column for column in self._scalars if is_known(column.name, ALIASES["item"])])
+        taken = {*query, item}
+        candidates = [column for column in self._scalars if column.name not in taken]
+        value, value_role = None, ""
+        if self._opening.role == "preds":
+            value, value_role = self._score(candidates, with_plurals=False)
+        elif self._opening.role in ("target", "train"):
+            known = (*ALIASES["gain"], *GAINS_IN_LINES)
+            value, value_role = self._gain(candidates, known, others=self._strays(self._table, taken))
+        return Reading(query=query, item=item, value=value, value_role=value_role)
+
+    def of_lists(self) -> Reading:
+        """Return the reading of a table with lists."""
+        query = self._query()
+        column = self._list()
+        if column is not None and column.kind is Kind.OBJECTS:
+            return self._of_objects(query, column)
+
+        name = "" if column is None else column.name
+        taken = {*query, name}
+        candidates = [other for other in self._beside_lists() if other.name not in taken]
+        if self._opening.role == "preds":
+            strays = self._strays([other for other in candidates if other.entries in (None, *NUMBERS)], taken)
+            value, value_role = self._score(candidates, with_plurals=True, strays=strays)
+        else:
+            known = ALIASES["gain"]
+            value, value_role = self._gain(candidates, known, self._strays(candidates, taken), with_plurals=True)
+        return Reading(query=query, item=name, value=value, value_role=value_role, is_listed=True)
+
+    def _of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
+        """Return the reading of a table with lists of objects, such as ``{"item": 7, "score": 0.5}``."""
+        known = (*ALIASES["item"], *ITEMS_IN_OBJECTS)
+        item = self._column("item", [part for part in column.fields if is_known(part.name, known)], column.fields)
+        candidates = [part for part in column.fields if part.name != item]
+        if self._opening.role == "preds":
+            strays = [part.name for part in candidates if part.kind in NUMBERS]
+            value, value_role = self._score(candidates, with_plurals=False, strays=strays)
+        else:
+            names = [name for name in ALIASES["gain"] if name != "label" or item != "label"]
+            strays = [part.name for part in candidates]
+            value, value_role = self._gain(candidates, names, strays)
+        reading = Reading(query=query, item=item, value=value, value_role=value_role)
+        return Reading(**{**vars(reading), "is_listed": True, "within": column.name})
+
+    def _beside_lists(self) -> list[Column]:
+        """Return the columns that can hold the lists of numbers beside the lists of items."""
+        if not self._is_typed:
+            return [column for column in self._table if column.name not in self._opening.explained]
+        return [column for column in self._lists if column.kind is Kind.LIST]
+
+    def _known_lists(self) -> list[Column]:
+        """Return the lists with a known name."""
+        names = (*ALIASES[self._opening.list_role], *ALIASES["item"])
+        return [column for column in self._lists if is_known(column.name, names, with_plurals=True)]
+
+    def _strays(self, columns: Iterable[Column], taken: Iterable[str]) -> list[str]:
+        """Return the columns that nothing explains, neither the user nor, of lists, the name of the other role."""
+        explained = {*taken, *self._opening.explained}
+        other_role = "labels" if self._opening.role == "preds" else "ids"
+        strays = []
+        for column in columns:
+            is_other_list = column.is_list and is_known(column.name, ALIASES[other_role])
+            is_query = self._given.query == NONE and is_known(column.name, ALIASES["query"])
+            is_explained = column.name in explained or INDEX.fullmatch(column.name) is not None
+            if not (is_explained or is_other_list or is_query):
+                strays.append(column.name)
+        return strays
+
+    def _query(self) -> tuple[str, ...]:
+        """Return the columns of the query; none if rows are numbered."""
+        is_needed = self._opening.needs_query and not self.holds_lists()
+        name = self._given.query
+        if name == NONE and not is_needed:
+            self.used.add("query")
+            return ()
+        if name is not None and name != NONE:
+            parts = (name,) if name in self._names else tuple(part.strip() for part in name.split(","))
+            if all(part in self._names for part in parts):
+                self.used.add("query")
+                return parts
+            if "query" not in self._opening.general:
+                self._ask_for_missing("query", name)
+                return ()
+        scalars = [column.name for column in self._scalars if column.name not in self._opening.explained]
+        matches = [name for name in scalars if is_known(name, ALIASES["query"])]
+        if len(matches) == 1:
+            return (matches[0],)
+        if matches:
+            self._ask_which("query", matches)
+        elif is_needed:
+            self._ask_for("query")
+        return ()
+
+    def _list(self) -> Column | None:
+        """Return the column of lists."""
+        role = self._opening.list_role
+        name = getattr(self._given, role)
+        if name is not None:
+            for column in self._table:
+                if column.name == name:
+                    self.used.add(role)
+                    return column
+            self._ask_for_missing(role, name)
+            return None
+        if not self._is_typed:
+            matches = [column for column in self._table if plain(column.name) == role]
+        else:
+            matches = self._known_lists()
+        items = [column for column in self._scalars if is_known(column.name, ALIASES["item"])]
+        if len(matches) == 1 and not items:
+            return matches[0]
+        if not matches:
+            self._ask_for(role)
+            return None
+        answers = [(role, column.name) for column in matches] + [("item", column.name) for column in items]
+        names = [name for _, name in answers]
+        problem = f"{_in_words(names)} could each be the {'items' if len(matches) > 1 else 'item'}"
+        self.questions.append(Question(role, problem, answers[:SHOWN_ANSWERS]))
+        return None
+
+    def _column(self, role: str, matches: Sequence[Column], columns: Sequence[Column] | None = None) -> str:
+        """Return the name of the column of a role."""
+        names = self._names if columns is None else [column.name for column in columns]
+        name = getattr(self._given, role)
+        if name is not None:
+            if name in names:
+                self.used.add(role)
+                return str(name)
+            if role not in self._opening.general:
+                self._ask_for_missing(role, name)
+                return ""
+        if len(matches) == 1:
+            return matches[0].name
+        if matches:
+            self._ask_which(role, [column.name for column in matches])
+        else:
+            self._ask_for(role)
+        return ""
+
+    def _score(
+        self, candidates: Sequence[Column], with_plurals: bool, strays: Sequence[str] | None = None
+    ) -> tuple[str | None, str]:
+        """Return the column of the score, rank or distance, and which of them it is.
+
+        ``strays`` are the lists that may be scores; None in lines, which need a score.
+        """
+        names = [column.name for column in candidates]
+        for role in SCORE_ROLES:
+            name = getattr(self._given, role)
+            if name == ORDER and role == "rank":
+                self.used.add(role)
+                return None, ORDER
+            if name is not None:
+                if name not in names:
+                    self._ask_for_missing(role, name)
+                self.used.add(role)
+                return name, role
+
+        for role in SCORE_ROLES:
+            aliases = [name for name in ALIASES[role] if name != "prediction" or not with_plurals]
+            matches = [name for name in names if is_known(name, aliases, with_plurals)]
+            if len(matches) == 1:
+                return matches[0], role
+            if matches:
+                self._ask_which(role, matches)
+                return None, ""
+
+        if strays is None:
+            problem = "no column is the score, rank or distance"
+            others = "or .rank, .distance, --columns.rank order"
+            self.questions.append(Question("score", problem, [("score", "NAME")], others))
+        else:
+            problem = f"{_in_words(strays)} may be the score of each item, or nothing that counts"
+            self._ask_about(strays, Question("score", problem, [("rank", ORDER)]))
+        return None, ORDER
+
+    def _gain(
+        self,
+        candidates: Sequence[Column],
+        known: Sequence[str],
+        others: Sequence[str],
+        with_plurals: bool = False,
+    ) -> tuple[str | None, str]:
+        """Return the column of the gain; ``others`` are the columns that may be one."""
+        names = [column.name for column in candidates]
+        name = self._given.gain
+        if name is not None:
+            self.used.add("gain")
+            if name == NONE:
+                return None, ""
+            if name not in names:
+                self._ask_for_missing("gain", name)
+            return name, "gain"
+        matches = [name for name in names if is_known(name, known, with_plurals)]
+        if len(matches) == 1:
+            return matches[0], "gain"
+        if matches:
+            self._ask_which("gain", matches)
+        else:
+            problem = f"{_in_words(others)} may be the gain of each item, or nothing that counts"
+            self._ask_about(others, Question("gain", problem, [("gain", NONE)]))
+        return None, ""
+
+    def _ask_about(self, strays: Sequence[str], question: Question) -> None:
+        """Ask whether one of the columns that nothing explains has a role; ``question`` has the answer for none."""
+        ((role, nothing),) = question.answers
+        lacking = sum(1 for other in self.questions if other.answers[0][1] == "NAME")
+        if not lacking and strays:
+            answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
+            self.questions.append(question._replace(answers=[*answers, (role, nothing)]))
+        elif len(strays) > lacking:  # the columns that are lacking are among them
+            problem = f"no column is the {question.role}"
+            answers = [(question.role, "NAME")]
+            self.questions.append(Question(question.role, problem, answers, f"or --columns.{role} {nothing}"))
+
+    def _ask_for(self, role: str) -> None:
+        self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")]))
+
+    def _ask_which(self, role: str, names: Sequence[str]) -> None:
+        answers = [(role, name) for name in names[:SHOWN_ANSWERS]]
+        self.questions.append(Question(role, f"{_in_words(names)} could each be the {role}", answers))
+
+    def _ask_for_missing(self, role: str, name: str) -> None:
+        others = "or --columns.gain none" if role == "gain" else ""
+        self.questions.append(Question(role, f"there is no column {name!r}", [(role, "NAME")], others))
+
+
+def _in_words(names: Sequence[str]) -> str:
+    """Return the names joined by "and", the first few of many."""
+    shown = [repr(name) for name in names[:SHOWN_ANSWERS]]
+    if len(names) > SHOWN_ANSWERS:
+        shown.append(f"{len(names) - SHOWN_ANSWERS} more")
+    return " and ".join(shown)

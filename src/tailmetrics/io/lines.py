@@ -1,0 +1,269 @@
+"""Files whose lines name their query: DuckDB writes them into a table (query, item, value), or finds the wrong line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tailmetrics.io.columns import Reading
+from tailmetrics.io.database import Database, DatabaseError
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath
+
+LINE = re.compile(r"(?:[Oo]n Line|in line):? (\d+)")
+"""Where DuckDB's errors name a line."""
+FIELDS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
+WORDS_HINT = "every line has these words, separated by blanks; --format names another format."
+UNREADABLE_HINT = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
+
+
+def _no_error() -> None:
+    return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lines:
+    """The lines of a file, in order, as the parts of an SQL statement.
+
+    Attributes:
+        path: The file.
+        source: The SQL after FROM.
+        query: SQL of the query; null where the line names none.
+        item: SQL of the item; null where the line names none.
+        value: SQL of the score, the negative of the rank or distance, or the gain; None without values.
+        kind: SQL type of the values.
+        text_source: As ``source``, with every column as text, so that a wrong line can be found; empty if the same.
+        text_value: SQL of the value in ``text_source``, null where it is no number.
+        shown_value: SQL of the text of the value in ``text_source``, or of the line where it names no query.
+        needed: What a value must be, in words.
+        kept: The lines that count, as an SQL condition; empty for all.
+        arrow: A function that returns an Arrow table or reader, by its name in the statement.
+        row_word: What a line is called in errors.
+        first_row: The number of the first line in errors.
+        owner: An object that must live as long as this one, such as a copy of the file without compression.
+        reading: How the columns are read.
+        may_lack_items: Whether a line without an item names a query with an empty list.
+        python_error: Returns the error that ended the reading in Python, which DuckDB hides.
+        last_name_wins: Whether of equal scores the last name is first, as in trec_eval, else the first name.
+    """
+
+    path: FilePath
+    source: str
+    query: str
+    item: str
+    value: str | None
+    kind: str = "DOUBLE"
+    text_source: str = ""
+    text_value: str = ""
+    shown_value: str = ""
+    needed: str = "a number"
+    kept: str = ""
+    arrow: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    row_word: str = "row"
+    first_row: int = 1
+    owner: Any = None
+    reading: Reading
+    may_lack_items: bool = False
+    last_name_wins: bool = False
+    python_error: Callable[[], Exception | None] = _no_error
+
+    def load(self, database: Database, table: str) -> int:
+        """Add the lines to a table, and return their number.
+
+        Raises:
+            DataFileError: Naming the wrong line.
+        """
+        doing = f"reading {self.path.name}"
+        try:
+            return database.run(self._insert(table, self.source, self.value), doing, True, **self._tables())
+        except DatabaseError as error:
+            failure = error
+        hidden = self.python_error()
+        if hidden is not None:
+            raise hidden
+        if self.text_source:
+            try:
+                insert = self._insert(table, self.text_source, self.text_value or self.value)
+                return database.run(insert, doing, True, **self._tables())
+            except DatabaseError as error:
+                failure = error
+        raise self._explained(database, failure)
+
+    def rows(self, database: Database, most: int | None = None) -> list[tuple[str, str | None, float | None]]:
+        """Return the first lines, or all: query, item and value."""
+        value = self.value or "NULL"
+        for name, table in self._tables().items():
+            database.register(name, table)
+        statement = f"SELECT {self.query}, {self.item}, {value} FROM {self.source}{self._where}"
+        if most is not None:
+            statement += f" LIMIT {most}"
+        rows: list[tuple[str, str | None, float | None]] = database.rows(statement)
+        return rows
+
+    @property
+    def _where(self) -> str:
+        return f" WHERE {self.kept}" if self.kept else ""
+
+    def _tables(self) -> dict[str, Any]:
+        return {name: make() for name, make in self.arrow.items()}
+
+    def _insert(self, table: str, source: str, value: str | None) -> str:
+        """Return the statement that adds the lines; a missing cell is an error."""
+        item = self.item
+        if not self.may_lack_items:
+            item = f"coalesce({item}, error('empty'))"
+        cells = [f"coalesce({self.query}, error('empty'))", item]
+        if value is not None:
+            cells.append(f"coalesce({value}, error('empty'))")
+        return f"INSERT INTO {table} SELECT {', '.join(cells)} FROM {source}{self._where}"
+
+    def _explained(self, database: Database, failure: DatabaseError) -> DataFileError:
+        """Return the error that names the first wrong line, else what DuckDB says."""
+        source = self.text_source or self.source
+        value = self.text_value or self.value or "0"
+        shown = self.shown_value or value
+        cells = f"{self.query} AS query, {self.item} AS item, {value} AS value, ({shown})::VARCHAR AS shown"
+        numbered = f"SELECT row_number() OVER () AS number, {cells} FROM {source}"
+        wrong = "query IS NULL OR value IS NULL"
+        if not self.may_lack_items:
+            wrong += " OR item IS NULL"
+        if self.kept:
+            wrong = f"({wrong}) AND ({self.kept})"
+            numbered = f"SELECT row_number() OVER () AS number, *, {cells} FROM {source}"
+        try:
+            for name, table in self._tables().items():
+                database.register(name, table)
+            row = database.row(f"SELECT number, query, item, shown FROM ({numbered}) WHERE {wrong} LIMIT 1")
+        except DatabaseError as error:
+            return _unreadable(self.path, self.reading.form, error)
+        if row is None:
+            return _unreadable(self.path, self.reading.form, failure)
+
+        number, query, item, text = row
+        where = f"{self.row_word} {number - 1 + self.first_row}"
+        return self._wrong_cell(where, query, item, text)
+
+    def _wrong_cell(self, where: str, query: str | None, item: str | None, text: str | None) -> DataFileError:
+        reading = self.reading
+        if query is None and not reading.item:
+            return DataFileError(self.path, f"{text!r} is no line of {reading.content}", where, WORDS_HINT)
+        if query is None:
+            name = reading.key or "query"
+            return DataFileError(self.path, f"has no {name!r}", where, "every line names its query.")
+        if item is None and not self.may_lack_items:
+            return DataFileError(self.path, f"has no {reading.item!r}", where, "every line names its item.")
+        name = reading.value or reading.value_role or "value"
+        if text is None:
+            hint = "every line needs a number; leave out lines that were not scored."
+            return DataFileError(self.path, f"has no {name!r}", where, hint)
+        hint = f"every {name} must be {self.needed}"
+        if re.fullmatch("-?[0-9]*,[0-9]+", text):
+            hint += ", with a decimal point"
+        elif reading.value_role == "gain":
+            hint += "; grades in words need numbers: table[NAME].map({'no': 0, 'yes': 1})"
+        return DataFileError(self.path, f"{name} {text!r} is not {self.needed}", where, f"{hint}.")
+
+
+def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileError:
+    """Return the error about a file that DuckDB cannot read."""
+    line = LINE.search(error.message)
+    where = f"line {line[1]}" if line else ""
+    counts = FIELDS.search(error.message)
+    if counts:
+        problem = f"there are {counts[2]} fields, but {counts[1]} columns"
+        return DataFileError(path, problem, where, "give every line a field for each column, or --delimiter.")
+    if "unterminated quote" in error.message:
+        hint = "a field in quotes begins and ends with one, with quotes inside it doubled; TSV has no quotes."
+        return DataFileError(path, "has a quote that does not close", where, hint)
+    if "not utf-8" in error.message or "Invalid unicode" in error.message:
+        return DataFileError(path, "is not UTF-8 text", where, "convert the file to UTF-8, or name its format.")
+    cause = error.message.partition("\n")[0].partition(": ")[2] or error.message
+    cause = cause.replace(f'file "{path}", ', "")
+    return DataFileError(path, f"cannot be read as {form}: {cause}", where, UNREADABLE_HINT)
+
+
+class Values(NamedTuple):
+    """What the values of lines are, and how many lines there are.
+
+    Attributes:
+        reading: How the columns of the first part are read.
+        has_values: Whether lines have values.
+        count: Number of lines.
+        notes: What a reader of the numbers should know.
+    """
+
+    reading: Reading
+    has_values: bool
+    count: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LineFiles:
+    """Files whose lines name their query, read one after another.
+
+    Attributes:
+        name: One name for all files, in errors.
+        parts: The lines of each file.
+    """
+
+    name: FilePath
+    parts: Sequence[Lines]
+
+    @property
+    def reading(self) -> Reading:
+        """How the columns of the first part are read."""
+        return self.parts[0].reading
+
+    def load(self, database: Database, table: str, may_be_empty: bool = False) -> Values:
+        """Write query, item and value of every line into a new table, in which ``rowid`` numbers the lines from 0.
+
+        Raises:
+            DataFileError: If a cell is missing or wrong, or the files have different kinds of values.
+        """
+        first = self.parts[0]
+        columns = "query VARCHAR, item VARCHAR"
+        if first.value is not None:
+            columns += f", value {first.kind}"
+        database.run(f"CREATE TABLE {table} ({columns})")
+        count = 0
+        for part in self.parts:
+            if (part.reading.value_role, part.value is None) != (first.reading.value_role, first.value is None):
+                problem = f"{part.reading}, unlike {first.path.name}: {first.reading}"
+                raise DataFileError(part.path, problem, hint="all parts need the same form.")
+            count += part.load(database, table)
+        if not count and not may_be_empty:
+            raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
+        notes = ()
+        if first.value is not None:
+            self._check_scores(database, table)
+            notes = self._note_on_zeros(database, table, count)
+        return Values(first.reading, first.value is not None, count, notes)
+
+    def _note_on_zeros(self, database: Database, table: str, count: int) -> tuple[str, ...]:
+        """Return a note on targets with the gain 0, which qrels and LETOR list too."""
+        if self.reading.value_role != "gain" or self.reading.value is None or not self.reading.item:
+            return ()
+        (zeros,) = database.row(f"SELECT count(*) FROM {table} WHERE value = 0")
+        if not zeros:
+            return ()
+        note = f"{zeros:,} of {count:,} lines have the gain 0 and do not count; --columns.gain none counts each line."
+        return (f"{self.name}: {note}",)
+
+    def _check_scores(self, database: Database, table: str) -> None:
+        """Raise if scores, which the user did not name, are whole numbers that count the lines of most queries."""
+        reading = self.reading
+        if reading.value_role != "score" or reading.value is None or "score" in reading.used:
+            return
+        if database.row(f"SELECT 1 FROM {table} WHERE value <> floor(value) LIMIT 1") is not None:
+            return
+        (like_ranks,) = database.row(
+            "SELECT avg((low IN (0, 1) AND high - low = n - 1 AND first = low AND last = high)::INTEGER) FROM "
+            "(SELECT count(*) AS n, min(value) AS low, max(value) AS high, arg_min(value, rowid) AS first, "
+            f"arg_max(value, rowid) AS last FROM {table} GROUP BY query) WHERE n > 2"
+        )
+        if (like_ranks or 0) > 0.5:
+            problem = f"{reading.value!r} counts the lines of each query, as ranks do: 1 the best, or the worst"
+            hint = f"--columns.rank {reading.value} or --columns.score {reading.value}"
+            raise DataFileError(self.name, problem, hint=hint)

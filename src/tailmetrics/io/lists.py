@@ -1,0 +1,252 @@
+"""Rows that hold a list of items each, and perhaps a list of their scores or gains, from tables with types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailmetrics.io.columns import Column, Kind, Reading
+from tailmetrics.io.files import DataFileError, reading
+from tailmetrics.io.rows import Array, Ragged, Source, row_of, starts
+from tailmetrics.io.tables import Table, columns_of, is_list
+
+LINED_ROWS = 2**12
+"""Rows whose entries become lines at a time: four million lines at 1,000 entries per row."""
+NUMBERS_HINT = (
+    "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names, from "
+    "0: a column of label ids as an array, numpy.save('labels.npy', column)."
+)
+ITEM_TYPES = (Kind.STRING, Kind.WHOLE)
+
+
+class ListSource(Source):
+    """A table with a list of label ids in each row, and a list of their scores or gains if the table has them.
+
+    Args:
+        table: The table.
+        roles: How it is read.
+        is_text: Whether a format without types holds the lists, so that their entries may be numbers.
+    """
+
+    is_table = True
+
+    def __init__(self, table: Table, roles: Reading, is_text: bool = False) -> None:
+        self.path = table.path
+        self.reading = roles
+        self.key = roles.key
+        self._table = table
+        self._is_text = is_text
+        self._items = roles.place(roles.item)
+        self._values = None if roles.value is None else roles.place(roles.value)
+        self._columns = list(dict.fromkeys(place[0] for place in (self._items, self._values) if place is not None))
+        entries = self._check_types()
+        self.string_ids = entries is Kind.STRING
+        self.num_rows = table.num_rows
+        self.ends = table.ends
+        mean = table.entries(self._items[0]) / max(self.num_rows, 1)
+        self.cells_per_row = max(mean, table.cells_per_row)
+        self.widest = "the longest row", int(mean)
+        self.layout = f"lists of {'strings' if self.string_ids else 'whole numbers'}"
+        if roles.value is not None:
+            self.layout += f" with a {roles.value_role}"
+
+    def _check_types(self) -> Kind:
+        """Return what the items are.
+
+        Raises:
+            DataFileError: If items are neither whole numbers nor text, or values are no numbers.
+        """
+        columns = {column.name: column for column in columns_of(self._table.schema)}
+        entries = _entries_at(columns, *self._items)
+        if entries not in ITEM_TYPES:
+            kind = columns[self._items[0]].type
+            hint = "a list holds label ids or names; lists of lists, or of 0 and 1 for each label, need a conversion."
+            raise DataFileError(self.path, f"its column {self._items[0]!r} is {kind}", hint=hint)
+        if self._values is not None and _entries_at(columns, *self._values) not in (Kind.WHOLE, Kind.NUMBER):
+            kind = columns[self._values[0]].type
+            hint = "scores, ranks and gains are lists of numbers beside the items."
+            raise DataFileError(self.path, f"its column {self._values[0]!r} is {kind}", hint=hint)
+        for name in self.reading.query:
+            if columns[name].kind not in (*ITEM_TYPES, Kind.ANY) and not columns[name].type.startswith("decimal"):
+                hint = f"queries are whole numbers or text: table.astype({{{name!r}: 'int64'}})."
+                raise DataFileError(self.path, f"its column {name!r} is {columns[name].type}", hint=hint)
+        return entries
+
+    def read_as_names(self) -> None:
+        """Treat label ids as names, which are then numbered over all files."""
+        self.string_ids = True
+
+    def read_as_numbers(self) -> None:
+        """Treat the entries of lists in text as label ids."""
+        if self._is_text:
+            self.string_ids = False
+            self.layout = self.layout.replace("strings", "whole numbers")
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
+        """Yield the rows, in one batch for each record batch that is decoded."""
+        for first, batch in self._batches(self._columns, start, stop, size):
+            ids, lengths = self._flat(self._items, batch, first)
+            numbers: Any
+            if self.string_ids:
+                numbers = self.label_ids(pc.cast(ids, pa.string()), lengths, first)
+            elif self._is_text:
+                numbers = np.from_dlpack(self._whole(ids))
+            else:
+                numbers = np.from_dlpack(ids)  # to_numpy would import pandas, which takes .2 s
+            yield Ragged.from_lengths(lengths, numbers, self._numbers(batch, lengths, first))
+
+    def _whole(self, words: Any) -> Any:
+        try:
+            return pc.cast(words, pa.int64())
+        except pa.ArrowInvalid as error:
+            problem = "holds names of labels, but the other file has numbers"
+            raise DataFileError(self.path, problem, hint=NUMBERS_HINT) from error
+
+    def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        with reading(self.path, self._table.form):
+            yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
+
+    def key_blocks(self) -> Iterator[Any]:
+        """Yield the queries as Arrow string arrays.
+
+        Raises:
+            DataFileError: If a row has no query.
+        """
+        if self.reading.query:
+            for first, batch in self._batches(self.reading.query, 0, self.num_rows, 2**16):
+                yield self._keys(batch, first)
+
+    def _keys(self, batch: Any, first: int) -> Any:
+        columns = [batch.column(name) for name in self.reading.query]
+        for column in columns:
+            if (row := _first_null(column)) is not None:
+                raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
+        return _joined([pc.cast(column, pa.string()) for column in columns])
+
+    def entries(self) -> Iterator[Any]:
+        """Yield the entries of all rows; a row with an empty list has one entry without an item.
+
+        Raises:
+            DataFileError: If a query has a second list.
+        """
+        seen: set[str] = set()
+        columns = [*self.reading.query, *self._columns]
+        for first, batch in self._batches(columns, 0, self.num_rows, LINED_ROWS):
+            keys = self._keys(batch, first)
+            for row, key in enumerate(keys.to_pylist()):
+                if key in seen:
+                    hint = "each query stands once in a table of lists."
+                    raise self.error(first + row, f"has a second list of {key!r}", hint)
+                seen.add(key)
+            yield self._lines(batch, keys, first)
+
+    def _lines(self, batch: Any, keys: Any, first: int) -> Any:
+        """Return one line for each entry, and one line without an item for an empty list."""
+        ids, lengths = self._flat(self._items, batch, first)
+        values = self._numbers(batch, lengths, first)
+        items = pc.cast(ids, pa.string())
+        rows = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
+        if not lengths.all():
+            entry = np.full(len(rows), -1)
+            entry[np.repeat(lengths > 0, np.maximum(lengths, 1))] = np.arange(len(ids))
+            items = items.take(pa.array(entry, mask=entry < 0))
+            if values is not None:
+                values = np.append(values.astype(np.float64), 0.0)[entry]
+        columns = {"query": keys.take(pa.array(rows)), "item": items}
+        if values is not None:
+            columns["value"] = pa.array(values.astype(np.float64, copy=False))
+        return pa.RecordBatch.from_pydict(columns)
+
+    def first_rows(self, most: int) -> list[str]:
+        """Return the first two rows in words, with names of labels."""
+        texts = []
+        for first, batch in self._batches(self._columns, 0, min(2, self.num_rows), 2):
+            ids, lengths = self._flat(self._items, batch, first)
+            values = self._numbers(batch, lengths, first)
+            start = 0
+            for row, length in enumerate(lengths.tolist()):
+                words = []
+                for place in range(start, start + min(length, most)):
+                    number = "" if values is None else f" {abs(values[place]):g}"
+                    words.append(f"{ids[place].as_py()!r}{number}")
+                more = " …" if length > most else ""
+                texts.append(f"row {first + row}: {', '.join(words) or 'nothing'}{more}")
+                start += length
+        return texts
+
+    def distinct_names(self) -> Iterator[Any]:
+        """Yield the distinct names of each record batch; this decodes the whole column."""
+        if self.string_ids:
+            for first, batch in self._batches([self._items[0]], 0, self.num_rows, 2**16):
+                yield pc.unique(pc.cast(self._flat(self._items, batch, first)[0], pa.string()))
+
+    def _numbers(self, batch: Any, lengths: Array, first: int) -> Array | None:
+        """Return the scores or gains of all entries, with ranks negated; None if the table has no values."""
+        if self._values is None:
+            return None
+        values, value_lengths = self._flat(self._values, batch, first)
+        if pa.types.is_boolean(values.type):
+            values = pc.cast(values, pa.int8())
+        if pa.types.is_decimal(values.type):
+            values = pc.cast(values, pa.float64())
+        if (value_lengths != lengths).any():
+            row = int((value_lengths != lengths).argmax())
+            names = [".".join(part for part in place if part) for place in (self._items, self._values)]
+            problem = f"holds {lengths[row]} {names[0]} but {value_lengths[row]} {names[1]}"
+            raise self.error(first + row, problem, "both lists of a row must have the same length.")
+        numbers = np.from_dlpack(values)
+        if not self.reading.least_first:
+            return numbers
+        ranks = numbers.astype(np.float64)
+        if self.reading.value_role == "rank":
+            self.check_ranks(ranks, lengths, first)
+        return -ranks
+
+    def _flat(self, place: tuple[str, str | None], batch: Any, first: int) -> tuple[Any, Array]:
+        """Return the entries of all lists of a column, or a field of them, and the lengths, 0 for a null."""
+        name, inner = place
+        lists = batch.column(name)
+        if not is_list(lists.type):
+            lists = pa.ListArray.from_arrays(np.arange(len(lists) + 1, dtype=np.int32), lists)
+        flat = pc.list_flatten(lists)
+        lengths = pc.list_value_length(lists)
+        if lists.null_count:  # tested first: fill_null takes as long as reading the lists
+            lengths = pc.fill_null(lengths, 0)
+        lengths = np.from_dlpack(lengths).astype(np.int64)
+        if inner is not None:
+            flat = pc.struct_field(flat, inner)
+        if (entry := _first_null(flat)) is not None:
+            row = first + row_of(entry, starts(lengths))
+            raise self.error(row, "holds a null inside a list", "leave the entry out of both lists.")
+        return flat, lengths
+
+
+def _entries_at(columns: dict[str, Column], name: str, inner: str | None) -> Kind:
+    """Return what the entries of the lists of a column are, or of a field of their objects."""
+    column = columns[name]
+    if inner is not None:
+        return next(part.kind for part in column.fields if part.name == inner)
+    if column.is_list:
+        return column.entries or Kind.OTHER
+    return column.kind
+
+
+def _first_null(array: Any) -> int | None:
+    """Return the place of the first null; None without one."""
+    if not array.null_count:
+        return None
+    return int(pc.index(pc.is_null(array), True).as_py())
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the names of queries of several columns, as :func:`tailmetrics.io.database.joined_text` writes them."""
+    if len(parts) == 1:
+        return parts[0]
+    escaped = []
+    for part in parts:
+        escaped.append(pc.replace_substring(pc.replace_substring(part, "\\", "\\\\"), ",", "\\,"))
+    return pc.binary_join_element_wise(*escaped, ",")

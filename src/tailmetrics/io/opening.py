@@ -1,0 +1,301 @@
+"""Opens predictions, targets and training targets: their formats and roles, with one error for each file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tailmetrics.io.columns import IN_MEMORY, NONE, ColumnError, Columns, Opening, Reading, Role, names_in_words
+from tailmetrics.io.database import MEMORY, Database
+from tailmetrics.io.files import DataFileError, FilePath, FileSet, find, is_path, reading
+from tailmetrics.io.formats import format_of
+from tailmetrics.io.lines import LineFiles, Lines
+from tailmetrics.io.rows import Parts, Source
+
+SHOWN_ENTRIES = 5
+"""Entries of a row that are shown, so that a row fits on a line."""
+ARGUMENTS: Mapping[Role, str] = {"preds": "preds", "target": "target", "train": "train_target", "pairs": "filter"}
+"""Role -> the argument that holds it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forms:
+    """What the user says about the forms of all files.
+
+    Attributes:
+        formats: Role -> name of the format; under ``""`` that of all files.
+        columns: Role -> names of columns, which are added to those under ``""``.
+        delimiter: Separator of the fields of text.
+        list_delimiter: Separator of the entries of lists in text.
+        part: Subset and split of predictions of MTEB.
+        explained: Columns of the targets with another meaning.
+        memory: Memory limit of DuckDB.
+        is_numbered: Whether rows have numbers, so that lines need no query.
+        is_specific: Whether training targets are read beside targets, so that names of gains are for one of them.
+    """
+
+    formats: Mapping[str, str | None] = field(default_factory=dict)
+    columns: Mapping[str, Columns | None] = field(default_factory=dict)
+    delimiter: str | None = None
+    list_delimiter: str | None = None
+    part: str | None = None
+    explained: tuple[str, ...] = ()
+    memory: str = MEMORY
+    is_specific: bool = False
+    is_numbered: bool = False
+
+    def format(self, role: Role) -> str | None:
+        """Return the name of the format of a file; None if its suffix says it."""
+        return self.formats.get(role) or self.formats.get("")
+
+    @property
+    def shared_columns(self) -> Columns:
+        """The names for all files."""
+        return self.columns.get("") or Columns()
+
+    def opening(self, role: Role, path: FilePath, form: str) -> Opening:
+        """Return with what a file is opened."""
+        own = self.columns.get(role) or Columns()
+        shared = self.shared_columns
+        general = {
+            name for name in ("query", "item") if getattr(own, name) is None and getattr(shared, name) is not None
+        }
+        return Opening(
+            path=path,
+            role=role,
+            form=form,
+            columns=shared.with_names(own),
+            general=frozenset(general),
+            delimiter=self.delimiter,
+            list_delimiter=self.list_delimiter,
+            explained=self.explained,
+            part=self.part if role == "preds" else None,
+            memory=self.memory,
+            needs_query=role != "train" and not self.is_numbered,
+            is_specific=self.is_specific,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """Files or a table that is open.
+
+    Attributes:
+        name: One name for all files, in errors.
+        role: What they hold.
+        form: The name of the format.
+        lines: The lines, if they name their query; None for rows.
+        rows: The rows, if each of them is one row; None for lines.
+    """
+
+    name: FilePath
+    role: Role
+    form: str
+    lines: LineFiles | None
+    rows: Source | None
+
+    @property
+    def reading(self) -> Reading:
+        """How the first part is read."""
+        if self.lines is not None:
+            return self.lines.reading
+        assert self.rows is not None
+        return self.rows.reading
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether lines or rows name their query."""
+        return self.lines is not None or (self.rows is not None and self.rows.key is not None)
+
+    @property
+    def last_name_wins(self) -> bool:
+        """Whether of equal scores the last name is first, as in trec_eval."""
+        return self.lines is not None and self.lines.parts[0].last_name_wins
+
+    def as_lines(self) -> LineFiles:
+        """Return lines, or the entries of rows that name their query."""
+        if self.lines is not None:
+            return self.lines
+        assert self.rows is not None
+        return LineFiles(self.name, [lines_of_rows(source) for source in self.rows.files])
+
+    def first_rows(self) -> list[str]:
+        """Return the first two rows as they are understood, in words."""
+        if self.rows is not None:
+            texts = self.rows.first_rows(SHOWN_ENTRIES)
+        else:
+            texts = list(_first_lines(self.as_lines().parts[0]))
+        return [f"{self.name}, {text}" for text in texts]
+
+
+def _first_lines(lines: Lines) -> Iterator[str]:
+    """Yield the lines of the first two queries of a file in words."""
+    entries: dict[str, list[str]] = {}
+    for query, item, value in lines.rows(Database(), 2 * (SHOWN_ENTRIES + 1)):
+        if len(entries) == 2 and query not in entries:
+            break
+        number = "" if value is None else f" {abs(value):g}" if lines.reading.least_first else f" {value:g}"
+        entries.setdefault(query, []).append(f"{item!r}{number}")
+    for query, texts in entries.items():
+        more = " …" if len(texts) > SHOWN_ENTRIES else ""
+        yield f"{query!r}: {', '.join(texts[:SHOWN_ENTRIES])}{more}"
+
+
+class _Blocks:
+    """The entries of rows as a reader of record batches, for DuckDB, which hides an error of Python.
+
+    Attributes:
+        error: The error that ended the reading.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.error: Exception | None = None
+
+    def reader(self) -> Any:
+        """Return the reader."""
+        import pyarrow as pa
+
+        columns = [("query", pa.string()), ("item", pa.string())]
+        if self._source.reading.value is not None:
+            columns.append(("value", pa.float64()))
+        return pa.RecordBatchReader.from_batches(pa.schema(columns), self._entries())
+
+    def _entries(self) -> Iterator[Any]:
+        try:
+            yield from self._source.entries()
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def lines_of_rows(source: Source) -> Lines:
+    """Return the entries of rows that name their query as lines."""
+    blocks = _Blocks(source)
+    has_values = source.reading.value is not None
+    return Lines(
+        path=source.path,
+        source="given",
+        query="nullif(query, '')",
+        item="item",
+        value="value" if has_values else None,
+        arrow={"given": blocks.reader},
+        owner=source,
+        reading=source.reading,
+        may_lack_items=True,
+        python_error=lambda: blocks.error,
+    )
+
+
+def open_input(caller: str, role: Role, value: Any, forms: Forms, beside: Sequence[FilePath] = ()) -> Input:
+    """Open files or a table in memory.
+
+    Args:
+        caller: The function that the user called, for errors.
+        role: What is opened.
+        value: A path, or a table in memory.
+        forms: What the user says about its form.
+        beside: The files of the targets, for predictions in LETOR.
+    """
+    if is_path(value):
+        files = find(value)
+        form = format_of(caller, files.parts, forms.format(role))
+        name, opener = form.name, form.opener
+    else:
+        path = Path(ARGUMENTS[role])
+        files, name, opener = FileSet(path, (path,)), IN_MEMORY, _opener_in_memory(value)
+
+    parts = []
+    for part in files.parts:
+        opening = replace(forms.opening(role, part, name), beside=tuple(beside))
+        if name == IN_MEMORY:
+            parts.append(opener(opening))
+            continue
+        with reading(part, name):
+            parts.append(opener(opening))
+    return input_of(files.name, role, name, parts)
+
+
+def input_of(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]) -> Input:
+    """Return the open parts of files as one."""
+    lines = [part for part in parts if isinstance(part, Lines)]
+    rows = [part for part in parts if not isinstance(part, Lines)]
+    if lines and rows:
+        problem = f"holds lists, but {lines[0].path} holds lines"
+        raise DataFileError(rows[0].path, problem, hint="all parts need the same form.")
+    if lines:
+        return Input(path, role, form, LineFiles(path, lines), None)
+    if len(rows) == 1:
+        return Input(path, role, form, None, rows[0])
+    return Input(path, role, form, None, Parts(path, rows))
+
+
+def _opener_in_memory(value: Any) -> Callable[[Opening], Any]:
+    def opener(opening: Opening) -> Any:
+        from tailmetrics.io.objects import open_in_memory
+
+        return open_in_memory(opening, value)
+
+    return opener
+
+
+def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -> list[Input]:
+    """Open all files, and raise one error that holds those of all files.
+
+    Raises:
+        DataFileError: The error of the first file that cannot be read; its ``others`` are those of further files.
+    """
+    inputs: list[Input] = []
+    errors: list[DataFileError] = []
+    targets = [value for role, value in values if role == "target" and is_path(value)]
+    for role, value in values:
+        beside = find(targets[0]).parts if role == "preds" and len(targets) == 1 else ()
+        try:
+            inputs.append(open_input(caller, role, value, forms, beside))
+        except DataFileError as error:
+            errors.append(error)
+    if errors:
+        raise joined_errors(errors)
+    _check_used(inputs, forms)
+    return inputs
+
+
+def joined_errors(errors: Sequence[DataFileError]) -> DataFileError:
+    """Return the first of several errors, which holds the others; each names the options for its own kind of file."""
+    if len(errors) > 1:
+        errors = [error.beside_others() if isinstance(error, ColumnError) else error for error in errors]
+    first = errors[0]
+    first.others = tuple(errors[1:])
+    return first
+
+
+def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
+    """Raise if no file has a query or an item that the user names for all files."""
+    for role in ("query", "item"):
+        name = getattr(forms.shared_columns, role)
+        if name in (None, NONE) or any(role in source.reading.used for source in inputs):
+            continue
+        paths = names_in_words(str(source.name) for source in inputs)
+        hint = f"leave --columns.{role} out, or name a column that is there"
+        raise DataFileError(inputs[0].name, f"no file of {paths} has the {role} {name!r}", hint=hint)
+
+
+def column_names(path: FilePath) -> list[str]:
+    """Return the names of the columns of a file whose suffix names a format with columns, else none."""
+    form = format_of("read", [path], None).name
+    opening = Opening(path=path, role="pairs", form=form)
+    if form in ("csv", "tsv"):
+        from tailmetrics.io.text import TextTable
+
+        return [column.name for column in TextTable(opening).columns]
+    if form in ("parquet", "arrow"):
+        from tailmetrics.io.tables import open_table
+
+        return list(open_table(path).schema.names)
+    if form in ("json", "jsonl"):
+        from tailmetrics.io.objects import Objects
+
+        return [column.name for column in Objects(opening).columns]
+    return []

@@ -1,0 +1,327 @@
+"""Names and declared formats decide: each rule of docs/inputs.md, in every format that has columns."""
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tailmetrics import RecallAtK
+from tailmetrics.io import ALIASES, Columns, DataFileError, read
+from tailmetrics.io.columns import is_known, plain
+
+FORMATS = ["csv", "tsv", "jsonl", "json", "parquet", "arrow", "frame", "table", "objects"]
+IN_MEMORY = ("frame", "table", "objects")
+PREDS = {"query": ["u", "u", "v", "v"], "item": ["a", "b", "c", "a"], "score": [0.1, 0.9, 0.2, 0.7]}
+TARGET = {"query": ["u", "v"], "item": ["b", "c"]}
+"""Recall at 1 is a half: b is the first of u, a of v."""
+LISTS = {"query": ["u", "v"], "ids": [["b", "a"], ["a", "c"]]}
+LABELS = {"query": ["u", "v"], "labels": [["b"], ["c"]]}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes columns in a format and returns the file, or what Python holds."""
+
+    def write(name, columns, form):
+        path = tmp_path / f"{name}.{form}"
+        frame = pd.DataFrame(columns)
+        objects = frame.to_dict("records")
+        if form in ("csv", "tsv"):
+            lists = [column for column in frame if isinstance(frame[column].iloc[0], list)]
+            for column in lists:
+                frame[column] = [" ".join(map(str, row)) for row in frame[column]]
+            frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
+        elif form == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in objects))
+        elif form == "json":
+            path.write_text(json.dumps(objects))
+        elif form == "parquet":
+            frame.to_parquet(path)
+        elif form == "arrow":
+            table = pa.Table.from_pandas(frame)
+            with pa.ipc.new_file(path, table.schema) as file:
+                file.write_table(table)
+        else:
+            return {"frame": frame, "table": pa.Table.from_pandas(frame), "objects": objects}[form]
+        return path
+
+    return write
+
+
+def recall(preds, target, k=1, **options):
+    metric = RecallAtK(k=k)
+    for batch in read(preds, target, **options):
+        metric.update(batch.preds, batch.target)
+    return float(metric.compute())
+
+
+def refusal(*files, **options):
+    with pytest.raises(DataFileError) as caught:
+        read(*files, **options)
+    return caught.value
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_given_name_wins_and_must_be_there(write, form):
+    """Rule 1: of a known and another name the given one is read; one that is not there is refused, for its files."""
+    preds = write("p", {**PREDS, "better": [0.9, 0.1, 0.7, 0.2]}, form)
+    target = write("y", TARGET, form)
+    assert recall(preds, target) == 0.5
+    assert recall(preds, target, columns=Columns(score="better")) == 0.5
+    assert recall(preds, target, columns=Columns(score="better"), k=2) == 1
+    assert "there is no column 'worse'" in refusal(preds, target, columns=Columns(score="worse")).problem
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_given_query_is_for_the_files_that_have_it(write, form):
+    """Rule 1: the other file keeps its known name; if no file has it, that is an error."""
+    preds = write("p", {"member": PREDS["query"], "item": PREDS["item"], "score": PREDS["score"]}, form)
+    target = write("y", {"user_id": TARGET["query"], "item": TARGET["item"]}, form)
+    assert recall(preds, target, columns=Columns(query="member")) == 0.5
+    plain_preds = write("q", PREDS, form)
+    assert "has the query 'member'" in refusal(plain_preds, target, columns=Columns(query="member")).problem
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_none_or_two_known_names_are_refused(write, form):
+    """Rule 2: with the columns of the file and the options that decide, for each file."""
+    preds = write("p", {"qid": PREDS["query"], **PREDS}, form)
+    target = write("y", {"who": TARGET["query"], "item": TARGET["item"]}, form)
+    error = refusal(preds, target)
+    (other,) = error.others
+    assert error.problem == "'qid' and 'query' could each be the query; its columns are 'qid', 'query', 'item', 'score'"
+    assert other.problem.startswith("no column is the query; its columns are 'who', 'item'")
+    if form in IN_MEMORY:
+        assert error.hint == "drop all but one of 'qid' and 'query'"
+        assert other.hint == "rename a column to 'query'"
+    else:
+        assert error.hint == "--preds-columns.query qid or --preds-columns.query query"
+        assert other.hint.startswith("--target-columns.query NAME")
+    names = {"preds_columns": Columns(query="qid"), "target_columns": Columns(query="who")}
+    assert recall(preds, target, **names) == 0.5
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
+    """Rule 3: the first of this order is read; the order of lines only if the user says so."""
+    target = write("y", TARGET, form)
+    values = {"score": PREDS["score"], "rank": [1, 2, 1, 2], "distance": [0.1, 0.9, 0.2, 0.7]}
+    expected = {"score": 0.5, "rank": 0.5, "distance": 0.5}
+    both = {"query": PREDS["query"], "item": PREDS["item"]}
+    for role, numbers in values.items():
+        preds = write(f"p{role}", {**both, role: numbers}, form)
+        assert recall(preds, target) == expected[role]
+        assert read(preds, target).readings[0].value_role == role
+    every = write("every", {**both, **values}, form)
+    assert read(every, target).readings[0].value_role == "score"
+    assert read(every, target, columns=Columns(distance="distance")).readings[0].value_role == "distance"
+    bare = write("bare", both, form)
+    assert "no column is the score, rank or distance" in refusal(bare, target).problem
+    assert recall(bare, target, columns=Columns(rank="order")) == 0.5
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("stray", [[0, 1], [False, True], [3, 5], ["de", "fr"], [0.5, 0.25]])
+def test_targets_with_another_column_are_refused(write, form, stray):
+    """Rule 4: a 0/1 column under an unknown name is safe without looking at it; the user says which it is."""
+    preds = write("p", PREDS, form)
+    target = write("y", {**TARGET, "clicked": stray}, form)
+    error = refusal(preds, target)
+    problem = (
+        "'clicked' may be the gain of each item, or nothing that counts; its columns are 'query', 'item', 'clicked'"
+    )
+    assert error.problem == problem
+    if form not in IN_MEMORY:
+        assert error.hint == "--columns.gain clicked or --columns.gain none"
+    assert recall(preds, target, columns=Columns(gain="none")) == 0.5
+    assert recall(preds, target, explained=["clicked"]) == 0.5
+    if stray[0] == 0:
+        assert recall(preds, target, columns=Columns(gain="clicked")) == 0
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
+def test_the_index_of_pandas_is_explained(write, name):
+    """Rule 4, in CSV, where it has a column."""
+    preds = write("p", PREDS, "csv")
+    assert recall(preds, write("y", {name: [0, 1], **TARGET}, "csv")) == 0.5
+
+
+def test_an_index_without_a_name_is_no_column(write):
+    """A filtered or shuffled frame, in memory and as its Parquet file; a named index is a column."""
+    shuffled = pd.DataFrame(TARGET).iloc[::-1]
+    assert recall(pd.DataFrame(PREDS), shuffled) == 0.5
+    assert recall(pd.DataFrame(PREDS), shuffled.set_index("query")) == 0.5
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_places_say_that_there_is_no_line_of_names(tmp_path, form):
+    """Rule 5: lines are counted from the first; a line of names is refused."""
+    separator = "," if form == "csv" else "\t"
+    for name, columns in (("p", PREDS), ("y", TARGET)):
+        lines = [separator.join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+        (tmp_path / f"{name}.{form}").write_text("\n".join(lines) + "\n")
+    files = tmp_path / f"p.{form}", tmp_path / f"y.{form}"
+    assert "places, such as --preds-columns.query 0" in refusal(*files).hint
+    places = Columns(query="0", item="1", score="2")
+    assert recall(*files, columns=places) == 0.5
+    (tmp_path / f"p.{form}").write_text(separator.join(PREDS) + "\nu" + separator + "a" + separator + "1\n")
+    assert "line 1 does" in refusal(*files, columns=places).problem
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_two_columns_are_one_key(write, form):
+    """Rule 6: head and relation; a comma in a cell does not mix them up."""
+    preds = write("p", {"head": ["x,y", "x"], "relation": ["z", "y,z"], "item": ["a", "b"], "score": [1.0, 1.0]}, form)
+    target = write("y", {"relation": ["z", "y,z"], "head": ["x,y", "x"], "item": ["a", "c"]}, form)
+    key = Columns(query="head,relation")
+    assert recall(preds, target, columns=key) == 0.5
+    assert read(preds, target, columns=key).num_rows == 2
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_both_tables_name_their_queries_or_neither_does(write, tmp_path, form):
+    """Rule 7; an array names none, and row i is row i."""
+    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    preds, target = write("p", LISTS, form), write("y", LABELS, form)
+    assert recall(preds, target, **delimiter) == 0.5
+    bare = write("bare", {"labels": LABELS["labels"]}, form)
+    error = refusal(preds, bare, **delimiter)
+    assert "names no query, but" in error.problem
+    if form not in IN_MEMORY:
+        assert error.hint == "--target-columns.query NAME joins by it, --columns.query none takes row i with row i"
+    assert recall(preds, bare, columns=Columns(query="none"), **delimiter) == 0.5
+    assert recall(write("b", {"ids": LISTS["ids"]}, form), bare, **delimiter) == 0.5
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_column_in_common_may_be_the_query(write, form):
+    """Rule 8: without it a shuffled file would be silent."""
+    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    none = {"rank": "order", "gain": "none"} if delimiter else {}
+    preds = write("p", {"playlist": ["u", "v"], "ids": LISTS["ids"]}, form)
+    target = write("y", {"playlist": ["v", "u"], "labels": LABELS["labels"][::-1]}, form)
+    error = refusal(preds, target, columns=Columns(**none), **delimiter)
+    assert "has 'playlist' in common with" in error.problem
+    if form not in IN_MEMORY:
+        assert error.hint == "--columns.query playlist joins by it, --columns.query none takes row i with row i"
+    assert recall(preds, target, columns=Columns(query="playlist"), **delimiter) == 0.5
+    assert recall(preds, target, columns=Columns(query="none", **none), **delimiter) == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_for_one_kind_of_file_are_added(write, form):
+    """Rule 10: a name for predictions alone leaves the others as they are."""
+    preds = write("p", {"stay": PREDS["query"], "code": PREDS["item"], "prob": PREDS["score"]}, form)
+    target = write("y", {"stay": TARGET["query"], "code": TARGET["item"]}, form)
+    both = Columns(query="stay", item="code")
+    assert recall(preds, target, columns=both, preds_columns=Columns(score="prob")) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("role", "form"), [("gain", form) for form in FORMATS] + [("score", form) for form in ("jsonl", "parquet", "frame")]
+)
+def test_numbers_beside_lists(write, role, form):
+    """A list of numbers of a known name beside the items; any other list is refused until it is named."""
+    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    preds = {**LISTS, "scores": [[0.1, 0.9], [0.7, 0.2]]}
+    assert recall(write("p", preds, form), write("y", LABELS, form), **delimiter) == 0
+    target = {**LABELS, "gains": [[0.0], [2.0]]}
+    assert recall(write("q", LISTS, form), write("z", target, form), num_labels=None, **delimiter) == 0
+    odd = {
+        **(LISTS if role == "score" else LABELS),
+        "odd": [[0.1, 0.9], [0.7, 0.2]] if role == "score" else [[0.0], [1.0]],
+    }
+    files = (
+        (write("o", odd, form), write("y", LABELS, form))
+        if role == "score"
+        else (write("p", LISTS, form), write("o", odd, form))
+    )
+    assert f"'odd' may be the {role}" in refusal(*files, **delimiter).problem
+    assert recall(*files, columns=Columns(**{role: "odd"}), **delimiter) == 0
+    none = Columns(rank="order") if role == "score" else Columns(gain="none")
+    assert recall(*files, columns=none, **delimiter) == 0.5
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "parquet", "arrow", "frame", "table", "objects"])
+def test_objects_with_an_item_and_a_number(write, form):
+    """A list of objects in a row, whose fields have the known names of their roles."""
+    best = [[{"label": "b", "score": 0.9}, {"label": "a", "score": 0.1}], [{"label": "a", "score": 0.7}]]
+    preds = write("p", {"id": [1, 2], "predictions": best}, form)
+    assert recall(preds, write("y", {"labels": LABELS["labels"]}, form)) == 0.5
+
+
+def test_text_needs_what_separates_its_lists(write):
+    """With blanks as a default "New York" would be two labels; the hint proposes what the first list holds."""
+    preds = write("p", LISTS, "csv")
+    error = refusal(preds, write("y", LABELS, "csv"))
+    assert error.problem == "'ids' holds lists, and nothing says what separates them"
+    assert error.hint == "--list-delimiter ' '"
+
+
+def test_no_suffix_or_an_unknown_one_is_refused_with_the_list(tmp_path):
+    """.txt too: TREC and XMC both use it."""
+    for name in ("p.txt", "p"):
+        (tmp_path / name).write_text("u Q0 b 1 1 me\n")
+        error = refusal(tmp_path / name, tmp_path / name)
+        assert error.hint.startswith("--format NAME, one of csv, tsv, jsonl, json, parquet,")
+    (tmp_path / "y.qrels").write_text("u 0 b 1\n")
+    assert recall(tmp_path / "p.txt", tmp_path / "y.qrels", preds_format="trec") == 1
+
+
+def test_scores_that_count_the_lines_are_refused(write):
+    """1, 2, 3 in each query may be ranks; either name decides."""
+    preds = write("p", {"query": ["u"] * 3, "item": ["a", "b", "c"], "score": [1, 2, 3]}, "csv")
+    target = write("y", {"query": ["u"], "item": ["a"]}, "csv")
+    assert refusal(preds, target).hint == "--columns.rank score or --columns.score score"
+    assert recall(preds, target, columns=Columns(rank="score")) == 1
+    assert recall(preds, target, columns=Columns(score="score")) == 0
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["query", "item", "score", "rank", "distance"])
+def test_every_known_name_of_predictions(write, role):
+    """In any spelling: the case, signs between words and what follows a colon do not count."""
+    target = write("y", TARGET, "csv")
+    for name in ALIASES[role]:
+        for spelling in (name, name.upper().replace("_", "-"), f"{name.title().replace('_', '')}:token"):
+            columns = {"query": PREDS["query"], "item": PREDS["item"], "score": PREDS["score"]}
+            if role in ("rank", "distance"):
+                columns[role] = [2, 1, 2, 1]
+                del columns["score"]
+            preds = write("p", {spelling if key == role else key: cells for key, cells in columns.items()}, "csv")
+            assert recall(preds, target) == 0.5, spelling
+
+
+def test_every_known_name_of_gains_and_lists(write):
+    """Gains in lines, lists and their plurals in tables."""
+    preds = write("p", PREDS, "csv")
+    for name in (*ALIASES["gain"], "score"):
+        assert recall(preds, write("y", {**TARGET, name: [0, 1]}, "csv")) == 0
+    for name in (*ALIASES["labels"], *ALIASES["item"], *(f"{item}s" for item in ALIASES["item"])):
+        assert recall(preds, write("y", {"query": ["u", "v"], name: LABELS["labels"]}, "parquet")) == 0.5
+    for name in (*ALIASES["ids"], *(f"{item}s" for item in ALIASES["item"])):
+        lists = write("l", {"query": ["u", "v"], name: LISTS["ids"]}, "parquet")
+        assert recall(lists, write("y", LABELS, "parquet")) == 0.5
+
+
+def test_no_name_has_two_roles():
+    """Of lines; a plural may be a list and a name inside of objects."""
+    seen = {}
+    for role in ("query", "item", "score", "rank", "distance", "gain"):
+        for name in ALIASES[role]:
+            assert seen.setdefault(plain(name), role) == role
+    assert not is_known("labels", ALIASES["gain"])
+
+
+def test_the_names_of_the_page_are_those_of_the_table(request):
+    """docs/inputs.md shows every known name."""
+    page = (request.config.rootpath / "docs" / "inputs.md").read_text()
+    for role, names in ALIASES.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{role}` | "))
+        assert row.startswith(f"| `{role}` | {', '.join(names)}")
