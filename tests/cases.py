@@ -158,6 +158,7 @@ def _further_cases() -> list[Case]:
         ("FBetaAtK", {"k": KS, "beta": 0.5}),
         ("ERRAtK", {"k": KS, "max_gain": 4}),
         ("FallOutAtK", {"k": KS}),
+        ("JudgedAtK", {"k": KS}),
         *(("RecallAtK", {"k": KS, "min_gain": level}) for level in (1.0, 1.5)),
         ("MAP", {"min_gain": 1.5}),
         *((f"Hierarchical{name}AtK", {"k": KS}) for name in ("Precision", "Recall", "F1")),

@@ -143,6 +143,8 @@ def _lacks(name: str, view: Row) -> bool:
     """Whether a row has no value of its own: nothing to find, of fall-out nothing to avoid, of an area no pair."""
     if name in ("FallOutAtK", "RowAUC") and len(view.relevant) == len(view.among):
         return True
+    if name == "JudgedAtK":
+        return not view.ranked
     return name != "FallOutAtK" and not view.relevant
 
 
@@ -376,6 +378,7 @@ ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
     "NDCGAtK": _ndcg,
     "MRR": _reciprocal_rank,
     "MAP": _average_precision,
+    "JudgedAtK": _precision,
     "RPrecision": _r_precision,
     "CrossEntropy": _cross_entropy,
     "FBetaAtK": _f_beta,

@@ -23,6 +23,7 @@ from tailmetrics.metrics.hits import precision_at_k as precision_at_k
 from tailmetrics.metrics.hits import r_precision as r_precision
 from tailmetrics.metrics.hits import recall_at_k as recall_at_k
 from tailmetrics.metrics.hits import relevance_at_k as relevance_at_k
+from tailmetrics.metrics.judgments import judged_at_k as judged_at_k
 from tailmetrics.metrics.probabilities import cross_entropy as cross_entropy
 from tailmetrics.metrics.propensity import inverse_popularity as inverse_popularity
 from tailmetrics.metrics.propensity import inverse_propensities as inverse_propensities

@@ -14,6 +14,7 @@ from tailmetrics.metrics.catalogue import *
 from tailmetrics.metrics.decisions import *
 from tailmetrics.metrics.gains import *
 from tailmetrics.metrics.hits import *
+from tailmetrics.metrics.judgments import *
 from tailmetrics.metrics.probabilities import *
 from tailmetrics.metrics.propensity import *
 from tailmetrics.metrics.ranks import *

@@ -69,7 +69,7 @@ def rows_of_documents(context: Context, batch: Batch) -> tuple[Tensor, Tensor | 
     elif context.validate:
         check_ids_in_range(context.caller, "ids", ids, context.num_labels, None)
     batch.preds, batch.row_mask = (in_rows(columns["preds"][order], -torch.inf), ids), None
-    batch.target = ids.where(batch.gains > 0, -1)
+    batch.target = ids
     context.row_mask, context.of_documents = None, True
     return queries, counts if batch.ids is None else None
 

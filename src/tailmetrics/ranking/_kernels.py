@@ -59,6 +59,8 @@ class Targets:
         padded: Shape (N, M), int64: label ids with gain 1, padded with -1.
         filled: Whether every place of ``padded`` is known to hold a label.
         given: The relevant labels as entries, if ``dense`` and ``padded`` are None.
+        judgments: All labels that the target has an entry for, those of gain 0 included; None if it has no others than
+            the relevant ones.
     """
 
     num_rows: int
@@ -69,6 +71,7 @@ class Targets:
     padded: Tensor | None = None
     given: Entries | None = None
     filled: bool = False
+    judgments: Entries | None = None
 
     @property
     def kernels(self) -> Kernels:
@@ -154,6 +157,13 @@ class Targets:
             entries = entries.at(entries.ids >= 0)
         width = int(torch.bincount(entries.rows, minlength=1).max())
         return replace(self, dense=None, padded=None, given=replace(entries, width=width), filled=False)
+
+    def judged(self) -> Targets:
+        """Return targets in which all labels with an entry are relevant, those of gain 0 included."""
+        if self.judgments is None:
+            return self
+        entries = self.kernels.without_void(self.judgments)
+        return replace(self, dense=None, padded=None, given=entries, filled=False)
 
     def at_least(self, min_gain: float) -> Targets:
         """Return targets in which only labels with a gain of at least ``min_gain`` > 0 are relevant."""

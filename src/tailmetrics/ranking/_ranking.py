@@ -263,6 +263,13 @@ class Ranking(TargetRanks):
         level = check_number("Ranking.at_least", "min_gain", min_gain, 0.0, float("inf"))
         return self.remembered(("at least", level), lambda: replace(self, targets=self.targets.at_least(level)))
 
+    @property
+    def judged(self) -> Ranking:
+        """The ranking with all judged labels as relevant ones: those with an entry in the target, of gain 0 too."""
+        if self.targets.judgments is None:
+            return self
+        return self.remembered("judged", lambda: replace(self, targets=self.targets.judged()))
+
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer cut-offs up to ``k``; on a device, much deeper places are left out."""
         if k >= self.depth:

@@ -448,7 +448,8 @@ def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | 
         argument = "target_gains" if form == "target_ids" else form
         check_gains(context, argument, gains, row_mask)
     entries = context.kernels.without_void(entries_of_ids(torch.where(gains > 0, ids, -1), gains))
-    return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries)
+    judgments = entries_of_ids(ids, None)
+    return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries, judgments=judgments)
 
 
 def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
@@ -489,4 +490,6 @@ def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
         is_relevant = is_relevant & is_counted
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
     entries = context.kernels.without_void(Entries(rows, torch.where(is_relevant, ids, -1), gains, width))
-    return Targets(num_rows, width, context.row_mask, context.kernels, given=entries)
+    counted_ids = ids if is_counted is None else torch.where(is_counted, ids, -1)
+    judgments = Entries(rows, counted_ids, None, width)
+    return Targets(num_rows, width, context.row_mask, context.kernels, given=entries, judgments=judgments)
