@@ -230,6 +230,20 @@ def test_clusters_are_swapped_whole():
     assert comparison.p.randomisation == 0.25
 
 
+def test_a_rounding_error_is_no_difference():
+    """Two rows of labels that give equal F1 by other sums, -6e-17 apart in every swap: p is 1 (before, .5)."""
+    held = np.array([[0, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0]], bool)
+    first = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]], bool)
+    second = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]], bool)
+    runs = {
+        "a": {"k": label_rows(held, first, **MACRO["f1_union"])},
+        "b": {"k": label_rows(held, second, **MACRO["f1_union"])},
+    }
+    (comparison,) = compare(runs)
+    assert 0 < abs(comparison.difference) < 1e-15
+    assert comparison.p.randomisation == 1
+
+
 def test_many_rows_are_swapped_at_random():
     """2,000 rows that all differ have more swaps than a float can count."""
     rng = np.random.default_rng(7)

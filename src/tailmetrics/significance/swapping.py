@@ -37,7 +37,9 @@ LONG = 2 * 10**8
 ENOUGH_AS_FAR = 20
 """The number of swaps as far as the models, for each key, after which a long test ends."""
 ROUNDING = 1e-9
-"""A difference below this share of the values is a rounding error."""
+"""Differences that are apart by less than this share of the largest are equal."""
+ZERO = 1e-12
+"""A difference below this share of the values of both models is 0."""
 
 
 class Swapped(Protocol):
@@ -47,11 +49,13 @@ class Swapped(Protocol):
         differing: Shape (U,), bool: the units in which the models differ.
         columns: Shape (U, C): columns whose sums over the swapped units are needed.
         size: The number of values in memory for each swap.
+        scale: The size of the values of both models: far smaller differences are rounding errors.
     """
 
     differing: Flags
     columns: Array
     size: int
+    scale: float
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,).
@@ -77,6 +81,7 @@ class SwappedSums:
         self.columns = np.stack([changes[0], *(changes[place] for place in self._moving)], axis=1)[:, 1:]
         self.differing: Flags = (self.columns != 0).any(axis=1)
         self.size = self.columns.shape[1]
+        self.scale = abs(float(self._first.read(self._first_sums))) + abs(float(self._second.read(self._second_sums)))
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
@@ -112,6 +117,7 @@ class SwappedLabels:
         self._constant: Array | float = 0.0
         if others.size:
             self._constant = first.sums(first_counts[:, others], others)
+        self.scale = abs(first.value()) + abs(second.value())
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
@@ -151,6 +157,7 @@ class SwappedAreas:
         self.columns = shares[:, None]
         self.differing: Flags = shares != 0
         self.size = 1
+        self.scale = 1.0
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
@@ -165,6 +172,7 @@ class SwappedGap:
         self.differing: Flags = first.differing | last.differing
         self.columns = np.concatenate([first.columns, last.columns], axis=1)
         self.size = first.size + last.size
+        self.scale = first.scale + last.scale
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
@@ -280,7 +288,9 @@ def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
     start = 0
     for number, statistic in enumerate(statistics):
         end = start + statistic.columns.shape[1]
-        differences[number] = statistic.differences(swaps, sums[:, start:end])
+        key_differences = statistic.differences(swaps, sums[:, start:end])
+        is_zero = np.abs(key_differences) <= ZERO * statistic.scale
+        differences[number] = np.where(is_zero, 0.0, key_differences)
         start = end
     return differences
 
