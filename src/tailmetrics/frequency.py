@@ -108,26 +108,38 @@ class LabelFrequency(ExactMetric):
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
         else:
-            if (target is None) == (target_ids is None):
-                got = "both target and target_ids" if target is not None else "neither target nor target_ids"
-                raise TypeError(f"LabelFrequency: got {got}; pass one of them.")
-            given = target if target_ids is None else ExplicitTarget(ids=target_ids)
-            context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
-            targets = _read_target(context, Batch(None, given, row_mask), self.num_labels)
-            if self._update_count == 1 and self.validate_args and targets.padded is not None:  # of the first batch
-                remedy = "pass the lists as target_ids, and ignore_index={label}"
-                text = looks_at_padded_lists("LabelFrequency", targets.padded, remedy)
-                if text is not None:
-                    warn_outside(text)
+            targets = self._read(target, target_ids, row_mask, ignore_index)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
                 f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
             )
-        rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
-        self.counts, self.rows = writable(self.counts), writable(self.rows)
+        self.counts = writable(self.counts)
+        self.rows = writable(self.rows)
         self.counts.scatter_add_(0, *targets.kernels.occurrences(targets))
-        self.rows += rows
+        if targets.row_mask is None:
+            self.rows += targets.num_rows
+        else:
+            self.rows += targets.row_mask.sum()
+
+    def _read(self, target: Any, target_ids: Any, row_mask: Any, ignore_index: int | None) -> Targets:
+        """Return the labels of a batch; warn if padded lists of the first batch look like labels."""
+        if target is None and target_ids is None:
+            raise TypeError("LabelFrequency: got neither target nor target_ids; pass one of them.")
+        if target is not None and target_ids is not None:
+            raise TypeError("LabelFrequency: got both target and target_ids; pass one of them.")
+        if target_ids is not None:
+            target = ExplicitTarget(ids=target_ids)
+        context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
+        targets = _read_target(context, Batch(None, target, row_mask), self.num_labels)
+
+        is_first_batch = self._update_count == 1
+        if is_first_batch and self.validate_args and targets.padded is not None:
+            remedy = "pass the lists as target_ids, and ignore_index={label}"
+            text = looks_at_padded_lists("LabelFrequency", targets.padded, remedy)
+            if text is not None:
+                warn_outside(text)
+        return targets
 
     def compute(self) -> Tensor:
         """Return the counts over all ranks, shape (L,), int64."""
@@ -162,50 +174,77 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     Raises:
         ValueError: If integers of width ``num_labels`` may be ids as well as gains.
     """
-    caller, ignored = context.caller, context.ignore_index
-    batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
-    target = batch.target
-    mask = None if batch.row_mask is None else as_tensor(caller, "row_mask", batch.row_mask)
-    are_ids = batch.form in ("target", "target_ids") and target.dtype in INTEGERS and not target.is_sparse_csr
-    as_wide = batch.form == "target" and target.shape[1:] == (num_labels,) and target.numel() > 0
-    if are_ids and as_wide and (context.validate or ignored is not None):
-        are_ids = not _is_multi_hot(context, target)
-    if ignored is not None and are_ids:
-        batch.row_mask = mask
+    batch.form, batch.target, batch.gains = target_as_tensor(context.caller, batch.target)
+    if batch.row_mask is not None:
+        batch.row_mask = as_tensor(context.caller, "row_mask", batch.row_mask)
+    if context.ignore_index is not None and _holds_ids(context, batch, num_labels):
         if batch.form == "target":
-            if context.validate and target.ndim == 2 and ignored != -1 and bool((target == -1).any()):
-                warn_outside(
-                    f"{caller}: target holds -1, as padded lists do, but beside ignore_index each place of it is a row "
-                    "of its own, so that num_rows is too large for lists. Pass lists as target_ids=."
-                )
-            batch.target = target.reshape(-1)
-            if mask is not None:  # of texts, or of tokens
-                mask = mask[:, None] if target.ndim == 2 and mask.shape == target.shape[:1] else mask
-                batch.row_mask = (mask.expand_as(target) if mask.ndim == target.ndim else mask).reshape(-1)
-        without_ignored(caller, batch, ignored)
-        mask = batch.row_mask
-    num_rows, device = batch.target.shape[0] if batch.target.ndim else 0, batch.target.device
-    context.row_mask = per_row(caller, "row_mask", mask, num_rows, device)
-    context.num_labels, context.kernels, context.counts_repeats = num_labels, kernels_for(device), True
-    return read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), device)
+            _flatten_tokens(context, batch, context.ignore_index)
+        without_ignored(context.caller, batch, context.ignore_index)
+    elif context.ignore_index is None and context.validate:
+        _holds_ids(context, batch, num_labels)  # raises for what may be either
+
+    target = batch.target
+    num_rows = target.shape[0] if target.ndim else 0
+    context.row_mask = per_row(context.caller, "row_mask", batch.row_mask, num_rows, target.device)
+    context.num_labels = num_labels
+    context.kernels = kernels_for(target.device)
+    context.counts_repeats = True
+    return read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), target.device)
+
+
+def _holds_ids(context: Context, batch: Batch, num_labels: int) -> bool:
+    """Return whether a target holds ids of labels rather than a matrix.
+
+    Raises:
+        ValueError: If integers of width ``num_labels`` may be either.
+    """
+    target = batch.target
+    if batch.form not in ("target", "target_ids") or target.dtype not in INTEGERS or target.is_sparse_csr:
+        return False
+    has_width_of_labels = batch.form == "target" and target.shape[1:] == (num_labels,) and target.numel() > 0
+    return not (has_width_of_labels and _is_multi_hot(context, target))
+
+
+def _flatten_tokens(context: Context, batch: Batch, ignore_index: int) -> None:
+    """Make each token of a target (B, T) a row of its own, with the mask of its text or its own."""
+    target: Tensor = batch.target
+    if context.validate and target.ndim == 2 and ignore_index != -1 and bool((target == -1).any()):
+        warn_outside(
+            f"{context.caller}: target holds -1, as padded lists do, but beside ignore_index each place of it is a row "
+            "of its own, so that num_rows is too large for lists. Pass lists as target_ids=."
+        )
+    batch.target = target.reshape(-1)
+    row_mask: Tensor | None = batch.row_mask
+    if row_mask is None:
+        return
+    if target.ndim == 2 and row_mask.shape == target.shape[:1]:
+        row_mask = row_mask[:, None]
+    if row_mask.ndim == target.ndim:
+        row_mask = row_mask.expand_as(target)
+    batch.row_mask = row_mask.reshape(-1)
 
 
 def _is_multi_hot(context: Context, target: Tensor) -> bool:
-    """Whether integers (N, L) are only 0 and 1. Others may be ids or gains: an error without ``ignore_index``."""
+    """Return whether integers (N, L) are only 0 and 1.
+
+    Raises:
+        ValueError: If they may be ids as well as gains.
+    """
     low, high = (int(end) for end in torch.aminmax(target))
-    if low >= 0 and high <= 1:
-        if context.ignore_index is not None and target.shape[1] > 1:
-            raise ValueError(
-                f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds only 0 and 1: "
-                f"with ignore_index={context.ignore_index} these may be tokens or a matrix. Pass tokens flattened, "
-                "target.reshape(-1); lists of ids as target_ids=; a matrix as target > 0."
-            )
-        return True
-    if context.ignore_index is None:
-        rest = f" ignore_index={low} leaves out the label {low}." if low < -1 else ""
+    is_multi_hot = low >= 0 and high <= 1
+    if context.ignore_index is None and not is_multi_hot:
+        wrong = low if low < 0 else high
+        hint = f" ignore_index={low} leaves out the label {low}." if low < -1 else ""
         raise ValueError(
-            f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds "
-            f"{low if low < 0 else high}: these may be label ids or gains. Pass tokens flattened, so that each is a "
-            f"row, target.reshape(-1); lists of ids as target_ids=; a matrix as target > 0.{rest}"
+            f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds {wrong}: these "
+            "may be label ids or gains. Pass tokens flattened, so that each is a row, target.reshape(-1); lists of "
+            f"ids as target_ids=; a matrix as target > 0.{hint}"
         )
-    return False
+    if context.ignore_index is not None and is_multi_hot and target.shape[1] > 1:
+        raise ValueError(
+            f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds only 0 and 1: "
+            f"with ignore_index={context.ignore_index} these may be tokens or a matrix. Pass tokens flattened, "
+            "target.reshape(-1); lists of ids as target_ids=; a matrix as target > 0."
+        )
+    return is_multi_hot
