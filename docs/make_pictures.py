@@ -29,7 +29,7 @@ from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.report import Report
 from tailmetrics.report.charts import shade
 from tailmetrics.report.pictures import picture
-from tailmetrics.report.report import what_buckets_are
+from tailmetrics.report.breakdowns import what_buckets_are
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4

@@ -22,6 +22,7 @@ from examples.retrieval.data import read_collection
 from examples.retrieval.models import BM25
 from tailmetrics.report import Report
 from test_presets import KEYS, at_cutoffs
+from written import values_of
 
 ROOT = Path(__file__).parents[1]
 CUT = ("networkx",)
@@ -110,7 +111,7 @@ def test_retrieval_agrees_with_trec_eval(tmp_path, monkeypatch, capsys):
         expected = pytrec_eval.RelevanceEvaluator(qrels, {"recall.10"}).evaluate(run)
         report = json.loads((tmp_path / name / "report.json").read_text())
         mean = sum(values["recall_10"] for values in expected.values()) / len(qrels)
-        assert report["metrics"]["recall@10"] == pytest.approx(mean, abs=1e-12)
+        assert values_of(report)["recall@10"] == pytest.approx(mean, abs=1e-12)
 
 
 def test_next_item_uses_the_preset():

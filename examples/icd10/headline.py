@@ -15,15 +15,17 @@ def results(report: dict[str, Any]) -> dict[str, Any]:
     Args:
         report: What `report_test.json` of the demo holds.
     """
-    found, tail = report["by_bucket"][METRIC], [row for row in report["buckets"] if row["name"] == "unseen"]
+    values = {record["key"]: record["value"] for record in report["records"]}
+    buckets = report["buckets"]
+    unseen = next(bucket for bucket in buckets if bucket["name"] == "unseen")
     return {
         "rows": report["rows"],
-        "labels": sum(row["labels"] for row in report["buckets"]),
-        "labels_by_decile": {row["name"]: row["labels"] for row in report["buckets"]},
-        "recall@10": round(report["metrics"]["recall@10"], 4),
-        "by_decile": {name: round(value, 4) for name, value in found.items()},
-        "within_decile": {name: round(value, 4) for name, value in report["by_bucket"]["recall@10"].items()},
-        "unseen_share_of_positives": round(tail[0]["positives"] / report["positives"], 4),
+        "labels": sum(bucket["labels"] for bucket in buckets),
+        "labels_by_decile": {bucket["name"]: bucket["labels"] for bucket in buckets},
+        "recall@10": round(values["recall@10"], 4),
+        "by_decile": {bucket["name"]: round(values[f"{METRIC}/{bucket['name']}"], 4) for bucket in buckets},
+        "within_decile": {bucket["name"]: round(values[f"recall@10/{bucket['name']}"], 4) for bucket in buckets},
+        "unseen_share_of_positives": round(unseen["positives"] / report["positives"], 4),
     }
 
 

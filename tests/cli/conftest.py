@@ -8,6 +8,7 @@ import pytest
 from cli.made import Made
 from pictures import most_pictures_blank as most_pictures_blank
 from tailmetrics.cli import main
+from written import comparisons_of
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +85,7 @@ def compared(tailmetrics, tmp_path):
     def compared(*words, out="out"):
         status, _, err = tailmetrics("compare", *words, "--quiet", "--overwrite", "--out", tmp_path / out)
         assert status == 0, err
-        found = json.loads((tmp_path / out / "compare.json").read_text())["comparisons"]
+        found = comparisons_of(json.loads((tmp_path / out / "compare.json").read_text()))
         return {one["key"]: one for one in found}
 
     return compared

@@ -6,6 +6,8 @@ import locale
 import numpy as np
 import pytest
 
+from written import comparisons_of, values_of
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -25,8 +27,8 @@ def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, evaluated):
     """Ranked ids say nothing of the scores: cross-entropy is left out with a warning, the rest is computed."""
     words = ["--preset", "next_location", "--num-labels", 12]
     unanswered = "CrossEntropy is left out: preds are ids or candidates, whose probabilities over all labels"
-    assert list(evaluated(*words, *files["ids"], warns=[UNCOUNTED, unanswered])["metrics"]) == NEXT_LOCATION[:-1]
-    assert list(evaluated(*words, *files["scores"], warns=[UNCOUNTED])["metrics"]) == NEXT_LOCATION
+    assert list(values_of(evaluated(*words, *files["ids"], warns=[UNCOUNTED, unanswered]))) == NEXT_LOCATION[:-1]
+    assert list(values_of(evaluated(*words, *files["scores"], warns=[UNCOUNTED]))) == NEXT_LOCATION
 
 
 def test_scored_pairs_answer_metrics_of_scores(given, evaluated):
@@ -34,14 +36,14 @@ def test_scored_pairs_answer_metrics_of_scores(given, evaluated):
     train = given(train_target="query,item\nc,x\nd,y\n")
     words = ["--preset", "medical_coding", *given(target="query,item\na,x\nb,y\n"), *train]
     words += given(preds="query,item,score\na,x,0.9\na,y,0.2\nb,x,0.6\nb,y,0.7\n")
-    found = evaluated(*words, warns=[])["metrics"]
+    found = values_of(evaluated(*words, warns=[]))
     assert found["micro_f1"] == 0.8  # 2 of 3 suggestions are right, of 2 labels
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
     assert found["macro_f1_caml"] == pytest.approx(6 / 7)  # precisions 1/2 and 1, recalls 1 and 1
     assert (found["macro_auc"], found["recall@15"]) == (1.0, 1.0)
     ranked = given(preds="query,item,rank\na,x,1\na,y,2\nb,x,2\nb,y,1\n")
     unanswered = [f"{name} is left out: preds are ranked ids" for name in ("F1AtThreshold", "LabelAUC")]
-    assert "macro_auc" not in evaluated(*words[:-2], *ranked, warns=unanswered)["metrics"]
+    assert "macro_auc" not in values_of(evaluated(*words[:-2], *ranked, warns=unanswered))
 
 
 def test_a_config_of_ones_own_is_not_cut_short(files, config, tailmetrics):
@@ -74,7 +76,7 @@ def test_without(files, evaluated, name):
         "ndcg@10",
         "AccuracyAtK",
     ]
-    assert list(evaluated(*words, warns=[UNCOUNTED])["metrics"]) == ["mrr", "weighted_f1"]
+    assert list(values_of(evaluated(*words, warns=[UNCOUNTED]))) == ["mrr", "weighted_f1"]
 
 
 def test_without_what_is_not_there(files, tailmetrics):
@@ -93,7 +95,7 @@ def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
     words += ["--num-labels", 12, "--resamples", 200, "--out", tmp_path]
     status, _, err = tailmetrics("compare", *words)
     assert (status, "CrossEntropy is left out" in err) == (0, True)
-    keys = {one["key"] for one in json.loads((tmp_path / "compare.json").read_text())["comparisons"]}
+    keys = {one["key"] for one in comparisons_of(json.loads((tmp_path / "compare.json").read_text()))}
     assert keys == set(NEXT_LOCATION) - {"cross_entropy"}
 
 

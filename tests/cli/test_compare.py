@@ -16,6 +16,7 @@ from tailmetrics import LabelBuckets, RecallAtK
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.evaluation.row_tables import METADATA, RowTable
 from tailmetrics.significance import compare
+from written import by_key, comparisons_of, field_of, values_of
 
 NUM_ROWS, NUM_LABELS = 400, 40
 BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")
@@ -85,7 +86,7 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     words = ["--preds", runs.old, "--preds", runs.new, "--config", config(BY_DECILE), *runs.against]
     status, out, err = tailmetrics("compare", *words, "--out", tmp_path / "out", "--verbose")
     assert (status, err) == (0, "")
-    found = {one["key"]: one for one in told(tmp_path / "out")["comparisons"]}
+    found = {one["key"]: one for one in comparisons_of(told(tmp_path / "out"))}
     assert len(found) == 14  # eleven buckets, their gap and adjusted gap, all labels
     gaps = ["global_recall@3/gap"]  # the adjusted gap is shown, and not tested
     significant = [key for key, one in found.items() if one["significant"]]
@@ -142,7 +143,7 @@ def test_tables_and_predictions_give_the_same(runs, tables, config, compared, tm
     median = found["median_k_for_recall_miss40@1"]
     assert median["wins"] > median["losses"] == 0  # fewer is better
     with (tmp_path / "a" / "compare.csv").open() as file:
-        assert [row["key"] for row in csv.DictReader(file)] == list(found)
+        assert [row["key"] for row in csv.DictReader(file) if row["baseline"]] == list(found)
 
 
 def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
@@ -155,7 +156,7 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
         found = compared(*words, "--only", "precision_k@1", *more)
         assert {key for key, one in found.items() if one["tested"]} == {"precision_k@1"}
         assert {key for key, one in found.items() if one["p_randomisation"] is not None} == {"precision_k@1"}
-        found = told(tmp_path / "out")["comparisons"]
+        found = comparisons_of(told(tmp_path / "out"))
         assert [(one["run"], one["baseline"]) for one in found if one["key"] == "precision_k@1"] == pairs
     status, _, err = tailmetrics("compare", *words, "--only", "precision@9")
     assert status == 2
@@ -230,7 +231,7 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, gi
         np.save(path, source.normal(size=(12, 5, 9)))
         evaluated("--preds", path, *common, "--per-row", table)
     for run, words in (
-        (lambda *some: evaluated(*some)["intervals"], ["evaluate", "--preds", preds[0], *common]),
+        (lambda *some: by_key(evaluated(*some)), ["evaluate", "--preds", preds[0], *common]),
         (compared, ["compare", "--preds", *preds, *common]),
         (compared, ["compare", *tables]),
     ):
@@ -256,7 +257,7 @@ def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, given, t
     words = [*given(preds=np.eye(6), target=np.arange(6)), "--metrics+=MRR", "--no-intervals"]
     np.savetxt(tmp_path / "users.txt", np.arange(6) // 2, fmt="%d")
     words += ["--clusters", tmp_path / "users.txt"]
-    assert evaluated(*words, "--per-row", tmp_path / "t.parquet")["intervals"] == {}
+    assert field_of(evaluated(*words, "--per-row", tmp_path / "t.parquet"), "low") == {}
     assert RowTable.open(tmp_path / "t.parquet").column("cluster") == ["0", "0", "1", "1", "2", "2"]
     assert "or add --per-row TABLE, which keeps the clusters" in tailmetrics("evaluate", *words)[2]
 
@@ -343,7 +344,8 @@ def test_averages_over_labels_of_several_runs(runs, tables, config, compared, ev
     (median,) = (key for key in one.pairs if key.startswith("median"))
     keys = [key for key in one.pairs if key != median]
     known = [table.scalars[median] for table in (one, other)]
-    assert told(tmp_path / "out")["not_compared"] == {median: {"a": (known[0] + known[1]) / 2, "b": known[1]}}
+    alone = [one for one in told(tmp_path / "out")["records"] if one["key"] == median]
+    assert {one["run"]: one["value"] for one in alone} == {"a": (known[0] + known[1]) / 2, "b": known[1]}
     expected = compare(
         {"a": [one.values(keys), other.values(keys)], "b": [other.values(keys)] * 2},
         gaps={f"global_macro_recall@{k}/gap": [key for key in keys if f"recall@{k}/decile" in key] for k in (1, 3)},
@@ -357,7 +359,7 @@ def test_averages_over_labels_of_several_runs(runs, tables, config, compared, ev
         ) or (math.isnan(here.interval.low) and there["low"] is None)
     report = evaluated("--preds", runs.old, *runs.against, "--config", config(*AVERAGES, MEDIAN))
     for key in ("global_macro_recall@3/decile_1", "weighted_f1@3"):
-        assert report["metrics"][key] == pytest.approx(one.values([key])[key].influence().value)
+        assert values_of(report)[key] == pytest.approx(one.values([key])[key].influence().value)
 
 
 @pytest.mark.slow
@@ -507,7 +509,7 @@ def test_folders_of_reports_are_compared_as_their_tables_are(runs, config, tailm
         assert tailmetrics("compare", *names, "--out", tmp_path / kind, "--resamples", 200)[0] == 0
         found.append(told(tmp_path / kind))
     assert found[0] == found[1]
-    assert (found[0]["title"], len(found[0]["comparisons"])) == ("new against old", 14)
+    assert (found[0]["title"], len(comparisons_of(found[0]))) == ("new against old", 14)
     bare = tmp_path / "bare"
     assert tailmetrics("evaluate", "--preds", runs.old, *alike, "--out", bare, "--no-rows")[0] == 0
     assert not list(bare.glob("*.parquet"))
@@ -570,6 +572,6 @@ def test_rows_left_out_by_ignore_index_are_no_metric_and_count_in_no_average(con
     assert tailmetrics("compare", *tables, "--out", tmp_path / "out", "--quiet")[0] == 0
     metrics = [RecallAtK(k=2), RecallAtK(k=2, average="macro", num_labels=6)]
     expected = compare_runs(scores, target, metrics=metrics, ignore_index=-100).comparisons
-    found = {one["key"]: (one["n"], one["low"], one["high"]) for one in told(tmp_path / "out")["comparisons"]}
+    found = {one["key"]: (one["n"], one["low"], one["high"]) for one in comparisons_of(told(tmp_path / "out"))}
     assert found == {one.key: (one.n, one.interval.low, one.interval.high) for one in expected}
     assert {n for n, *_ in found.values()} == {68}

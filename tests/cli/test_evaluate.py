@@ -22,6 +22,7 @@ from tailmetrics import (
     TopKCollection,
 )
 from tailmetrics.cli.configs import preset_paths
+from written import by_key, values_of
 
 METRICS = [
     ("PrecisionAtK", "{k: [1, 3]}"),
@@ -50,7 +51,7 @@ def in_memory(made):
 
 def values(report):
     """Return the values of a report by key, NaN for what is undefined."""
-    return {key: float("nan") if value is None else value for key, value in report["metrics"].items()}
+    return {key: float("nan") if value is None else value for key, value in values_of(report).items()}
 
 
 @pytest.mark.drawn
@@ -120,7 +121,7 @@ def test_without_an_output_folder_nothing_is_written(made, config, tailmetrics, 
 
 def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(made, config, evaluated):
     """Gini needs the number of labels, not how often they occur in training."""
-    assert evaluated("--config", config(METRICS[4]), *made.evaluated, "--num-labels", 30)["metrics"]["gini@3"] > 0
+    assert values_of(evaluated("--config", config(METRICS[4]), *made.evaluated, "--num-labels", 30))["gini@3"] > 0
 
 
 def test_filtered_pairs_do_not_count(made, config, evaluated, tmp_path):
@@ -128,7 +129,7 @@ def test_filtered_pairs_do_not_count(made, config, evaluated, tmp_path):
     pairs = [(row, label) for row, relevant in enumerate(made.relevant) for label in relevant]
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
     report = evaluated("--config", config(METRICS[0]), *made.evaluated, "--filter", tmp_path / "filter.txt")
-    assert report["metrics"] == {"precision@1": 0, "precision@3": 0}
+    assert values_of(report) == {"precision@1": 0, "precision@3": 0}
     found = f"--filter filter.txt leaves {len(pairs):,} pairs out, among them {len(pairs):,} of the {len(pairs):,}"
     found += f" positives of target.parquet: {sum(map(bool, made.relevant)):,} rows keep no positive."
     assert found in report["warnings"]
@@ -165,15 +166,15 @@ def test_the_report_says_what_was_filtered(given, evaluated, tmp_path, pairs, po
 def test_intervals_hold_the_value_they_are_of(made, config, evaluated):
     """Every key with values per row has an interval about the reported value, ratios of sums included."""
     report = evaluated("--config", config(*METRICS), *made.trained_on, "--intervals", "--resamples", 200)
-    expected, found = values(report), report["intervals"]
-    gaps = {key: value for key, value in report["summaries"].items() if key in found}
+    expected, found = values(report), by_key(report)
+    gaps = {key: record["value"] for key, record in found.items() if record["summary"]}
     assert gaps
     assert found.keys() == expected.keys() | gaps.keys()
     expected |= gaps
     for key, interval in found.items():
         assert interval["value"] == pytest.approx(expected[key], nan_ok=True) or interval["n"] == 0
         assert interval["low"] is None or interval["low"] <= expected[key] <= interval["high"]
-    assert found["psp@3"]["method"].startswith(("BCa", "studentised"))
+    assert found["psp@3"]["interval_method"].startswith(("BCa", "studentised"))
 
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
@@ -230,7 +231,7 @@ def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetric
     assert status == 0
     assert "F1AtThreshold: preds, float64 [80, 9]" in err
     hint = err.strip().rpartition("write its logit: ")[2].removesuffix(".")
-    (value,) = evaluated(*files, *hint.split(), warns=())["metrics"].values()
+    (value,) = values_of(evaluated(*files, *hint.split(), warns=())).values()
     above = 1 / (1 + np.exp(-logits)) > 0.3
     assert value == pytest.approx(2 * (above & (target > 0)).sum() / (above.sum() + target.sum()))
 
@@ -243,11 +244,11 @@ def test_probabilities_of_a_file(given, evaluated, tailmetrics):
     words = [*given(preds=chances, target=target, train_target=target), "--preset", "next_location"]
     before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
     assert any("add --probabilities" in one for one in before["warnings"])
-    found = evaluated(*words, "--num-labels", 12, "--probabilities", warns=())["metrics"]
+    found = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
     expected = -np.log(chances[np.arange(40), target].astype(np.float64))
     assert found["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
     assert found["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
-    assert found["mrr"] == before["metrics"]["mrr"]
+    assert found["mrr"] == values_of(before)["mrr"]
     refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert refused[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
     for scores in (chances + 1, np.log(chances)):  # logits without a negative one, and with
@@ -307,7 +308,7 @@ def test_a_config_names_a_class_of_the_current_folder(made, evaluated, tmp_path,
     config = here / "own.yaml"
     metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
-    found = evaluated("--config", config, *made.evaluated, "--num-labels", 30, warns=())["metrics"]
+    found = values_of(evaluated("--config", config, *made.evaluated, "--num-labels", 30, warns=()))
     for name in ("own_of_the_folder", "twice"):
         sys.modules.pop(name, None)
     assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0
@@ -340,13 +341,13 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(given, evaluate
     counts = target != padding
     assert found["rows"] == counts.sum()
     assert f"{(~counts).sum()} of 30 rows are left out by --ignore-index {padding}." in found["warnings"]
-    assert found["metrics"]["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
+    assert values_of(found)["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
     assert found["buckets"][0]["occurrences"] == (train != padding).sum()
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
     assert any("sequence are taken for independent" in one for one in found["warnings"])
     (tmp_path / "texts.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
     report = evaluated(*by_bucket, *ignored, "--clusters", tmp_path / "texts.txt")
-    assert report["intervals"]["accuracy@1"]["clusters"] == 6
+    assert by_key(report)["accuracy@1"]["clusters"] == 6
     assert not any("independent" in one for one in report["warnings"])
     status, _, err = tailmetrics("evaluate", *metrics, *files, "--quiet")
     assert (status, "If -100 marks rows that do not count, add --ignore-index -100." in err) == (
@@ -366,23 +367,23 @@ def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(given, ev
     loss = np.log(np.exp(scores).sum(2)) - np.take_along_axis(scores, target[..., None], 2)[..., 0]
     found = evaluated(*words)
     assert (found["rows"], found["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
-    assert found["metrics"]["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
-    assert found["metrics"]["accuracy@1"] == 0
+    assert values_of(found)["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
+    assert values_of(found)["accuracy@1"] == 0
     one = compared(*words, "--preds", tmp_path / "o.npy")["cross_entropy"]
-    assert one["baseline_value"] == pytest.approx(found["metrics"]["cross_entropy"], abs=1e-12)
+    assert one["baseline_value"] == pytest.approx(values_of(found)["cross_entropy"], abs=1e-12)
 
 
 def test_a_printed_config_reads_as_what_it_was_printed_from(given, evaluated, tailmetrics, tmp_path, capsys):
     """Of columns it holds the names that were given, so that the others are still found by their usual names."""
     files = given(preds="user,what,score\na,i,.9\na,j,.1\nb,j,.8\n", target="user,what\na,i\nb,i\n")
     words = [*files, "--metrics+=PrecisionAtK", "--metrics.k=1", "--columns.item", "what"]
-    expected = evaluated(*words)["metrics"]
+    expected = values_of(evaluated(*words))
     with pytest.raises(SystemExit, match="0"):
         tailmetrics("evaluate", *words, "--print_config")
     printed = capsys.readouterr().out
     assert yaml.safe_load(printed)["columns"] == {"item": "what"}
     (tmp_path / "printed.yaml").write_text(printed)
-    assert evaluated("--config", tmp_path / "printed.yaml")["metrics"] == expected == {"precision@1": 0.5}
+    assert values_of(evaluated("--config", tmp_path / "printed.yaml")) == expected == {"precision@1": 0.5}
     with pytest.raises(SystemExit, match="0"):
         tailmetrics("evaluate", "--preset", "xmc", "--print_config")
     assert "columns" not in yaml.safe_load(capsys.readouterr().out)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from written import by_key
+
 METRICS = [("RecallAtK", "{k: 3, buckets: deciles, scope: global}"), ("NDCGAtK", "{k: 5}")]
 
 
@@ -19,9 +21,9 @@ def test_intervals_by_default_and_not(made: Any, config: Any, tailmetrics: Any, 
     options = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out"]
     printed = tailmetrics(*options, "--verbose", "--confidence", 0.9)[1]
     assert "± is half the width of the 90% confidence interval" in printed
-    found = report_of(tmp_path / "out")["intervals"]
-    assert found["ndcg@5"]["method"] == "Student's t"
+    found = by_key(report_of(tmp_path / "out"))
+    assert found["ndcg@5"]["interval_method"] == "Student's t"
     assert "±" not in tailmetrics(*options, "--verbose", "--no-intervals")[1]
-    assert report_of(tmp_path / "out")["intervals"] == {}
+    assert by_key(report_of(tmp_path / "out")) == {}
     status, _, err = tailmetrics(*options, "--no-intervals", "--intervals")
     assert (status, err.splitlines()[0]) == (2, "error: --intervals and --no-intervals are both given")

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from written import values_of
+
 QUERIES, SHOWN, CATALOGUE = 40, 5, 30
 
 
@@ -100,7 +102,7 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
     )
     assert (status, said in err) == (0, not strings and form != "trec")
     found = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {key: found["metrics"][key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
+    assert {key: values_of(found)[key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
     assert sum(bucket["labels"] for bucket in found["buckets"]) == CATALOGUE
 
 
@@ -127,7 +129,7 @@ def test_counts_by_name_reach_their_labels(tmp_path, config, evaluated, form):
     # counts have no reading of their own, and name no query, of which training could have shown an item
     notes = [one for one in report["warnings"] if "--filter" not in one]
     assert found == {**report, "readings": report["readings"][:2], "warnings": notes}
-    assert report["metrics"]["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
+    assert values_of(report)["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
 
 
 @pytest.mark.parametrize(("form", "suffix"), [("csv", "npy"), ("trec", "txt"), ("parquet", "csv")])
@@ -150,7 +152,7 @@ def test_counts_by_place_beside_numbers_are_read(given, config, evaluated):
     """The length of the counts is the number of labels, so that whole numbers of a CSV file are label ids."""
     files = given(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n", label_counts=[5, 1, 1, 7])
     found = evaluated("--config", config(("PopularityAtK", "{k: 1}")), *files, "--num-train", 9, warns=())
-    assert found["metrics"]["popularity@1"] == 7
+    assert values_of(found)["popularity@1"] == 7
 
 
 def test_a_catalogue_beside_names_is_its_size(tmp_path, given, config, evaluated, tailmetrics):
@@ -165,7 +167,7 @@ def test_a_catalogue_beside_names_is_its_size(tmp_path, given, config, evaluated
         "--string-ids true --num-labels 8."
     )
     found = evaluated(*words, "--string-ids", "true", "--num-labels", 8, warns=())
-    assert found["metrics"]["catalog_coverage@2"] == 0.25
+    assert values_of(found)["catalog_coverage@2"] == 0.25
 
 
 def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):

@@ -7,6 +7,7 @@ import torch
 from cli.made import padded, write_lists
 from tailmetrics import F1AtThreshold, LabelFrequency, RecallAtK
 from tailmetrics.ranking._kernels_cpu import kernels_for
+from written import values_of
 
 RECALL = ("RecallAtK", "{k: 3}")
 BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles}")
@@ -28,7 +29,7 @@ def test_lists_with_repeated_labels(repeating, config, evaluated, tailmetrics):
     words = ["--config", config(("NDCGAtK", "{k: 6}"), RECALL), *words]
     status, _, err = tailmetrics("evaluate", *words)
     assert (status, "twice\nhint: --duplicates first leaves" in err) == (2, True)
-    found = evaluated(*words, "--duplicates", "first", warns=())["metrics"]
+    found = values_of(evaluated(*words, "--duplicates", "first", warns=()))
     ranks = [row.index(one) if one in row else None for row, one in zip(lists, relevant, strict=True)]
     ndcg = sum(1 / np.log2(rank + 2) for rank in ranks if rank is not None) / 50
     recall = sum(rank is not None and rank < 3 for rank in ranks) / 50
@@ -39,7 +40,7 @@ def test_scored_candidates_with_repeated_labels(given, config, evaluated):
     """Of a label scored twice the better place counts, and the other is a miss; lines of CSV alike."""
     preds = "query,item,score\na,x,1\na,y,3\na,y,2\na,z,1.5\nb,z,1\n"
     words = ["--config", config(("MRR", "{}")), *given(preds=preds, target="query,item\na,z\nb,z\n")]
-    assert evaluated(*words, "--duplicates", "first")["metrics"] == {"mrr": pytest.approx((1 / 3 + 1) / 2)}
+    assert values_of(evaluated(*words, "--duplicates", "first")) == {"mrr": pytest.approx((1 / 3 + 1) / 2)}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_scored_candidates_with_repeated_labels(given, config, evaluated):
 def test_buckets_in_the_place_of_deciles(made, config, evaluated, buckets, names, training):
     """--buckets takes what a config takes and replaces the buckets that a preset or config names."""
     counted = made.trained_on if training == "targets" else [*made.evaluated, "--label-counts", made.counts]
-    found = evaluated("--config", config(RECALL, BY_DECILE), *counted, "--buckets", buckets, warns=())["metrics"]
+    found = values_of(evaluated("--config", config(RECALL, BY_DECILE), *counted, "--buckets", buckets, warns=()))
     assert list(found) == ["recall@3", *(f"recall@3/{name}" for name in names)]
     frequency = LabelFrequency(30)
     frequency.update(padded(made.trained))
@@ -71,7 +72,7 @@ def test_buckets_break_down_what_a_preset_leaves_overall(given, evaluated):
     scores, target = np.eye(4)[[0, 0, 0, 1, 0, 2, 2, 3]], np.array([0, 0, 0, 1, 1, 2, 3, 3])
     words = [*given(preds=scores, target=target, label_counts=[9, 2, 2, 2]), "--buckets=thresholds:1,5:head,tail"]
     added = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro", "--metrics+=CalibrationErrorAtK"]
-    found = evaluated("--preset", "next_location", *added, *words)["metrics"]
+    found = values_of(evaluated("--preset", "next_location", *added, *words))
     right = [(scores.argmax(1) == target)[target == one].mean() for one in range(4)]
     assert found["global_macro_recall@1/head"] == right[0]
     assert found["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)
@@ -81,7 +82,7 @@ def test_buckets_break_down_what_a_preset_leaves_overall(given, evaluated):
 def test_every_preset_can_be_broken_down(given, evaluated):
     """recsys has recall overall and by bucket with other settings: no key is made twice."""
     files = given(preds=np.eye(30), target=np.arange(30), label_counts=np.arange(30) % 9 + 1)
-    found = evaluated("--preset", "recsys", *files, "--buckets=thresholds:1,5", "--num-train=99")["metrics"]
+    found = values_of(evaluated("--preset", "recsys", *files, "--buckets=thresholds:1,5", "--num-train=99"))
     assert {"recall@10/1-4", "ndcg@10/1-4"} <= {*found}
 
 
@@ -90,7 +91,7 @@ def test_what_a_config_says_of_one_metric_stays(given, evaluated, config):
     preds, target = "query,item,score\na,x,1\na,y,3\na,z,2\n", "query,item,gain\na,x,3\na,y,1\na,z,2\n"
     one, coverage = ("RecallAtK", "{k: 1, min_gain: 1}"), ("CatalogCoverageAtK", "{k: 1}")
     words = ["--config", config(RECALL, one, ("RPrecision", "{}"), coverage), *given(preds=preds, target=target)]
-    assert evaluated(*words, "--min-gain", 2, warns=())["metrics"] == {
+    assert values_of(evaluated(*words, "--min-gain", 2, warns=())) == {
         "recall_min2@3": 1,
         "recall_min1@1": pytest.approx(1 / 3),
         "r_precision_min2": 0.5,
@@ -104,7 +105,7 @@ def test_the_catalogue_of_coverage_is_told(given, evaluated, config):
     metrics = ["--config", config(("CatalogCoverageAtK", "{k: 1}"))]
     for more, coverage, told in (([], 1 / 3, True), (["--num-labels", 8, "--string-ids", "true"], 1 / 8, False)):
         report = evaluated(*metrics, *files, *more)
-        assert report["metrics"] == {"catalog_coverage@1": pytest.approx(coverage)}
+        assert values_of(report) == {"catalog_coverage@1": pytest.approx(coverage)}
         assert ("the 3 items that these files name, preds.csv included" in str(report)) == told
 
 
@@ -128,7 +129,7 @@ def test_the_least_gain_of_training_labels_is_their_own(given, config, evaluated
     files += given(train_target=f"{names}a,x,1\nb,x,1\nc,y,3\n")
     words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--min-gain", 2]
     for more, counts in (([], (2, 1)), (["--train-min-gain", 2], (0, 1))):
-        assert evaluated(*words, *more)["metrics"]["popularity@1"] == sum(counts) / 2
+        assert values_of(evaluated(*words, *more))["popularity@1"] == sum(counts) / 2
 
 
 def test_a_threshold_for_each_label(given, evaluated, tailmetrics, tmp_path):
@@ -138,7 +139,7 @@ def test_a_threshold_for_each_label(given, evaluated, tailmetrics, tmp_path):
     words = given(preds=np.array([[0.6, 0.6]]), target=np.array([[True, True]]))
     metric = ["--metrics+=RecallAtThreshold", f"--metrics.threshold={tmp_path / 'cuts.npy'}"]
     np.save(tmp_path / "cuts.npy", np.array([0.5, 0.7]))
-    assert evaluated(*words, *metric)["metrics"] == {"micro_recall@t": 0.5}
+    assert values_of(evaluated(*words, *metric)) == {"micro_recall@t": 0.5}
     pairs = given(preds="query,item,score\na,x,0.6\na,y,0.6\n", target="query,item\na,x\na,y\n")
     status, _, err = tailmetrics("evaluate", *pairs, *metric)
     assert (status, "in the order of label ids, but the labels are names" in err) == (2, True)
@@ -161,5 +162,5 @@ def test_the_lists_of_a_file_are_looked_through_once(tmp_path, config, evaluated
     preds = write_lists(tmp_path / "p.parquet", ids=[[0, 1, 2], [3, 1, 2]], scores=[[3.0, 2.0, 1.0]] * 2)
     target = write_lists(tmp_path / "y.parquet", labels=[[1, 0], [4, 2]])
     words = ["--config", config(RECALL), "--preds", preds, "--target", target, "--num-labels", 5]
-    assert evaluated(*words, warns=())["metrics"] == {"recall@3": 0.75}
+    assert values_of(evaluated(*words, warns=())) == {"recall@3": 0.75}
     assert seen == [(2, 3), (2, 2)]

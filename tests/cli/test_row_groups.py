@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.made import NUM_LABELS, NUM_ROWS
+from written import by_key, values_of
 
 LANGUAGES = ["de", "en", None]
 PRECISION = ["--metrics+=PrecisionAtK", "--metrics.k=1"]
@@ -63,7 +64,7 @@ def test_values_of_groups(made, grouped, config, evaluated, tmp_path, groups):
     folder, files = grouped
     spec = groups if groups == "lang" else folder / groups
     report = evaluated(*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, warns=())
-    found = report["metrics"]
+    found = values_of(report)
     for name in ("de", "en"):
         rows = rows_of(name)
         assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
@@ -111,7 +112,7 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compar
     """Intervals and comparisons have the keys of groups, of the rows of the group alone; other groups are refused."""
     words = [*grouped[1], "--config", config(*METRICS), "--row-groups", "lang", "--resamples", 200, "--intervals"]
     table = tmp_path / "rows.parquet"
-    found = evaluated(*words, "--per-row", table)["intervals"]
+    found = by_key(evaluated(*words, "--per-row", table))
     assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows_of("en")), abs=1e-12)
     assert found["precision_k@3/en"]["n"] == len(rows_of("en"))
     one = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
@@ -160,7 +161,7 @@ def test_values_of_labels(made, config, tailmetrics, tmp_path):
 def test_least_gains_reach_labels(given, evaluated, tmp_path):
     """--min-gain 2: a label of gain 1 is not relevant, in the metrics and in labels.csv."""
     files = given(preds=[[0.9, 0.5, 0.1], [0.1, 0.9, 0.5]], target=[[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]])
-    assert evaluated(*files, *PRECISION, "--min-gain", 2, "--labels")["metrics"] == {"precision_min2@1": 0.5}
+    assert values_of(evaluated(*files, *PRECISION, "--min-gain", 2, "--labels")) == {"precision_min2@1": 0.5}
     assert [(line["label"], line["support"]) for line in table_of_labels(tmp_path)] == [
         ("1", "2"),
         ("0", "0"),
@@ -187,7 +188,7 @@ def test_groups_of_queries_in_parts(given, evaluated, tmp_path, kind):
             pq.write_table(table, name)
     run = given(preds="query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9)))
     words = [*run, "--target", tmp_path / "target", "--num-labels", 30, *PRECISION, "--row-groups", "lang"]
-    found = evaluated(*words)["metrics"]
+    found = values_of(evaluated(*words))
     assert (found["precision@1/de"], found["precision@1/en"]) == (2 / 3, 2 / 6)
 
 
@@ -204,7 +205,7 @@ def test_groups_of_rows_in_parts(made, grouped, config, evaluated, tailmetrics, 
             pq.write_table(part, tmp_path / "y" / f"part-{number}.parquet")
     target = tmp_path / "y" / "*.parquet" if form == "pattern" else tmp_path / "y"
     words = ["--preds", made.preds, "--target", target, "--num-labels", NUM_LABELS, "--config", config(METRICS[0])]
-    found = evaluated(*words, "--row-groups", "lang", warns=())["metrics"]
+    found = values_of(evaluated(*words, "--row-groups", "lang", warns=()))
     for name in ("de", "en"):
         assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows_of(name)), abs=1e-12)
     status, _, err = tailmetrics("evaluate", *words, "--row-groups", "country")
@@ -217,7 +218,7 @@ def test_lines_of_names(made, grouped, config, evaluated, tmp_path):
     (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
     found = evaluated(*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt.gz")
     rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
-    assert found["metrics"]["precision_k@3/fever\u20281"] == pytest.approx(precision(made, rows), abs=1e-12)
+    assert values_of(found)["precision_k@3/fever\u20281"] == pytest.approx(precision(made, rows), abs=1e-12)
 
 
 def test_labels_that_no_file_names(evaluated, tmp_path):
@@ -259,7 +260,7 @@ def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, 
     words += ["--columns.query", "x", *PRECISION, "--row-groups", tmp_path / "groups.csv"]
     for name in ("query", "x"):
         (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")
-        found = evaluated(*words)["metrics"]
+        found = values_of(evaluated(*words))
         assert found == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
     for names in ("query,country\n", "country,user\n", "stay,ward\n", ""):
         lines = ["one,a", "two,b"] if names.startswith("country") else ["a,one", "b,two"]

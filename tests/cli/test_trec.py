@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 import pytrec_eval
 
+from written import values_of
+
 MEASURES = {
     "precision@5": "P_5",
     "precision@10": "P_10",
@@ -71,7 +73,7 @@ def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
     for key, measure in MEASURES.items():
         values = [expected.get(row["query"], nothing)[measure] for row in table]
         assert [row[key] for row in table] == pytest.approx(values, abs=1e-12)
-        assert report["metrics"][key] == pytest.approx(sum(values) / len(values), abs=1e-12)
+        assert values_of(report)[key] == pytest.approx(sum(values) / len(values), abs=1e-12)
     notes = " ".join(report["warnings"])
     outcome = "left out; --missing zero counts them as" if missing == "skip" else "counted as"
     assert f"4 queries of a.qrels have no predictions in a.run: {outcome} empty lists." in notes
@@ -87,7 +89,7 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
     words += ["--format", "trec"]
     left_out = "4 queries of qrels have no predictions in run: left out; --missing zero counts them as empty lists."  # what is not in a number is said all the same
-    found = evaluated(*words, warns=[left_out, ""])["metrics"]
+    found = values_of(evaluated(*words, warns=[left_out, ""]))
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)
     assert f"recall_min{level}@100" in found
@@ -119,7 +121,7 @@ def test_who_wins_a_tie_is_said_in_the_words_of_the_format(evaluated, tmp_path, 
     words = ["--metrics+=PrecisionAtK", "--metrics.k=1", "--preds", tmp_path / f"a.{form}", "--target", target]
     words += [word for file in training for word in ("--train-target", tmp_path / file)]
     report = evaluated(*words)
-    assert report["metrics"] == {"precision@1": 1}
+    assert values_of(report) == {"precision@1": 1}
     assert f"(100.0% at rank 1): there the label that {winner} is shown" in report["warnings"][0]
 
 
@@ -175,5 +177,5 @@ def test_the_hint_on_queries_without_a_grade_can_be_typed(given, evaluated):
     report = evaluated(*words)
     (hint,) = (one.partition("; ")[2] for one in report["warnings"] if "no relevant label at --min-gain 2" in one)
     assert hint == "--metrics.empty_target_action skip behind --metrics+=CLASS leaves them out."
-    found = evaluated(*words, *hint.split()[:2])["metrics"]
-    assert [*report["metrics"].values(), *found.values()] == [0.5, 1]
+    found = values_of(evaluated(*words, *hint.split()[:2]))
+    assert [*values_of(report).values(), *found.values()] == [0.5, 1]

@@ -94,7 +94,7 @@ def test_every_output_shows_it(renderer):
 
 def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
     """And without rows at hand, nothing stands in place of a label."""
-    header, lines = accumulated([list(range(N))]).report("").records()["labels"]
+    header, lines = accumulated([list(range(N))]).report("").csv_tables()["labels"]
     tests = accumulated([list(range(N))]).report("").labels.tests
     for cells in lines:
         line = dict(zip(header, cells, strict=True))

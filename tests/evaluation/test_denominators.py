@@ -1,4 +1,4 @@
-"""What a value of a report is divided by: ``report.values`` says how many, and of what."""
+"""What a value of a report is divided by: a record says how many, and of what."""
 
 import math
 
@@ -15,7 +15,7 @@ BUCKETS = tm.LabelBuckets.from_assignment([0, 0, 1, 1, 1], ["head", "tail"])
 
 def values(*metrics, **options):
     """Return the values of a report of four rows and five labels by key."""
-    return tm.evaluate(PREDS, TARGET, metrics=list(metrics), intervals=False, **options).values
+    return tm.evaluate(PREDS, TARGET, metrics=list(metrics), intervals=False, **options).by_key
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def values(*metrics, **options):
 def test_a_value_says_what_it_is_divided_by(metric, counted, of):
     """Of four rows with 1, 2, 0 and 2 relevant labels of five; three labels are relevant once, one twice."""
     (one,) = values(metric).values()
-    assert (one.counted, one.of, one.low, one.high) == (counted, of, None, None)
+    assert (one.count, one.count_of, one.interval) == (counted, of, None)
 
 
 def test_metrics_of_gains_count_the_rows_with_any_gain_beside_min_gain():
@@ -84,7 +84,7 @@ def test_denominators_are_by_bucket_and_group_of_rows():
     """The head is relevant in two rows, the tail in one; the group "b" has the last two rows."""
     groups = ["a", "a", "b", "b"]
     found = values(tm.RecallAtK(k=2, buckets=BUCKETS, row_groups=["a", "b"]), row_groups=groups)
-    by_key = {key.removeprefix("recall@2/"): (one.counted, one.of) for key, one in found.items() if "/" in key}
+    by_key = {key.removeprefix("recall@2/"): (one.count, one.count_of) for key, one in found.items() if "/" in key}
     what = "rows with a relevant label"
     assert {key: by_key[key] for key in ("head", "tail", "a/head", "b/head", "b/tail")} == {
         "head": (2, what),
@@ -109,8 +109,8 @@ def test_a_mean_times_its_denominator_is_the_sum_of_its_rows():
     found = values(*metrics)
     for key, of_rows in rows.items():
         total = float(of_rows.nansum())
-        assert found[key].counted == int((~of_rows.isnan()).sum()) or not total
-        assert found[key].value * found[key].counted == pytest.approx(total)
+        assert found[key].count == int((~of_rows.isnan()).sum()) or not total
+        assert found[key].value * found[key].count == pytest.approx(total)
 
 
 def test_an_interval_stands_beside_its_value():
@@ -118,7 +118,7 @@ def test_an_interval_stands_beside_its_value():
     generator = torch.Generator().manual_seed(0)
     preds, target = torch.rand(60, 5, generator=generator), torch.rand(60, 5, generator=generator) < 0.4
     report = tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=2)])
-    sure, one = report.intervals["recall@2"], report.values["recall@2"]
-    assert (one.value, one.low, one.high) == (report.scalars["recall@2"], sure.low, sure.high)
-    assert one.low < one.value < one.high
-    assert (one.counted, one.of) == (60, "rows")
+    sure, one = report.intervals["recall@2"], report.by_key["recall@2"]
+    assert (one.value, one.interval) == (report.scalars["recall@2"], sure)
+    assert sure.low < one.value < sure.high
+    assert (one.count, one.count_of) == (60, "rows")

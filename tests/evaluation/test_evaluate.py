@@ -557,18 +557,18 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
     relevant = set(target.tolist())
     for report in found.values():
         with_rows = [sum(buckets.names[buckets.assignment[one]] == name for one in relevant) for name in buckets.names]
-        assert report.labels_with_rows == dict(zip(buckets.names, with_rows, strict=True))
+        assert [bucket.labels_with_rows for bucket in report.buckets] == with_rows
         (table,) = (one for one in report.document().tables if one.name == "buckets")
         column = table.header.index("labels with rows")
         assert [line[column] for line in table.lines] == [str(len(relevant)), *map(str, with_rows)]
     assert [max(report.overall.values()) for report in found.values()] == pytest.approx([len(relevant) / 40, 1.0])
     of_two = "the F-score of precision and recall, each " if macro else ""
-    (said,) = found["all"].means.values()
+    (said,) = (facts.meaning for facts in found["all"].metrics if facts.meaning)
     assert said == (
         f"{of_two}the mean over all labels, of which {40 - len(relevant)} of 40 have no relevant row and count 0, so that it can "
         f"reach {len(relevant) / 40:.4f}"
     )
-    (said,) = found["present"].means.values()
+    (said,) = (facts.meaning for facts in found["present"].metrics if facts.meaning)
     assert said == f"{of_two}the mean over the labels that are relevant in some row"
 
 
@@ -582,11 +582,11 @@ def test_calibration_says_how_sure_predictions_are_and_how_often_right():
         ("calibration_error@1", f"head 4 ({sure:.4f}, 0.2500), tail 1 ({sure:.4f}, 1.0000)"),
         ("calibration_error@4", f"head 10 ({(4 * sure + 6 * (1 - sure) / 3) / 10:.4f}, 0.2000), tail 10 "),
     ):
-        assert f"; predictions (their mean probability, the share that is right): {said}" in report.captions[stem]
+        assert f"; predictions (their mean probability, the share that is right): {said}" in report.facts(stem).caption
     said = f"over-confident on average: predictions have a mean probability of {sure:.4f}, and 0.4000 of them are right"
-    assert report.means["calibration_error@1"] == said
+    assert report.facts("calibration_error@1").meaning == said
     report = tm.evaluate(scores / 9 - 1, target, metrics=[tm.CalibrationErrorAtK()])
-    assert report.means["calibration_error@1"].startswith("under-confident on average")
+    assert report.facts("calibration_error@1").meaning.startswith("under-confident on average")
 
 
 def test_calibration_says_nothing_of_no_predictions_and_of_no_bias():
@@ -594,9 +594,9 @@ def test_calibration_says_nothing_of_no_predictions_and_of_no_bias():
     buckets = tm.LabelBuckets.from_assignment([0, 1], ["head", "tail"])
     metrics = [tm.CalibrationErrorAtK(), tm.CalibrationErrorAtK(buckets=buckets)]
     report = tm.evaluate(torch.zeros(2, 2), torch.tensor([0, 1]), metrics=metrics)
-    assert report.means["calibration_error@1"].startswith("neither over- nor under-confident on average")
-    assert report.captions["calibration_error@1"].endswith("head 2 (0.5000, 0.5000), tail 0 (–, –)")
-    assert Evaluation([tm.CalibrationErrorAtK()]).report("no rows").means == {}
+    assert report.facts("calibration_error@1").meaning.startswith("neither over- nor under-confident on average")
+    assert report.facts("calibration_error@1").caption.endswith("head 2 (0.5000, 0.5000), tail 0 (–, –)")
+    assert Evaluation([tm.CalibrationErrorAtK()]).report("no rows").facts("calibration_error@1").meaning == ""
 
 
 def test_rows_that_ignore_index_leaves_out_count_with_their_batch():

@@ -169,9 +169,9 @@ def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
         in said
     )
     assert "recall" not in said
-    assert report.as_dict()["at_half_the_rows"][key] == half
-    header, lines = report.records()[""]
-    (line,) = [one for one in map(list, lines) if "/".join(one[:2]) == key]
+    assert report.by_key[key].at_half_the_rows == half
+    header, lines = report.csv_tables()[""]
+    (line,) = [one for one in map(list, lines) if one[0] == key]
     assert line[header.index("at_half_the_rows")] == half
     assert "of an average over labels, for its value at this number of rows" in in_full(report).replace(
         "\n", " "

@@ -48,7 +48,7 @@ def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
     report = report_by_activity(scores, target, activity)
     for (group, bucket), values in hits.items():
         assert report.value(KEY, bucket, f"users_{group}") == pytest.approx(np.mean(values))
-        interval = report.intervals[report.key(KEY, bucket, f"users_{group}")]
+        interval = report.record(KEY, bucket, f"users_{group}").interval
         assert interval.low <= np.mean(values) <= interval.high
     rows = torch.bincount(groups.assignment, minlength=len(groups)).tolist()
     assert [group.rows for group in report.row_groups] == rows

@@ -9,6 +9,7 @@ import pytest
 
 from tailmetrics import RecallAtK, evaluate
 from tailmetrics.cli import main
+from written import values_of
 
 
 def deciles_by_loop(counts, key):
@@ -66,7 +67,7 @@ def test_equal_counts_are_cut_by_name_in_every_format(tmp_path, form, stem):
         words += ["--metrics+=RecallAtK", "--metrics.k=10", "--out", tmp_path / "out", "--quiet"]
         assert main(["evaluate", *map(str, words)]) == 0
         report = json.loads((tmp_path / "out" / "report.json").read_text())
-        found, sizes = report["metrics"], {row["name"]: row["labels"] for row in report["buckets"]}
+        found, sizes = values_of(report), {row["name"]: row["labels"] for row in report["buckets"]}
     for name in [f"decile_{number}" for number in range(1, 11)]:
         recalls = []
         for query, relevant in target.items():

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import torch
 
 from tailmetrics.cli import main
+from written import values_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
 RUN = {"1": {"11": 0.9, "12": 0.5}, "2": {"13": 0.7, "11": 0.2}}
@@ -165,7 +166,7 @@ def value(folder, *words):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         status = main(["evaluate", *metric, *map(str, words)])
-    return status, json.loads((folder / "out" / "report.json").read_text())["metrics"][
+    return status, values_of(json.loads((folder / "out" / "report.json").read_text()))[
         "recall@1"
     ] if not status else None
 

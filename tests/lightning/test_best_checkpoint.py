@@ -13,6 +13,7 @@ from pytorch_lightning.loggers import CSVLogger
 
 from tailmetrics import RecallAtK
 from tailmetrics.lightning import HeadToTailReport
+from written import values_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 BETTER_THEN_WORSE = [0.2, 0.9, 0.5]
@@ -45,8 +46,8 @@ def test_the_report_of_the_kept_checkpoint_is_written_beside_the_last_one(tmp_pa
     assert report.best_report is not None
     best, last = (json.loads((tmp_path / "reports" / f"report_{name}.json").read_text()) for name in ("best", "val"))
     assert kept.best_model_score is not None
-    assert best["metrics"]["recall@5"] == pytest.approx(float(kept.best_model_score))
-    assert last["metrics"]["recall@5"] < best["metrics"]["recall@5"] == report.best_report.scalars["recall@5"]
+    assert values_of(best)["recall@5"] == pytest.approx(float(kept.best_model_score))
+    assert values_of(last)["recall@5"] < values_of(best)["recall@5"] == report.best_report.scalars["recall@5"]
     assert ("epoch 1" in best["title"], "epoch 2" in last["title"]) == (True, True)
     assert "kept as the best one, kept" in best["warnings"][0]
 

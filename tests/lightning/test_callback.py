@@ -21,6 +21,7 @@ from pytorch_lightning.loggers import CSVLogger
 import tailmetrics
 from tailmetrics import LabelFrequency, RecallAtK, TopKCollection
 from tailmetrics.lightning import HeadToTailReport
+from written import values_of
 
 warnings.filterwarnings("ignore")
 
@@ -92,8 +93,7 @@ def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys:
     rows = {f"rows_{stage}.parquet" for stage in ("val", "test")}
     assert written - {"hparams.yaml"} == forms | rows | {"metrics.csv", "checkpoints"}
     report = json.loads((Path(run.log_dir) / "report_val.json").read_text())
-    flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
-    same(flat, expected())
+    same(values_of(report), expected())
     assert sum(row["positives"] for row in report["buckets"]) == int((scores_and_targets()[1] >= 0).sum())
     printed = capsys.readouterr().out
     assert "decile_10" in printed

@@ -52,13 +52,15 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     media = Path(logger.experiment.dir) / "media"
     logger.experiment.finish()
     tables = [json.loads(path.read_text()) for path in sorted(media.rglob("*.table.json"))]
-    by_bucket = [table for table in tables if table["columns"] == ["bucket", "labels", "positives", "rows", "recall@1"]]
+    columns = ["bucket", "labels", "positives", "rows with a relevant label", "recall@1"]
+    by_bucket = [table for table in tables if table["columns"] == columns]
     assert [(len(table["data"]), table["data"][1]) for table in by_bucket] == [
         (12, ["decile_10", "2", "2", "2", "0.5000"])
     ] * 3
     assert [table["data"][0] for table in by_bucket] == [["all", *[str(ROWS)] * 3, f"{1 / ROWS:.4f}"]] * 3
-    overall = [table["data"] for table in tables if table["columns"] == ["metric", "value"]]
-    assert overall == [[["recall@2", f"{2 / ROWS:.4f}"], ["recall@1", f"{1 / ROWS:.4f}"]]] * 3
+    overall = [table["data"] for table in tables if table["columns"] == ["metric", "value", "over"]]
+    over = f"{ROWS} rows"
+    assert overall == [[["recall@2", f"{2 / ROWS:.4f}", over], ["recall@1", f"{1 / ROWS:.4f}", over]]] * 3
     pictures = sorted((media / "images").rglob("*.png"))
     assert len(pictures) == 3
     assert all(picture.read_bytes().startswith(PNG) for picture in pictures)

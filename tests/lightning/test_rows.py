@@ -14,6 +14,7 @@ from tailmetrics import LabelFrequency, PrecisionAtK, RecallAtK
 from tailmetrics.cli import main
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.lightning import HeadToTailReport
+from written import comparisons_of, values_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -63,10 +64,10 @@ def test_two_folders_of_the_callback_are_compared_as_their_scores_are(
         main(["compare", *folders, "--resamples", "200", "--names", "old", "new", "--out", str(tmp_path / "out")]) == 0
     )
     capsys.readouterr()
-    found = json.loads((tmp_path / "out" / "compare.json").read_text())["comparisons"]
+    found = comparisons_of(json.loads((tmp_path / "out" / "compare.json").read_text()))
     scores = {"old": scores_and_targets()[0], "new": scores_and_targets(seed=5)[0]}
     more: dict[str, Any] = {"metrics": metrics(), "label_counts": counts(), "resamples": 200}
-    expected = compare_runs(scores, scores_and_targets()[1], **more).as_dict()["comparisons"]
+    expected = comparisons_of(compare_runs(scores, scores_and_targets()[1], **more).as_dict())
     assert [one["key"] for one in found] == [one["key"] for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert {name: one[name] for name in ("difference", "low", "p_randomisation", "n")} == pytest.approx(
@@ -81,13 +82,13 @@ def test_rows_are_those_that_count_and_can_be_left_out(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "reports" / "report_val.json").read_text())
     assert table.num_rows == found["rows"] == 41
     column = [value for value in table["precision@1"].to_pylist() if value is not None]
-    assert sum(column) / len(column) == pytest.approx(found["metrics"]["precision@1"])
+    assert sum(column) / len(column) == pytest.approx(values_of(found)["precision@1"])
     validated(tmp_path / "masked", Masked())
     table = pq.read_table(tmp_path / "masked" / "reports" / "rows_val.parquet")
     found = json.loads((tmp_path / "masked" / "reports" / "report_val.json").read_text())
     column = [value for value in table["precision@1"].to_pylist() if value is not None]
     assert len(column) == found["rows"] == 21
-    assert sum(column) / len(column) == pytest.approx(found["metrics"]["precision@1"])
+    assert sum(column) / len(column) == pytest.approx(values_of(found)["precision@1"])
     validated(tmp_path / "without", ByHeart(), rows=False)
     assert not list((tmp_path / "without").rglob("*.parquet"))
     assert main(["compare", str(tmp_path / "reports"), str(tmp_path / "without" / "reports")]) == 2

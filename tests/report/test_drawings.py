@@ -10,29 +10,27 @@ import pytest
 import torch
 from scipy.stats import t as student
 
+from report.simple import report_of_values
 from report.test_page import Tags, drawings
 from tailmetrics import LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report import BucketRow, Report, latex, markdown, page
+from tailmetrics.report import BucketRow, latex, markdown, page
 from tailmetrics.report.charts import Scale, axis_of
-from tailmetrics.report.labels import local_means
+from tailmetrics.report.curves import local_means
 from tailmetrics.report.text import csv_text
 
 ROWS = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
-PLAIN = Report("", {"recall@5/head": 0.8, "recall@5/tail": 0.2}, buckets=ROWS)
-WHOLE = replace(
-    PLAIN,
-    references={
-        "chance": {"recall@5/head": 0.1, "recall@5/tail": 0.05},
-        "popularity": {"recall@5/head": 0.6, "recall@5/tail": 0.0},
-        "attainable": {"recall@5/head": 1.0, "recall@5/tail": 0.9},
-    },
-    tie_bounds={
-        "worst": {"recall@5/head": 0.7, "recall@5/tail": 0.2},
-        "expected": {"recall@5/head": 0.75, "recall@5/tail": 0.2},
-        "best": {"recall@5/head": 0.9, "recall@5/tail": 0.2},
-    },
-)
+VALUES = {"recall@5/head": 0.8, "recall@5/tail": 0.2}
+BESIDE = {
+    "chance": {"recall@5/head": 0.1, "recall@5/tail": 0.05},
+    "popularity": {"recall@5/head": 0.6, "recall@5/tail": 0.0},
+    "attainable": {"recall@5/head": 1.0, "recall@5/tail": 0.9},
+    "worst": {"recall@5/head": 0.7, "recall@5/tail": 0.2},
+    "expected": {"recall@5/head": 0.75, "recall@5/tail": 0.2},
+    "best": {"recall@5/head": 0.9, "recall@5/tail": 0.2},
+}
+PLAIN = report_of_values("", VALUES, buckets=ROWS)
+WHOLE = report_of_values("", VALUES, buckets=ROWS, beside=BESIDE)
 
 
 def levels(chart, kind, style):
@@ -77,17 +75,17 @@ def test_references_are_columns_on_demand_and_always_in_files():
     assert "bucket & recall@5 attainable" in of_paper and "tail & 0.9000" in of_paper
     assert "Beside chance, popularity and the attainable" in Tags(page(WHOLE)).text
     held = json.loads(json.dumps(WHOLE.as_dict()))
-    assert (held["references"], held["tie_bounds"]) == (WHOLE.references, WHOLE.tie_bounds)
-    (first, _) = csv.DictReader(StringIO(csv_text(WHOLE.records()[""])))
-    names = ("chance", "popularity", "attainable", "worst", "expected", "best")
-    assert [first[name] for name in names] == ["0.1", "0.6", "1.0", "0.7", "0.75", "0.9"]
+    (first, _) = csv.DictReader(StringIO(csv_text(WHOLE.csv_tables()[""])))
+    for name, values in BESIDE.items():
+        assert [record[name] for record in held["records"]] == list(values.values())
+        assert first[name] == str(values["recall@5/head"])
 
 
 def test_what_is_not_known_is_not_shown():
     """Without references and bounds no mark, column, section or sentence speaks of them."""
     (chart,) = drawings(PLAIN, "headline")
     assert [mark.kind for mark in chart.marks] == ["bar", "text", "bar", "text", "line"]
-    assert (PLAIN.as_dict()["references"], PLAIN.as_dict()["tie_bounds"]) == (None, None)
+    assert [PLAIN.as_dict()["records"][0][name] for name in BESIDE] == [None] * 6
     for text in (markdown(PLAIN, references=True), latex(PLAIN, references=True), Tags(page(PLAIN)).text):
         assert "chance" not in text
         assert "equal scores" not in text
@@ -217,7 +215,7 @@ def test_a_comparison_draws_a_curve_for_each_run(evaluated):
     assert repr(compared.curves["recall@5"]["one"]) == repr(report.curves["recall@5"])
     chart = drawings(compared, "curve")[0]
     assert len({mark.shade for mark in chart.marks if mark.kind == "area"}) == 2
-    lines = list(csv.DictReader(StringIO(csv_text(compared.records()["curve"]))))
+    lines = list(csv.DictReader(StringIO(csv_text(compared.csv_tables()["curve"]))))
     assert {line["run"] for line in lines} == {"one", "two"}
 
 
@@ -272,7 +270,7 @@ def test_references_of_a_collection_reach_the_report():
     assert repr(by_itself.references) == repr(
         report.references
     )  # a report always has them, where the number of labels is known
-    assert evaluate(scores.topk(9).indices, target, metrics=[RecallAtK(5)]).references is None
+    assert evaluate(scores.topk(9).indices, target, metrics=[RecallAtK(5)]).references == {}
 
 
 def test_parts_of_a_value_have_no_line_at_their_sum_and_recall_is_drawn_first():
@@ -281,7 +279,10 @@ def test_parts_of_a_value_have_no_line_at_their_sum_and_recall_is_drawn_first():
     parts = PrecisionAtK(1, denominator="k", empty_target_action="neg", buckets=buckets, scope="global")
     metrics = [parts, RecallAtK(1, buckets=buckets, scope="global")]
     report = evaluate(torch.eye(4)[[0, 1, 2, 2]], torch.arange(4), metrics=TopKCollection(metrics, references=[]))
-    bare = replace(report, references=None, intervals={})
+    bare = replace(
+        report,
+        records=[replace(one, interval=None, chance=None, popularity=None, attainable=None) for one in report.records],
+    )
     recall, precision = drawings(bare, "headline") + drawings(bare, "buckets")
     assert (recall.title, precision.title) == ("global_recall@1", "global_precision_k_neg@1")
     assert len(levels(recall, "line", "dashed")) == 1

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from printed import in_full
+from report.simple import report_of_values
 from report.test_page import Tags
 from tailmetrics import (
     MRR,
@@ -26,9 +27,10 @@ from tailmetrics import (
     evaluate,
 )
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.report import BucketRow, Report, latex, markdown, page
+from tailmetrics.report import BucketRow, latex, markdown, page
+from tailmetrics.report.breakdowns import what_buckets_are
 from tailmetrics.report.formatting import in_latex, in_markdown
-from tailmetrics.report.report import BOUNDS, what_buckets_are
+from tailmetrics.report.records import ORDERS
 from tailmetrics.report.text import csv_text
 
 ROWS, LABELS = 90, 20
@@ -114,19 +116,21 @@ def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
     """Values to the last bit, with their group and the ends of their interval."""
     report = shown[0]
     lines = {
-        (line["metric"], line["group"], line["bucket"]): line
-        for line in csv.DictReader(StringIO(csv_text(report.records()[""])))
+        (line["metric"], line["row_group"], line["bucket"], line["summary"]): line
+        for line in csv.DictReader(StringIO(csv_text(report.csv_tables()[""])))
     }
-    for key, value in report.parts.items():
-        cell = lines[key.metric, key.group, key.bucket]["value"]
-        assert (float(cell) == value) if cell else math.isnan(value)
+    assert len(lines) == len(report.records)
+    for record in report.records:
+        cell = lines[record.metric, record.row_group, record.bucket, record.summary]["value"]
+        assert (float(cell) == record.value) if cell else math.isnan(record.value)
     interval = report.intervals["recall@3/en"]
-    assert float(lines["recall@3", "en", ""]["low"]) == interval.low
+    assert float(lines["recall@3", "en", "", ""]["low"]) == interval.low
     held = json.loads(json.dumps(report.as_dict(), allow_nan=False))
-    assert held["intervals"]["recall@3/en"]["high"] == interval.high
-    assert held["summaries"].keys() == report.summaries.keys()
+    records = {record["key"]: record for record in held["records"]}
+    assert records["recall@3/en"]["high"] == interval.high
+    assert {key for key, record in records.items() if record["summary"]} == report.summaries.keys()
     assert held["row_groups"] == [{"name": "de", "rows": 30}, {"name": "en", "rows": 30}]
-    assert held["over_all"]["global_recall@3"] == "recall@3"
+    assert {facts["metric"]: facts["over_all"] for facts in held["metrics"]}["global_recall@3"] == "recall@3"
 
 
 def charts(report):
@@ -168,7 +172,7 @@ def test_a_value_far_above_the_others_does_not_hide_them():
     """Bars of 1, 2 and 5,141 are as high as the logarithms of one more; the caption says so, and places have no digits."""
     rows = [BucketRow(name, 1, 1, 1) for name in "abc"]
     values = dict(zip("abc", (1.0, 2.0, 5141.0), strict=True))
-    report = Report("", {f"k/{name}": value for name, value in values.items()}, buckets=rows, places=("k",))
+    report = report_of_values("", {f"k/{name}": value for name, value in values.items()}, buckets=rows, places=["k"])
     chart = charts(report)["k"]
     heights = [mark.places[1][1] for mark in marks(chart, "bar")]
     assert heights == pytest.approx([math.log(1 + value) / math.log(5142) for value in values.values()])
@@ -181,7 +185,9 @@ def test_shares_are_drawn_in_proportion():
     """Log(1 + x) of a share is close to the share: it would show no more, and have a tick of 1 outside the drawing."""
     values = dict(zip("abcd", (0.6, 0.011, 0.01, 0.005), strict=True))
     rows = [BucketRow(name, 1, 1, 1) for name in values]
-    chart = charts(Report("", {f"recall@5/{name}": value for name, value in values.items()}, buckets=rows))["recall@5"]
+    chart = charts(report_of_values("", {f"recall@5/{name}": value for name, value in values.items()}, buckets=rows))[
+        "recall@5"
+    ]
     assert [mark.places[1][1] for mark in marks(chart, "bar")] == pytest.approx([v / 0.6 for v in values.values()])
     assert "logarithmic" not in chart.caption
 
@@ -248,16 +254,16 @@ def test_captions_say_what_a_metric_reads():
     metrics = [CrossEntropy(buckets=buckets), RecallAtK(1, buckets=buckets)]
     scores, target = torch.randn(30, LABELS, generator=generator), torch.arange(30) % LABELS
     report = evaluate(scores, target, metrics=metrics, intervals=False)
-    assert "ranked" not in report.captions["cross_entropy"]
-    assert "softmax" in report.captions["cross_entropy"]
+    assert "ranked" not in report.facts("cross_entropy").caption
+    assert "softmax" in report.facts("cross_entropy").caption
     # the softmax is over all labels, whatever the bucket
     own = [row for row in range(30) if int(buckets.assignment[target[row]]) == len(buckets) - 2]
     losses = torch.nn.functional.cross_entropy(scores.double()[own], target[own])
     assert report.scalars["cross_entropy/decile_1"] == pytest.approx(float(losses), abs=1e-9)
-    assert "k places for each bucket" in report.captions["recall@1"]
+    assert "k places for each bucket" in report.facts("recall@1").caption
     more = {"buckets": buckets, "scope": "global", "empty_target_action": "neg"}
     parts = evaluate(scores, target, metrics=[PrecisionAtK(2, denominator="k", **more), PrecisionAtK(2, **more)])
-    (key,) = (key for key, text in parts.captions.items() if text.endswith("add up to the value over all labels"))
+    (key,) = (facts.metric for facts in parts.metrics if facts.caption.endswith("add up to the value over all labels"))
     known = [value for value in parts.by_bucket[key].values() if not math.isnan(value)]
     assert sum(known) == pytest.approx(parts.scalars["precision_k@2"])
 
@@ -279,7 +285,7 @@ def test_an_adjusted_gap_above_one_is_explained():
 def test_warnings_name_counts_and_causes():
     """Few of many positives are a count with two digits of the share; empty buckets have the cause that fits."""
     rows = [BucketRow("many", 3, 90, 30_000), BucketRow("few", 0, 0, 0), BucketRow("unseen", 1, 0, 7)]
-    report = Report("", {}, buckets=rows, positives=30_007)
+    report = report_of_values("", {}, buckets=rows, positives=30_007)
     assert report.warnings[-1] == "7 of 30,007 positives (0.0233 %) are of labels that training never showed."
     assert report.warnings[0] == "No label in few: none belongs there."
     counted = replace(report, label_counts=torch.tensor([30, 30, 30, 0]))
@@ -300,8 +306,9 @@ def test_the_column_rows_is_what_values_divide_by():
     ]
     report = evaluate(scores, target, metrics=metrics)
     (table,) = (one for one in report.document().tables if one.name == "buckets")
-    assert table.header[:4] == ["bucket", "labels", "positives", "rows"]
-    assert "Rows: those that count in global_recall@1, global_ndcg@1." in table.said
+    assert table.header[:4] == ["bucket", "labels", "positives", "rows with a relevant label"]
+    counted = "Rows with a relevant label: how many a value divides by in global_recall@1, global_ndcg@1."
+    assert counted in table.full_caption
     (tail,) = (line for line in table.lines if line[0] == "tail")
     assert tail[3] == str(sum(int(label) >= 2 for label in target))
 
@@ -328,10 +335,7 @@ def tied():
 
 @pytest.mark.parametrize("resamples", [None, 50])
 def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples):
-    """A ratio in a bucket without a relevant label is no 0 of the model: "–" in tables, nothing in JSON and CSV.
-
-    All rows count in the other buckets, so there is no column of rows.
-    """
+    """A ratio in a bucket without a relevant label is no 0 of the model: "–" in tables, nothing in JSON and CSV."""
     target = torch.arange(40) % 4
     averages = ("micro", "macro", "weighted")
     kinds = (RecallAtK, PrecisionAtK)
@@ -347,11 +351,12 @@ def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples
     keys = [f"{metric}/unseen" for metric in report.by_bucket]
     assert len(keys) == 7
     assert all(math.isnan(report.scalars[key]) for key in keys)
-    assert [report.as_dict()["metrics"][key] for key in keys] == [None] * 7
+    assert [record["value"] for record in report.as_dict()["records"] if record["key"] in keys] == [None] * 7
     (table,) = (one for one in report.document().tables if one.name == "buckets")
-    assert table.header[:5] == ["bucket", "labels", "positives", "labels with rows", next(iter(report.by_bucket))]
-    assert table.lines[-1] == ["unseen", "2", "0", "0", *["–"] * 7]
-    lines = [line for line in csv.DictReader(StringIO(csv_text(report.records()[""]))) if line["bucket"] == "unseen"]
+    assert table.header[:4] == ["bucket", "labels", "positives", "labels with rows"]
+    assert table.header[-7:] == list(report.by_bucket)
+    assert (table.lines[-1][:4], table.lines[-1][-7:]) == (["unseen", "2", "0", "0"], ["–"] * 7)
+    lines = [line for line in csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))) if line["bucket"] == "unseen"]
     assert {line["value"] for line in lines} == {""}
     nothing = torch.zeros(40, 6, dtype=torch.bool)  # over all labels as well, and in a group of rows
     found = evaluate(torch.rand(40, 6), nothing, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples).scalars
@@ -374,7 +379,7 @@ def test_ties_bring_the_values_of_other_orders(tied, renderer):
         low, high = (f"{end:.4f}".removeprefix("0") for end in (worst, best))
         assert f"{expected:.4f}" in text
         assert f"[{low}, {high}]" in text
-        held = [report.as_dict()["tie_bounds"][rule][f"global_recall@2/{name}"] for rule in BOUNDS]
+        held = [report.tie_bounds[order][f"global_recall@2/{name}"] for order in ORDERS]
         assert held == pytest.approx([worst, expected, best], abs=1e-15)
     assert '"What equal scores hide" has the values of other orders' in " ".join(report.warnings)
 
@@ -389,12 +394,12 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
         one.update(scores[rows], target[rows])
     parts[0].merge_state(parts[1])
     assert parts[0].report("").tie_bounds == whole
-    assert evaluate(scores.argsort(descending=True), target, metrics=metrics).tie_bounds is None
+    assert evaluate(scores.argsort(descending=True), target, metrics=metrics).tie_bounds == {}
     seldom = torch.arange(6.0).repeat(200, 1)
     seldom[:2, 3:5] = 4
     for rows, shown in ((200, False), (199, True)):
         report = evaluate(seldom[:rows], torch.arange(rows) % 6, metrics=metrics, intervals=False)
-        assert (report.tie_bounds is not None) is shown
+        assert bool(report.tie_bounds) is shown
     for beside in ([], metrics):  # of what is over all labels alone, with metrics by bucket or without
         overall = evaluate(scores, target, metrics=[RecallAtK(1), *beside], intervals=False)
         (table,) = (one for one in overall.document().tables if one.name == "ties" and one.header[0] == "metric")
@@ -424,7 +429,7 @@ def test_ties_of_metrics_without_a_cut_off_are_told(renderer):
 def test_no_warning_points_to_a_table_that_is_not_there():
     """An average over labels has one order of equal scores, and no bounds."""
     report = evaluate(torch.zeros(9, 4), torch.zeros(9, dtype=torch.int64), metrics=[RecallAtK(1, average="micro")])
-    assert (report.ties, report.tie_bounds) == ({1: 1}, None)
+    assert (report.ties, report.tie_bounds) == ({1: 1}, {})
     assert not [one for one in report.warnings if "What equal scores hide" in one]
 
 
@@ -442,17 +447,17 @@ def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn
     assert report.tie_bounds["worst"]["recall_depth4@1/tail"] == 0
     assert report.tie_bounds["best"]["recall_depth4@1/tail"] == 2 / 3  # of the labels 3, 4 and 5
     expected = evaluate(scores, target, metrics=[made(ties="expected")], intervals=False)
-    assert (expected.ties, expected.tie_bounds) == ({}, None)
+    assert (expected.ties, expected.tie_bounds) == ({}, {})
     assert not [one for one in recwarn if "equal scores" in str(one.message)]
 
 
 def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():
     """A column for it, with its sentence, and none where no metric has one."""
     rows = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
-    summaries = {"m/gap": 0.5, "m/spread": 1.0}
-    report = Report("", {"m/head": 0.6, "m/tail": 0.1}, buckets=rows, summaries=summaries)
+    values = {"m/head": 0.6, "m/tail": 0.1, "m/gap": 0.5, "m/spread": 1.0}
+    report = report_of_values("", values, buckets=rows)
     assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 |" in markdown(report)
     assert "adjusted" not in markdown(report)
-    both = replace(report, summaries={**summaries, "m/adjusted_gap": 0.25})
+    both = report_of_values("", {**values, "m/adjusted_gap": 0.25}, buckets=rows)
     assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 | 0.2500 |" in markdown(both)
     assert "adjusted gap: the gap of (value - chance) / (attainable - chance)" in markdown(both)

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from printed import in_full
+from report.simple import report_of_values
 from tailmetrics import MRR, F1AtK, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report import BucketRow, Report, page
+from tailmetrics.report import BucketRow, page
 from tailmetrics.report.formatting import number
 
 COUNTS = torch.tensor([40, 20, 10, 5, 3, 1, 1, 0])
@@ -49,9 +50,9 @@ def test_the_answer_of_other_metrics_says_how_labels_are_ranked():
     report = evaluate(LISTS, TARGET, metrics=[NDCGAtK(k=2, buckets=BUCKETS)])
     assert "If the labels of each bucket are ranked among themselves, it is" in report.answer
     assert report.answer.startswith(f"ndcg@2 is .{round(1000 * report.scalars['ndcg@2'])} over 4 rows.")
-    ranks = Report("", {"rank": 3.0}, lower_is_better=("rank",), rows=2, headline="rank")
+    ranks = report_of_values("", {"rank": 3.0}, lower=["rank"], rows=2, headline="rank")
     assert ranks.answer == "rank, where lower is better, is 3.00 over 2 rows."
-    assert Report("", {"rank": math.nan}, headline="rank").answer == ""
+    assert report_of_values("", {"rank": math.nan}, headline="rank").answer == ""
 
 
 def test_no_recall_of_other_kinds_is_told_in_percent_of_labels():
@@ -135,7 +136,7 @@ def test_a_wide_table_of_a_page_goes_on_in_another():
     """No table of a page is wider than a phone, if its columns are not; each begins with the names of its lines."""
     names = [f"decile_{place}" for place in range(10, 0, -1)]
     scalars = {f"metric_{kind}@10/{name}": 0.5 for kind in range(9) for name in names}
-    report = Report("", scalars, buckets=[BucketRow(name, 1, 1, 1) for name in names])
+    report = report_of_values("", scalars, buckets=[BucketRow(name, 1, 1, 1) for name in names])
     (table,) = (one for one in report.document().tables if one.name == "buckets")
     assert len(next(iter(table.screens.values()))) > 2
     assert all(part.header[0] == "bucket" and len(part.header) <= 4 for part in next(iter(table.screens.values())))

@@ -2,14 +2,14 @@
 
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files as package_files
 
 import pytest
 
 from browser import CHROMIUM, running
-from tailmetrics.report import BucketRow, ComparisonReport, Report
+from report.simple import report_of_values
+from tailmetrics.report import BucketRow, ComparisonReport
 from tailmetrics.report.charts import run_look, shade
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
@@ -79,13 +79,13 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
     """The tables show each value, each warning, and the labels and positives of each bucket."""
     text = " ".join(parsed.text.split())
     for key, value in report.overall.items():
-        assert f"{key}{number(value, key in report.places)}" in text
+        assert f"{key}{number(value, report.facts(key).is_place)}" in text
     (table,) = (one for one in report.document().sections if one.name == "buckets")
-    assert table.header == ["bucket", "labels", "positives", "rows", *report.by_bucket]
-    whole = [number(report.overall[metric], metric in report.places) for metric in report.by_bucket]
+    assert table.header == ["bucket", "labels", "positives", "rows with a relevant label", *report.by_bucket]
+    whole = [number(report.overall[metric], report.facts(metric).is_place) for metric in report.by_bucket]
     assert table.lines[0] == ["all", "20", "60", "60", *whole]
     for row, line in zip(report.buckets, table.lines[1:], strict=True):
-        cells = [number(values[row.name], metric in report.places) for metric, values in report.by_bucket.items()]
+        cells = [number(values[row.name], report.facts(metric).is_place) for metric, values in report.by_bucket.items()]
         # with one label per row, as many rows count in a bucket as it has positives
         assert line == [row.name, f"{row.labels:,}", *[f"{row.positives:,}"] * 2, *cells]
     for line in (line for part in next(iter(table.screens.values())) for line in part.lines):
@@ -141,8 +141,10 @@ def test_every_plot_has_words(report, parsed):
     for told, (metric, values) in zip(images, report.by_bucket.items(), strict=True):
         assert told.startswith(metric)
         for bucket, value in values.items():
-            assert f"{bucket} {'no value' if math.isnan(value) else number(value, metric in report.places)}" in told
-        assert f"all labels {number(report.overall[metric], metric in report.places)}" in told
+            assert (
+                f"{bucket} {'no value' if math.isnan(value) else number(value, report.facts(metric).is_place)}" in told
+            )
+        assert f"all labels {number(report.overall[metric], report.facts(metric).is_place)}" in told
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -183,7 +185,9 @@ def test_bars_are_as_high_as_values():
     """Heights are proportional to values, 0 for what is no number; a value below 0 hangs from the baseline."""
     rows = [BucketRow(name, 1, 1, 1) for name in "abcd"]
     values = dict(zip("abcd", (3.0, math.nan, -1.0, math.inf), strict=True))
-    (chart,) = drawings(Report("", {f"m/{name}": value for name, value in values.items()}, buckets=rows), "headline")
+    (chart,) = drawings(
+        report_of_values("", {f"m/{name}": value for name, value in values.items()}, buckets=rows), "headline"
+    )
     ends = [[up for _, up in mark.places] for mark in chart.marks if mark.kind == "bar"]
     assert ends == [[0.25, 1.0], [0.25, 0.25], [0.25, 0.0], [0.25, 0.25]]
     assert [mark.text for mark in chart.marks if mark.kind == "text"] == ["3.00", "–", "-1.00", "∞"]
@@ -201,13 +205,13 @@ def named(report, count, name):
     """Return the report of some buckets with names of any length."""
     rows = [BucketRow(f"{name}{number}", 12_345, 1, 678_901) for number in range(count)]
     scalars = {f"a_metric_with_a_long_name@10/{row.name}": 0.123 for row in rows}
-    return replace(report, title=name * 30, scalars=scalars, buckets=rows)
+    return report_of_values(name * 30, scalars, buckets=rows, notes=report.notes, settings=report.settings)
 
 
 CASES = {
     "whole": lambda report: report,
     "many long names": lambda report: named(report, 40, "averylongname"),
-    "overall only": lambda report: Report("Overall", {"precision@1": 0.5}),
+    "overall only": lambda report: report_of_values("Overall", {"precision@1": 0.5}),
 }
 
 

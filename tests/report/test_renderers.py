@@ -13,6 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from report.simple import report_of_values
 from report.test_page import Tags
 from tailmetrics import (
     MRR,
@@ -34,7 +35,6 @@ from tailmetrics.report import (
     ComparisonReport,
     GroupRow,
     LabelTable,
-    Report,
     latex,
     markdown,
     page,
@@ -58,7 +58,7 @@ def test_a_report_holds_what_the_metrics_compute(report, values):
     assert all(same(report.scalars[key], value) for key, value in values.items())
     assert list(report.overall)[:3] == ["precision@1", "precision@5", "cross_entropy"]
     assert list(report.overall)[3:] == list(report.by_bucket)
-    less = [metric for metric in report.overall if report.less_is_better(metric)]
+    less = [metric for metric in report.overall if report.facts(metric).higher_is_better is False]
     assert less == ["cross_entropy", "median_k_for_recall@0.8"]
     sums = [sum(getattr(row, what) for row in report.buckets) for what in ("labels", "occurrences", "positives")]
     assert sums == [20, 811, 60]
@@ -74,25 +74,25 @@ def test_json_is_strict_and_holds_every_value(report, values):
         raise AssertionError(constant)
 
     read = json.loads(json.dumps(report.as_dict(), allow_nan=False), parse_constant=refuse)
-    assert read["metrics"] == {key: None if math.isnan(value) else value for key, value in values.items()}
-    assert any(value is None for value in read["metrics"].values())
-    assert read["by_bucket"]["recall@5"]["decile_10"] == read["metrics"]["recall@5/decile_10"]
+    found = {record["key"]: record["value"] for record in read["records"] if not record["summary"]}
+    assert found == {key: None if math.isnan(value) else value for key, value in values.items()}
+    assert any(value is None for value in found.values())
     assert (read["rows"], read["positives"]) == (60, 60)
     assert read["label_counts"]["occurrences"] == 811
     assert read["versions"].keys() == {"python", "tailmetrics", "torch", "torchmetrics"}
     assert read["settings"][2]["class"] == "RecallAtK"
     assert read["settings"][2]["k"] == [5]
-    assert replace(report, scalars={"x": math.inf}).as_dict()["metrics"] == {"x": "inf"}
+    assert report_of_values("", {"x": math.inf}).as_dict()["records"][0]["value"] == "inf"
 
 
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
     """Reading the numbers back gives equal floats; counts stand beside the values of a bucket."""
-    lines = list(csv.DictReader(StringIO(csv_text(report.records()[""]))))
+    lines = list(csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))))
     assert len(lines) == len(values) + len(report.summaries)
     for line in lines[: len(values)]:
         key = f"{line['metric']}/{line['bucket']}" if line["bucket"] else line["metric"]
         assert same(float(line["value"] or "nan"), values[key])
-    assert [line["metric"] for line in lines[len(values) :]] == list(report.summaries)
+    assert [line["key"] for line in lines[len(values) :]] == list(report.summaries)
     line = next(line for line in lines if line["bucket"] == "unseen")
     assert (line["labels"], line["occurrences"]) == ("3", "0")
 
@@ -105,7 +105,7 @@ def test_markdown_has_every_bucket_and_metric(report):
     assert header.count("|") == 1 + 4 + len(report.by_bucket)
     names = [line.split("|")[1].strip() for line in lines[lines.index(header) + 2 :]]
     assert names == ["all", *(row.name for row in report.buckets)]
-    odd = Report("odd", {"a|b": 1.0})
+    odd = report_of_values("odd", {"a|b": 1.0})
     assert r"| a\|b | 1.0000 |" in markdown(odd)
 
 
@@ -119,7 +119,7 @@ def test_latex_escapes_and_balances(report):
     assert not findall(r"[%$#_]", body)
     tables = body.split(r"\end{tabular}")[:-1]
     adjusted = any(key.endswith("/adjusted_gap") for key in report.summaries)
-    columns = [2, 4 + len(report.by_bucket), 4, 1 + 3 * len(report.by_bucket), 6 + adjusted]
+    columns = [3, 4 + len(report.by_bucket), 4, 1 + 3 * len(report.by_bucket), 6 + adjusted]
     found: list[int] = []
     for part in tables:
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
@@ -127,7 +127,7 @@ def test_latex_escapes_and_balances(report):
         assert f"{{l{'r' * (count - 1)}}}" in part
         found.append(count - 1)  # a table that is wider than a page goes on in another, with its first column again
     assert sum(found) == sum(count - 1 for count in columns)
-    assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}" in latex(Report("", {"\\~^": 1.0}))
+    assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}" in latex(report_of_values("", {"\\~^": 1.0}))
 
 
 @pytest.mark.parametrize("width", [60, 200])
@@ -160,8 +160,8 @@ def test_a_postfix_hides_no_bucket():
     report = evaluate(torch.eye(4)[[0, 1, 2, 0]], torch.arange(4), metrics=collection)
     metric = "val/global_recall@1_ema"
     assert report.by_bucket[metric] == {"head": 1.0, "tail": 0.5}
-    assert report.value_over_all(metric) == 0.75
-    assert report.less_is_better("val/cross_entropy_ema")
+    assert report.whole(metric).value == 0.75
+    assert report.facts("val/cross_entropy_ema").higher_is_better is False
     tables = {table.name: table for table in report.document().tables}
     assert tables["buckets"].header[4:] == [metric, "val/cross_entropy_ema"]
     assert tables["tail"].lines[0][:5] == [metric, "0.7500", "1.0000", "0.5000", "0.5000"]
@@ -329,7 +329,7 @@ def test_no_name_acts_in_any_format(evil, tmp_path, request):
     spoken = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")
     columns = {"support": torch.tensor([2]), "predicted": torch.tensor([1]), "hits": torch.tensor([0])}
     names = LabelTable({**columns, f"r@1{evil}": torch.tensor([0.5])}, [evil], torch.tensor([0]), [evil])
-    report = Report(
+    report = report_of_values(
         evil,
         {evil: 0.1, f"{evil}/{evil}": 0.1, f"m/{evil}": 0.2, f"m/g{evil}/{evil}": 0.3, f"m/g{evil}": 0.3, "m": 0.2},
         buckets=[BucketRow(evil, 1, 1, 1)], row_groups=[GroupRow(f"g{evil}", 1)], notes=(evil,), labels=names,
@@ -374,7 +374,7 @@ def test_no_key_is_broken_at_80_columns(letters):
     buckets = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
     intervals = {key: Interval(0.25, 0.1, 0.5, 9, 0.95, "t") for key in scalars}
     overall = {f"{metric}@1": 0.5, "short": 0.25}
-    report = Report("", {**overall, **scalars}, buckets=buckets, intervals=intervals)
+    report = report_of_values("", {**overall, **scalars}, buckets=buckets, intervals=intervals)
     p = PValues(0.5)
     found = [
         Comparison(key, "run", "other", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)

@@ -36,7 +36,7 @@ from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import note_on_equal, note_on_swapped, notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue
-from tailmetrics.evaluation.row_moments import with_intervals
+from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
 from tailmetrics.io import Dataset
 from tailmetrics.report import Report
@@ -179,7 +179,7 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
 
 def notes_for_comparisons(report: Report, run: Run) -> list[str]:
     """Return the notes that a table of rows keeps. A comparison shows no values of other orders of equal scores."""
-    warnings_of_values = replace(report, tie_bounds=None).warnings
+    warnings_of_values = report.warnings_of_rows
     return list(dict.fromkeys([*warnings_of_values, *run.note_on_sequences]))
 
 

@@ -22,10 +22,11 @@ def buckets_by_stem(metric: TopKMetric) -> dict[str, list[str]]:
     keys_by_stem: dict[str, list[str]] = {}
     if metric.buckets is None or not getattr(metric.buckets, "ordered", True):
         return keys_by_stem
-    for key in list(metric.keys()):
-        stem, _, bucket = key.rpartition("/")
-        if bucket != UNSEEN:
-            keys_by_stem.setdefault(stem, []).append(key)
+    buckets = [bucket for bucket in metric.bucket_names if bucket != UNSEEN]
+    for group in metric.group_keys():
+        for cutoff_key in metric.cutoff_keys() if metric.row_keys() else ():
+            stem = f"{cutoff_key}{group}"
+            keys_by_stem[stem] = [f"{stem}/{bucket}" for bucket in buckets]
     return keys_by_stem
 
 

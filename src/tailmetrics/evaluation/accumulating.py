@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -18,29 +16,24 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.crowded_rows import CrowdedRows
 from tailmetrics.evaluation.description import (
-    bucket_rows,
     headline_of,
     listed,
-    settings_of,
-    versions,
     with_label_values,
     with_values_over_all,
 )
 from tailmetrics.evaluation.interval_values import IntervalValues
+from tailmetrics.evaluation.reporting import report_of
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
-from tailmetrics.evaluation.row_moments import with_intervals
-from tailmetrics.evaluation.row_values import deepest_counts, from_all
+from tailmetrics.evaluation.row_values import deepest_counts
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._batches import whole_buckets
 from tailmetrics.metrics._references import REFERENCES
-from tailmetrics.ranking import EVERYTHING, Ranking
+from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._likely_mistakes import looks_at_padding
 from tailmetrics.ranking._warnings import warn_of_batch
-from tailmetrics.report.labels import LabelTable
-from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
+from tailmetrics.report.report import Report
 
 COLLECTION, MOMENTS, ROWS = "collection.", "moments.", "rows."
 """Prefixes of the names of states: those of the metrics, of sums over rows, and of the labels of rows."""
@@ -294,120 +287,7 @@ class Evaluation:
 
     def report(self, title: str) -> Report:
         """Return the report on all batches of all ranks; call it on every rank."""
-        if not self.started:
-            self.start()
-        computed, named = self.scalars(), self.collection.named
-        results = list(zip(self.members, self.collection.results().values(), strict=True))
-        scalars = _read(computed)
-        # averages over labels are 0 by convention where nothing is relevant: a reader would take it for a result
-        scalars |= {named(key): math.nan for _, result in results for key in result.not_measured}
-        summaries = _read(self.collection.summaries(computed))
-        shares = [pair for _, result in results for pair in result.tied_shares.items()]
-        ties = dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
-        orders = self.collection.orders() if max(ties.values(), default=0.0) > MANY_TIES else {}
-        bounds = {name: _read(values) for name, values in orders.items()} if any(orders.values()) else None
-        totals = self.counts.totals()
-        num_rows, positives = totals.rows, totals.positives
-        by_name = dict[str, BucketRow]()
-        for kind, (of, found) in enumerate(zip_longest(self.bucketings, totals.positives_of_buckets)):
-            for row in bucket_rows(of, found, kind):
-                by_name.setdefault(row.name, row)
-        rows = list(by_name.values())
-        buckets = next(iter(self.bucketings), None)
-        warnings = dict.fromkeys(text for of_process in from_all(self.warnings) for text in of_process)
-        labels = None
-        with_rows = [(m, result.facts.labels_with_rows) for m, result in results if result.facts.labels_with_rows]
-        of_bucket = {(m.bound_buckets.names, tuple(some)) for m, some in with_rows if m.bound_buckets is not None}
-        if self.labels:
-            columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
-            within = () if buckets is None else (buckets.assignment, buckets.names)
-            labels = LabelTable(columns, self._names_of(len(columns["support"])), *within)
-            if self.crowded_rows is not None:
-                support, hits, number = self.crowded_rows.compute()
-                labels = replace(labels, crowded_support=support, crowded_hits=hits, crowded_rows=number)
-            if labels.tests is not None:
-                instead = self.interval_values.listed_instead(labels.tests.listed.tolist())
-                labels = labels if instead is None else replace(labels, instead=instead)
-        references = {name: _read(values) for name, values in self.collection.references().items()}
-        averages = self.interval_values.averages()
-        intervals = self.interval_values.intervals({**scalars, **summaries}, averages)
-        chance = references.get("chance", {})
-        ignored = self.members[0].ignore_index  # equal in all members
-        report = Report(
-            title=title,
-            scalars=scalars,
-            lower_is_better=tuple(
-                named(key) for one in self.members if one.higher_is_better is False for key in list(one.keys())
-            ),
-            buckets=rows,
-            rows=num_rows,
-            positives=positives,
-            ties=ties,
-            label_counts=next((of.counts for of in self.bucketings if of.counts is not None), None),
-            settings=[settings_of(m) for m in self.members],
-            versions=versions(),
-            notes=(
-                *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
-                *notes.on_bins(results, named),
-                *notes.on_misses(results, named),
-                *notes.on_classes(results, named, num_rows, positives),
-                *notes.on_empty_rows(results, named),
-                *notes.on_lost(totals.lost, positives),
-                *notes.on_buckets(self.bucketings),
-                *notes.on_padding(
-                    self.counts.counted,
-                    self.counts.top,
-                    ignored,
-                    self.label_names,
-                    positives,
-                    totals.positives_of_top,
-                ),
-                *notes.on_shared_places(results, named, scalars, self.over_all),
-                *notes.on_chance(
-                    results,
-                    named,
-                    scalars,
-                    totals.num_labels,
-                    totals.shortest,
-                    self.label_names,
-                    chance,
-                    intervals,
-                ),
-                *notes.on_equal_grades(results, named, totals.equal_grades, num_rows),
-                *notes.on_ignored(num_rows, totals.ignored_rows, ignored),
-                *warnings,
-            ),
-            row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, totals.rows_of_groups)],
-            over_all=self.over_all,
-            headline=self.headline,
-            postfix=self.collection.postfix or "",
-            captions={
-                named(stem): said for m, result in results if m.buckets for stem, said in notes.captions(m, result)
-            },
-            means={
-                named(key): said for m, result in results if not m.buckets for key, said in notes.on_means(m, result)
-            },
-            denominators={named(key): one for _, result in results for key, one in result.denominators.items()},
-            labels_with_rows=dict(zip(*of_bucket.pop(), strict=True)) if len(of_bucket) == 1 else {},
-            places=tuple(dict.fromkeys(named(key) for m in self.members if m.formula.unit for key in m.cutoff_keys())),
-            additive=tuple(
-                dict.fromkeys(named(key) for m in self.members if m.aggregation.is_additive for key in m.cutoff_keys())
-            ),
-            summaries=summaries,
-            references=references or None,
-            tie_bounds=bounds,
-            labels=labels,
-            intervals=intervals,
-        )
-        return with_intervals(report, averages=averages)
-
-    def _names_of(self, labels: int | None) -> Sequence[str] | None:
-        names = self.label_names
-        if names is not None and labels is not None and len(names) != labels:
-            raise ValueError(
-                f"Evaluation: label_names holds {len(names)} names for {labels} labels; pass one for each."
-            )
-        return names
+        return report_of(self, title)
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:
@@ -432,10 +312,3 @@ def _check_bucket_names(bucketings: Iterable[LabelBuckets]) -> None:
                     "itself, or give one set names of its own: "
                     "LabelBuckets.from_assignment(buckets.assignment, names, buckets.counts)."
                 )
-
-
-def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
-    """Return scalar tensors as floats, with a single read of the device."""
-    if not scalars:
-        return {}
-    return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True))

@@ -24,7 +24,8 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import Duplicates, check_indexes
-from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
+from tailmetrics.report.comparison import ComparisonReport
+from tailmetrics.report.comparison_tables import unequal_in_words
 from tailmetrics.report.report import Report
 from tailmetrics.significance.comparing import Comparison, matches_pattern
 from tailmetrics.tree import LabelTree
@@ -150,7 +151,7 @@ def compare_runs(
     for metric in first_report.curves:
         curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
     # the warning on ties would point to a table of tie bounds, which a comparison does not have
-    shown_warnings = {name: replace(report, tie_bounds=None).warnings for name, report in reports.items()}
+    shown_warnings = {name: report.warnings_of_rows for name, report in reports.items()}
     return compared(
         {name: row_values[name].columns(report.scalars, NOTHING) for name, report in reports.items()},
         row_values[first_name].facts,

@@ -28,7 +28,7 @@ from tailmetrics.evaluation.labels import (
     tree_by_id,
 )
 from tailmetrics.evaluation.preparing import Options, prepared
-from tailmetrics.evaluation.row_moments import with_intervals
+from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._labels import OVER

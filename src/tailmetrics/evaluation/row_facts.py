@@ -10,7 +10,7 @@ from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
 from tailmetrics.evaluation.label_codes import spec_of
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.report.report import what_buckets_are
+from tailmetrics.report.breakdowns import what_buckets_are
 
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 """Suffixes of the two columns of a ratio."""

@@ -10,24 +10,19 @@ from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
 from math import inf, isclose, isnan, nan
-from types import MappingProxyType
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric, tensors_of
-from tailmetrics.collection import UNSEEN, TopKCollection
-from tailmetrics.evaluation.notes import on_number_of_rows
+from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.row_facts import adjusted_key, deepest_cutoff, gaps_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.report.report import Report
-from tailmetrics.significance.halves import at_half_the_rows
-from tailmetrics.significance.interval import Interval, first_and_last, with_gaps_of_ends
-from tailmetrics.significance.labels import OverLabels
+from tailmetrics.significance.interval import Interval, with_gaps_of_ends
 from tailmetrics.significance.quick import Sums, quick_gap, quick_interval, quick_median
 
 SMALLEST = torch.iinfo(torch.int64).min
@@ -59,59 +54,6 @@ def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -
         if interval.ends and not isclose(interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4):
             valued[key] = valued[key].without_ends("rows alone do not tell the value")
     return valued
-
-
-def with_intervals(
-    report: Report,
-    intervals: Mapping[str, Interval] = MappingProxyType({}),
-    averages: Mapping[str, Any] = MappingProxyType({}),
-) -> Report:
-    """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows."""
-    valued = as_valued(intervals, {**report.scalars, **report.summaries})
-    merged = _with_adjusted_gaps(report, {**report.intervals, **valued})
-    report = replace(report, intervals=merged)
-    if report.labels is not None and any(interval.clusters is not None for interval in intervals.values()):
-        report = replace(report, labels=replace(report.labels, clustered=True))
-    if report.at_half_the_rows:
-        return report
-
-    halves = {}
-    for key, label_rows in averages.items():
-        has_value = not isnan(report.scalars.get(key, nan))
-        if isinstance(label_rows, OverLabels) and has_value and not report.split(key).group:
-            halves[key] = at_half_the_rows(label_rows)
-    notes = (*report.notes, *on_number_of_rows(averages, halves, merged))
-    return replace(report, at_half_the_rows=halves, notes=notes)
-
-
-def _with_adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[str, Interval]:
-    """Return the intervals, with those of adjusted gaps of which all rows of the first or of the last bucket agree.
-
-    The values of these rows beyond chance differ only because chance does, and this spread says nothing about other
-    rows. The adjusted gap then has the interval of the gap, divided by what is attainable beyond chance, in the bucket
-    where this is less.
-    """
-    result = dict(intervals)
-    references = report.references or {}
-    chance, attainable = references.get("chance", {}), references.get("attainable", {})
-    for name, interval in intervals.items():
-        gap = intervals.get(name.replace("/adjusted_gap", "/gap"))
-        if "/adjusted_gap" not in name or gap is None:
-            continue
-        spans: dict[str, float] = {}
-        for row in report.buckets:
-            key = name.replace("/adjusted_gap", f"/{row.name}")
-            if row.name == UNSEEN or key not in chance or key not in intervals or isnan(intervals[key].value):
-                continue
-            span = abs(attainable[key] - chance[key])
-            if span > 0:
-                spans[key] = span
-        ends = first_and_last(list(spans))
-        if len(ends) == 2 and any(not isnan(intervals[key].share_of_others) for key in ends):
-            span = min(spans[key] for key in ends)
-            low, high = (interval.value + (end - gap.value) / span for end in (gap.low, gap.high))
-            result[name] = replace(interval, low=low, high=high, method=gap.method, reason=gap.reason)
-    return result
 
 
 class RowMoments(ExactMetric):

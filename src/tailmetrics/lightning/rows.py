@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile, rmtree
 from tempfile import mkdtemp
@@ -70,7 +69,7 @@ class LoaderRows:
     def close(self, report: Report) -> None:
         """Complete the table with the values and the notes of a report."""
         if self._writer is not None:
-            self._writer.scalars, self._writer.notes = report.scalars, replace(report, tie_bounds=None).warnings
+            self._writer.scalars, self._writer.notes = report.scalars, report.warnings_of_rows
             self._writer.__exit__(None, None, None)
 
     def discard(self) -> None:

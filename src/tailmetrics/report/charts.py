@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -136,6 +136,24 @@ class Chart:
         last = self.across[-1] if self.across else Tick(0.0, ("",))
         room = 6 + (328 - self.gutter) * (1 - last.at)  # a phone of 360 pixels shows 328, and 6 beyond the edge
         return max(0, math.ceil(CHARACTER * max(map(len, last.texts)) / 2 - room))
+
+    def outside_the_picture(self) -> Chart:
+        """Return the drawing for pages alone."""
+        return replace(self, in_picture=False)
+
+    def translated(self, translate: Callable[[str], str]) -> Chart:
+        """Return the drawing in the words of a field."""
+        marks = []
+        for mark in self.marks:
+            text = mark.text if mark.kind == "text" else translate(mark.text)
+            marks.append(replace(mark, text=text))
+        return replace(
+            self,
+            marks=marks,
+            opening=translate(self.opening),
+            caption=translate(self.caption),
+            names=(translate(self.names[0]), translate(self.names[1])),
+        )
 
     @property
     def in_words(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
 
-Records: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
+CsvTable: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
 """Names of columns, and lines of values."""
+Translate: TypeAlias = Callable[[str], str]
+"""Returns a sentence of the library in the words of a field."""
 
 
-WIDTHS = (322, 1040)
+PAGE_WIDTHS = (322, 1040)
 """Widths of a page's content in pixels, with some reserve: of a phone of 390 pixels, and of a screen of 1,280."""
 _WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
 """Where a page breaks the name of a column into lines."""
@@ -39,17 +41,44 @@ def _width(text: str) -> float:
     return 8.2 * max(len(value), 0.85 * len(interval)) + 14
 
 
-def side_by_side(columns: Sequence[int], naming: Sequence[int], page: float, wide: Sequence[float]) -> list[list[int]]:
+def side_by_side(
+    columns: Sequence[int], naming: Sequence[int], page_width: float, widths: Sequence[float]
+) -> list[list[int]]:
     """Return columns, of which the first are ``naming``, as the parts of a table; each part begins with ``naming``.
 
-    ``wide`` holds the width of each column. No part is wider than ``page``, unless it has one column beside ``naming``.
+    ``widths`` holds the width of each column. No part is wider than the page, unless it has one column beside
+    ``naming``.
     """
-    found = [list[int]()]
-    for place in columns:
-        if len(found[-1]) > len(naming) and sum(wide[at] for at in (*found[-1], place)) > page:
-            found.append(list(naming))
-        found[-1].append(place)
-    return found
+    parts = [list[int]()]
+    for column in columns:
+        width = sum(widths[place] for place in (*parts[-1], column))
+        if len(parts[-1]) > len(naming) and width > page_width:
+            parts.append(list(naming))
+        parts[-1].append(column)
+    return parts
+
+
+@dataclass
+class Table:
+    """A table that is built column by column.
+
+    Attributes:
+        header: Names of the columns.
+        lines: The cells of each line.
+        texts: Number of columns, from the left, that hold text.
+        orders: As for :class:`Section`.
+    """
+
+    header: list[str]
+    lines: list[list[str]] = field(default_factory=list)
+    texts: int = 1
+    orders: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, name: str, cells: Sequence[str]) -> None:
+        """Add a column with a cell for each line."""
+        self.header.append(name)
+        for line, cell in zip(self.lines, cells, strict=True):
+            line.append(cell)
 
 
 @dataclass(frozen=True)
@@ -65,7 +94,6 @@ class Section:
             follows the caption.
         header: Names of the columns.
         lines: The cells of each line; empty if there is no table.
-        fixed: Number of columns, from the left, that name the line.
         texts: Number of columns, from the left, that hold text.
         bold: Cells in bold, as (line, column).
         order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
@@ -85,7 +113,6 @@ class Section:
     columns: str = ""
     header: Sequence[str] = ()
     lines: Sequence[Sequence[str]] = ()
-    fixed: int = 1
     texts: int = 1
     bold: frozenset[tuple[int, int]] = frozenset()
     order: Sequence[int] = ()
@@ -96,38 +123,69 @@ class Section:
     hero: Sequence[str] = ()
     folded: bool = False
 
+    def with_table(self, table: Table) -> Section:
+        """Return the section with a table."""
+        return replace(self, header=table.header, lines=table.lines, texts=table.texts, orders=table.orders)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not (self.lines or self.charts or self.hero)
+
+    @property
+    def full_caption(self) -> str:
+        """The caption, followed by the text about the columns."""
+        return " ".join(text for text in (self.caption, self.columns) if text)
+
     @property
     def screens(self) -> dict[str, list[Section]]:
         """The table as tables that a phone shows whole, and as those of a screen; under one name if they are alike.
 
         Each table begins with the columns that name the line.
         """
-        columns = list(zip(*self.lines, strict=True))
-        cells = ([*_WORDS.split(name), *column] for name, column in zip(self.header, columns, strict=True))
-        wide = [max(map(_width, of)) for of in cells]
-        phone, screen = (self.within(page, wide) for page in WIDTHS)
-        return {"": screen} if len(phone) == len(screen) else {"phone": phone, "screen": screen}
+        widths = []
+        for place, name in enumerate(self.header):
+            cells = [*_WORDS.split(name), *(line[place] for line in self.lines)]
+            widths.append(max(map(_width, cells)))
+        phone, screen = (self.within(page_width, widths) for page_width in PAGE_WIDTHS)
+        if len(phone) == len(screen):
+            return {"": screen}
+        return {"phone": phone, "screen": screen}
 
-    def within(self, page: float, wide: Sequence[float]) -> list[Section]:
+    def within(self, page_width: float, widths: Sequence[float]) -> list[Section]:
         """Return the table as tables of at most this width, given the widths of its columns."""
         naming = list(range(self.texts if self.texts <= 2 else 1))
-        return [self._with_columns(group) for group in side_by_side(range(len(wide)), naming, page, wide)]
+        parts = side_by_side(range(len(widths)), naming, page_width, widths)
+        return [self._with_columns(columns) for columns in parts]
 
-    def _with_columns(self, places: Sequence[int]) -> Section:
+    def _with_columns(self, columns: Sequence[int]) -> Section:
         """Return the section with some columns of its table."""
+        bold = [(line, columns.index(column)) for line, column in self.bold if column in columns]
         return replace(
             self,
-            header=[self.header[place] for place in places],
-            lines=[[cells[place] for place in places] for cells in self.lines],
-            fixed=sum(place < self.fixed for place in places),
-            texts=sum(place < self.texts for place in places),
-            bold=frozenset((line, places.index(place)) for line, place in self.bold if place in places),
+            header=[self.header[column] for column in columns],
+            lines=[[cells[column] for column in columns] for cells in self.lines],
+            texts=sum(column < self.texts for column in columns),
+            bold=frozenset(bold),
         )
 
-    @property
-    def said(self) -> str:
-        """The caption, followed by the text about the columns."""
-        return " ".join(part for part in (self.caption, self.columns) if part)
+    def translated(self, translate: Translate) -> Section:
+        """Return the section in the words of a field; cells stay, but for those that say what values count."""
+        lines = self.lines
+        if self.name == "overall":
+            lines = [[*cells[:2], *map(translate, cells[2:])] for cells in self.lines]
+        return replace(
+            self,
+            title=translate(self.title),
+            caption=translate(self.caption),
+            lead=translate(self.lead),
+            columns=translate(self.columns),
+            header=[translate(name) for name in self.header],
+            lines=lines,
+            asides=[translate(text) for text in self.asides],
+            charts=[chart.translated(translate) for chart in self.charts],
+            hero=[translate(text) for text in self.hero],
+        )
 
 
 @dataclass(frozen=True)
@@ -175,6 +233,18 @@ class Document:
         """The drawings that the picture shows."""
         return [chart for section in self.sections for chart in section.charts if chart.in_picture]
 
+    def translated(self, translate: Translate) -> Document:
+        """Return the document in the words of a field; how files were read stays in the words of the files."""
+        return replace(
+            self,
+            facts=[translate(fact) for fact in self.facts],
+            sections=[section.translated(translate) for section in self.sections],
+            verdict=None if self.verdict is None else translate(self.verdict),
+            first=[section.translated(translate) for section in self.first],
+            warnings=[translate(warning) for warning in self.warnings],
+            below=translate(self.below),
+        )
+
 
 class Documented(Protocol):
     """A report or a comparison, as renderers take it."""
@@ -182,12 +252,16 @@ class Documented(Protocol):
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return the content that every renderer shows."""
 
+    def translate(self, text: str) -> str:
+        """Return a sentence in the words of the field."""
+
 
 def today() -> str:
     """Return the date in UTC: today's, or the date of ``SOURCE_DATE_EPOCH``, which makes a build reproducible."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    now = datetime.now(timezone.utc) if epoch is None else datetime.fromtimestamp(int(epoch), timezone.utc)
-    return now.date().isoformat()
+    if epoch is None:
+        return datetime.now(timezone.utc).date().isoformat()
+    return datetime.fromtimestamp(int(epoch), timezone.utc).date().isoformat()
 
 
 def plain(value: Any) -> Any:
@@ -195,9 +269,11 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    if isinstance(value, float):
-        return None if math.isnan(value) else value if math.isfinite(value) else str(value)
+        return [plain(item) for item in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
     return value

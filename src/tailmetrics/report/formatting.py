@@ -75,6 +75,16 @@ def count(value: int | None) -> str:
     return "–" if value is None else f"{value:,}"
 
 
+def counted(number_of_things: int, singular: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "label"), counted(1200, "label")
+    ('1 label', '1,200 labels')
+    """
+    plural = "" if number_of_things == 1 else "s"
+    return f"{number_of_things:,} {singular}{plural}"
+
+
 def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
     """Return a value with its interval, if there is one: as ± if both rounded sides are equal, else as [low, high].
 

@@ -19,7 +19,7 @@ from tailmetrics._arguments import check_choice
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.report import pictures, text
 from tailmetrics.report.charts import run_look
-from tailmetrics.report.document import Document, Records, plain, value_and_interval
+from tailmetrics.report.document import CsvTable, Document, value_and_interval
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
@@ -109,20 +109,23 @@ class Shown(ABC):
     """A report or a comparison, which can be rendered, written to files, printed, and shown in a notebook."""
 
     stem: ClassVar[str]
-    in_json: ClassVar[str]
-    """Names of the attributes that JSON holds, in order."""
+    """The name of the files, without their suffix."""
 
     @abstractmethod
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return the content that every renderer shows."""
 
     @abstractmethod
-    def records(self) -> dict[str, Records]:
+    def translate(self, text: str) -> str:
+        """Return a sentence in the words of the field."""
+
+    @abstractmethod
+    def csv_tables(self) -> dict[str, CsvTable]:
         """Return the content of the CSV files by name: "" for the main file, such as ``"labels"`` for the others."""
 
+    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """Return the report or comparison as plain data, NaN as None."""
-        return {name: plain(getattr(self, name, None)) for name in self.in_json.split()}
 
     @names_missing_extra
     def write(self, folder: Path | str, stem: str | None = None, figures: Figures | None = None) -> list[Path]:
@@ -146,7 +149,7 @@ class Shown(ABC):
             has_picture = bool(self.document().charts)
             if has_picture:
                 pictures.picture(self).savefig(Path(unfinished) / f"{stem}.png", dpi=120)
-            tables = {self._file(name, stem): text.csv_text(records) for name, records in self.records().items()}
+            tables = {self._file(name, stem): text.csv_text(table) for name, table in self.csv_tables().items()}
             texts = {
                 f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
                 f"{stem}.md": text.markdown(self, picture=f"{stem}.png" if has_picture else None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Document, Documented, Records, Section
+    from tailmetrics.report.document import CsvTable, Document, Documented, Section
 
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""
@@ -45,7 +45,7 @@ def markdown(shown: Documented, picture: str | None = None, references: bool = F
         align = "".join(f" {'---' if place < section.texts else '---:'} |" for place in columns)
         header = f"| {' | '.join(map(in_markdown, section.header))} |\n|{align}\n"
         lines = (f"| {' | '.join(cells)} |\n" for cells in _lines(section, in_markdown, "**{}**"))
-        caption = f"{in_markdown(section.said)}\n\n" if section.said else ""
+        caption = f"{in_markdown(section.full_caption)}\n\n" if section.full_caption else ""
         parts.append(f"## {in_markdown(section.title)}\n\n{caption}{header}{''.join(lines)}")
     return "\n".join(parts)
 
@@ -70,7 +70,7 @@ def latex(shown: Documented, references: bool = False) -> str:
         found.append(
             LATEX
             % (
-                in_latex(f"{document.title}: {section.title}. {section.said}".strip()),
+                in_latex(f"{document.title}: {section.title}. {section.full_caption}".strip()),
                 columns,
                 " & ".join(map(in_latex, section.header)),
                 "\n".join(rf"    {' & '.join(cells)} \\" for cells in lines),
@@ -108,9 +108,9 @@ LATEX = r"""\begin{table}
 """
 
 
-def csv_text(records: Records) -> str:
+def csv_text(table: CsvTable) -> str:
     """Return lines of values as CSV."""
-    header, lines = records
+    header, lines = table
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(in_cell, header))
@@ -129,7 +129,7 @@ def print_report(
     shown: Documented,
     console: Console | None = None,
     references: bool = False,
-    said: Container[str] = (),
+    said: Iterable[str] = (),
     verbose: bool = False,
     rest: str = "",
 ) -> None:
@@ -147,7 +147,8 @@ def print_report(
 
     console = console or Console()
     document = shown.document(brief=True, references=references)
-    warnings = [printable(one) for one in document.warnings if one not in said]
+    known = {shown.translate(text) for text in said}
+    warnings = [printable(warning) for warning in document.warnings if warning not in known]
     is_brief = document.first and not (verbose or references)
     parts = _first(document, console, warnings, rest) if is_brief else _all(document, console, warnings)
     console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
@@ -197,7 +198,7 @@ def _in_columns(section: Section, width: int) -> Text:
     """Return names and values, as many beside each other as the width holds, from top to bottom; no name is broken."""
     from rich.text import Text
 
-    pairs = [(printable(name), printable(value)) for name, value in section.lines]
+    pairs = [(printable(cells[0]), printable(cells[1])) for cells in section.lines]
     wide = [max(len(pair[side]) for pair in pairs) for side in (0, 1)]
     wide = wide if sum(wide) + 2 <= width else [0, 0]
     cells = [f"{name.ljust(wide[0])}  {value.ljust(wide[1])}" for name, value in pairs]
@@ -214,7 +215,7 @@ def _all(document: Document, console: Console, warnings: Sequence[str]) -> list[
     for section in document.tables:
         title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
         parts.append(Text(printable(title if section.name != "comparisons" else section.title), style="table.title"))
-        parts += [Text(printable(section.said), style="dim")] if section.said else []
+        parts += [Text(printable(section.full_caption), style="dim")] if section.full_caption else []
         tables = [_part(section, columns) for columns in _parts(section, console.width)]
         parts += tables or _one_by_one(section)
     return [*parts, *(Text(f"! {one}", style="yellow") for one in warnings)]

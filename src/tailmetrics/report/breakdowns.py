@@ -1,0 +1,91 @@
+"""The two breakdowns of a report: buckets of labels, and groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+UNSEEN = "unseen"
+"""The bucket of labels that never occur in training."""
+ALL_LABELS, ALL_ROWS = "all", "all rows"
+"""How tables name the line over all buckets and over all groups."""
+PARTS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
+"""Names of the parts into which quantiles divide the labels or their occurrences."""
+
+
+@dataclass(frozen=True)
+class BucketRow:
+    """One bucket: its name, number of labels, their occurrences in training, and their positives in the evaluation.
+
+    Attributes:
+        name: The name.
+        labels: The number of its labels.
+        occurrences: How often its labels occur in training.
+        positives: How often its labels are relevant in the evaluated rows.
+        counts: The range of training counts of its labels, such as ``"51-310"``; empty without counted labels.
+        kind: The number of the set of buckets: 0 for the first set, 1 for another set that other metrics have, and so
+            on. Each set holds every label once.
+        labels_with_rows: The number of labels with a relevant row; None unless a macro average counts them.
+    """
+
+    name: str
+    labels: int
+    occurrences: int
+    positives: int
+    counts: str = ""
+    kind: int = field(default=0, compare=False)
+    labels_with_rows: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One group of rows: its name, and its number of rows; None if the rows were not counted."""
+
+    name: str
+    rows: int | None = None
+
+
+def what_buckets_are(buckets: Sequence[BucketRow]) -> str:
+    """Return a description of the buckets of a report, in one or two sentences.
+
+    >>> from tailmetrics.report import BucketRow
+    >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
+    'A bucket holds the labels that occur in training as often as its name says.'
+    """
+    seen = [bucket for bucket in buckets if bucket.name != UNSEEN]
+    texts = []
+    if seen:
+        texts.append(_what_seen_buckets_are(seen))
+    if len(seen) < len(buckets):
+        texts.append("unseen holds the labels that never occur in training.")
+    return " ".join(texts)
+
+
+def _what_seen_buckets_are(buckets: Sequence[BucketRow]) -> str:
+    head, tail = buckets[0].name, buckets[-1].name
+    if head in (f"decile_{len(buckets)}", f"quantile_{len(buckets)}"):
+        return _what_quantiles_are(buckets)
+
+    if all(bucket.name[:1].isdigit() for bucket in buckets):
+        return "A bucket holds the labels that occur in training as often as its name says."
+
+    if any(bucket.counts for bucket in buckets):
+        names = [f"{bucket.name} ({bucket.counts or 'no label'})" for bucket in buckets]
+        return f"Training counts: {', '.join(names)}."
+
+    if len(buckets) == 1:
+        return f"One bucket: {head}."
+    return f"Buckets of labels, in the order given, from {head} to {tail}."
+
+
+def _what_quantiles_are(buckets: Sequence[BucketRow]) -> str:
+    number = len(buckets)
+    sizes = [bucket.labels for bucket in buckets if bucket.labels]
+
+    # where a bucket has one label, buckets of equal labels and of equal occurrences can have these sizes
+    are_of_labels = len(sizes) == number and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
+    whole = "labels" if are_of_labels else "label occurrences in training"
+
+    part = "half" if number == 2 else PARTS.get(number, f"share of 1/{number}")
+    head, tail = buckets[0].name, buckets[-1].name
+    return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {part} of all {whole}."

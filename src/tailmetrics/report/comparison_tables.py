@@ -1,0 +1,244 @@
+"""The sections of a comparison: tables of the runs, of their differences, and of what is not compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tailmetrics._arguments import grouped, some_of
+from tailmetrics.report.charts import Chart
+from tailmetrics.report.comparison_charts import UNEQUAL, difference_charts, runs_chart
+from tailmetrics.report.document import Section
+from tailmetrics.report.formatting import AT_MOST, counted, number, p_value, sentences, short_name, signed
+from tailmetrics.report.records import GAPS
+
+if TYPE_CHECKING:
+    from tailmetrics.report.comparison import ComparisonReport
+    from tailmetrics.significance.comparing import Comparison
+
+COLUMNS = (
+    "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
+)  # fmt: skip
+BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
+"""The columns in the order in which a terminal shows them if it has no room for all."""
+SWAPPED = "as mid-p: swaps that differ exactly as much as the runs count half (of medians: in full)"
+SMALLER_GAP = "A smaller gap alone is not better: a model that misses head and tail alike has one."
+GUTTER, WIDE_GUTTER = 46, 190
+"""Space for the names of the lines of a drawing, in pixels: for buckets and for keys."""
+BUCKET_AXIS, GROUP_AXIS = "bucket, head to tail", "group of rows"
+
+
+def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of each key in words."""
+    keys_by_lengths = grouped((lengths, key) for key, lengths in lists.items())
+    texts = []
+    for lengths, keys in keys_by_lengths.items():
+        texts.append(
+            f"{UNEQUAL} {', '.join(some_of(keys, 3))}: the median number of labels read in a list differs ({lengths}), "
+            "which may be part of the difference. A k that the lists of all reach, if there is one, reads as much of "
+            "each."
+        )
+    return texts
+
+
+def headline_section(report: ComparisonReport) -> Section:
+    """Return the drawings of the metric that the comparison is about."""
+    title = f"{report.headline}, from head to tail"
+    return Section("headline", title, charts=_bucket_charts(report, report.headline), legend=report.runs)
+
+
+def run_sections(report: ComparisonReport) -> Iterator[Section]:
+    """Yield a table with a line per run: its values over all labels, with the letters of the runs that are worse."""
+    caption = (
+        f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
+        f"for {counted(report.corrected_for, 'comparison')}. Bold: the best value. "
+        f"Differences are from {report.runs[0]}."
+    )
+    if len(report.runs) > 2 and all(one.baseline == report.runs[0] for one in report.comparisons):
+        caption += f" Runs were compared with {report.runs[0]} alone."
+    caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
+
+    gaps = [key for key in report.overall if report.parts[key].bucket in GAPS]
+    values = [key for key in report.overall if key not in gaps]
+    if values:
+        yield _run_section(report, "The runs over all labels", caption, dict(zip(values, values, strict=True)))
+    if gaps:
+        yield _run_section(report, "Gaps between head and tail", SMALLER_GAP, dict(zip(gaps, gaps, strict=True)))
+
+
+def bucket_sections(report: ComparisonReport) -> Iterator[Section]:
+    """Yield for each metric by bucket a table with a line per run, and drawings of the runs and their differences."""
+    for metric, keys in report.by_bucket.items():
+        charts = _bucket_charts(report, metric)
+        if report.headline in report.by_bucket:  # its drawings stand first, and the picture has no others by bucket
+            charts = [chart.outside_the_picture() for chart in charts]
+        if metric == report.headline:
+            charts = []
+        title = f"{metric} from the most frequent labels to the rarest"
+        caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
+        short = {short_name(bucket): key for bucket, key in keys.items()}
+        yield _run_section(report, title, caption, short, charts)
+
+
+def _bucket_charts(report: ComparisonReport, metric: str) -> list[Chart]:
+    """Return the drawings of one metric by bucket: of the values of the runs, and of their differences."""
+    keys = report.by_bucket[metric]
+    short = {short_name(bucket): key for bucket, key in keys.items()}
+    values = runs_chart(report, metric, keys, BUCKET_AXIS, report.captions.get(metric, ""))
+    return [values, *difference_charts(report, short, metric, GUTTER)]
+
+
+def group_sections(report: ComparisonReport) -> Iterator[Section]:
+    """Yield for each metric by group of rows a table runs × groups, and drawings of the metric that counts most."""
+    about = report.over_all.get(report.headline, report.headline)
+    if about not in report.by_group:
+        about = next(iter(report.by_group), "")
+    for metric, keys in report.by_group.items():
+        charts: list[Chart] = []
+        if metric == about:
+            charts.append(runs_chart(report, metric, keys, GROUP_AXIS, "over all labels"))
+            charts += difference_charts(report, keys, metric, WIDE_GUTTER)
+        yield _run_section(report, f"{metric} by group of rows", "Over all labels.", keys, charts)
+
+
+def _run_section(
+    report: ComparisonReport, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart] = ()
+) -> Section:
+    """Return a table with a line for each run and a column for each key; the best value of a column is bold."""
+    lines = []
+    for run in report.runs:
+        lines.append([report.letter(run), run, *(report.cell(key, run) for key in keys.values())])
+
+    bold = []
+    gaps = {comparison.key for comparison in report.comparisons if comparison.statistic == "gap"}
+    for column, key in enumerate(keys.values(), 2):
+        values = {run: value for run, value in report.values[key].items() if not math.isnan(value)}
+        if key in gaps or not values:
+            continue
+        best = min(values.values()) if key in report.lower_is_better else max(values.values())
+        bold += [(report.runs.index(run), column) for run, value in values.items() if value == best]
+    return Section(
+        "runs",
+        title,
+        caption,
+        header=["", "run", *keys],
+        lines=lines,
+        texts=2,
+        bold=frozenset(bold),
+        charts=charts,
+        legend=report.runs if charts else [],
+    )
+
+
+def differences_section(report: ComparisonReport) -> Section:
+    """Return the differences over all labels: of values up to 1, of larger values, and of gaps, in a drawing each."""
+    kinds: dict[str, dict[str, str]] = {"over all labels": {}, "above 1, over all labels": {}, "gaps": {}}
+    for key in report.overall:
+        if report.parts[key].bucket in GAPS:
+            kind = "gaps"
+        elif any(abs(value) > 1 for value in report.values[key].values()):
+            kind = "above 1, over all labels"
+        else:
+            kind = "over all labels"
+        kinds[kind][key] = key
+
+    charts = []
+    for kind, keys in kinds.items():
+        if keys:
+            charts += difference_charts(report, keys, kind, WIDE_GUTTER)
+    return Section("differences", "Differences over all labels", charts=charts)
+
+
+def pair_sections(report: ComparisonReport) -> Iterator[Section]:
+    """Yield a table for each pair of runs, with all their comparisons in numbers."""
+    pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in report.comparisons)
+    caption = _pair_caption(report)
+    for (run, baseline), comparisons in pairs.items():
+        significant = [line for line, comparison in enumerate(comparisons) if comparison.significant]
+        bold = [(line, column) for line in significant for column in range(len(COLUMNS))]
+        yield Section(
+            "comparisons",
+            f"{run} against {baseline}",
+            " ".join(text for text in (caption, sentences(*_what_is_lacking(comparisons))) if text),
+            header=COLUMNS,
+            lines=[_cells(comparison, comparison.key in report.unequal_lists) for comparison in comparisons],
+            bold=frozenset(bold),
+            order=BY_NEED,
+            folded=True,
+        )
+        caption = ""  # the first table alone explains the columns
+
+
+def _pair_caption(report: ComparisonReport) -> str:
+    comparisons = report.comparisons
+    if any(not math.isnan(comparison.p.total) for comparison in comparisons):
+        test = "Student's t, with what varies between runs of a model or between labels"
+    elif report.num_clusters:
+        test = f"randomisation test, the rows of a cluster swapped together between the runs, {SWAPPED}"
+    else:
+        test = f"randomisation test, rows swapped between the runs, {SWAPPED}"
+    caption = (
+        f"p: {test}; corrected: {report.correction}, of {counted(report.corrected_for, 'comparison')}; interval: "
+        f"{report.confidence:.3g} of this comparison alone, so that it may leave out 0 where the corrected p is large; "
+        "least: the smallest true difference that so many rows show in 8 of 10 samples, if rows vary as they do here; "
+        f"effect: Cohen's d of the row differences; *: significant at {1 - report.confidence:.3g}."
+    )
+    swaps = max((comparison.swaps for comparison in comparisons if comparison.p_is_upper_bound), default=0)
+    if swaps:
+        caption += f" {AT_MOST}: none of {swaps:,} random swaps differs as much as the runs; "
+        caption += "more resamples may give a lower p."
+    if any(comparison.statistic == "labels" for comparison in comparisons):
+        caption += " Of averages over labels, win/tie/loss are labels, not rows."
+    return caption
+
+
+def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return why there are no intervals, and which differences are smaller than what bins of scores leave open."""
+    keys_by_reason: dict[str, list[str]] = {}
+    for comparison in comparisons:
+        if comparison.interval.reason:
+            keys_by_reason.setdefault(comparison.interval.reason, []).append(comparison.key)
+    texts = [f"no interval, {reason}: {', '.join(keys)}" for reason, keys in keys_by_reason.items()]
+
+    keys = [comparison.key for comparison in comparisons if abs(comparison.difference) < comparison.bin_error]
+    if keys:
+        texts.append(
+            f"smaller than what bins of scores leave open, so that no * stands there: {', '.join(keys)}; pass "
+            "logits in place of probabilities, or scores of a wider range"
+        )
+    return texts
+
+
+def _cells(comparison: Comparison, is_unequal: bool) -> list[str]:
+    """Return the cells of a comparison, in the order of :data:`COLUMNS`."""
+    interval = comparison.interval
+    outcomes = (comparison.wins, comparison.ties, comparison.losses)
+    marks = "*" if comparison.significant else ""
+    if is_unequal:
+        marks += UNEQUAL
+    return [
+        comparison.key,
+        number(comparison.value),
+        number(comparison.baseline_value),
+        signed(comparison.difference),
+        f"{signed(interval.low)} … {signed(interval.high)}" if interval.ends else "–",
+        p_value(comparison.p.decisive, comparison.p_is_upper_bound),
+        p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound),
+        number(comparison.least_difference),
+        "/".join(map(str, outcomes)) if any(outcomes) else "–",
+        "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
+        marks,
+    ]
+
+
+def not_compared_section(report: ComparisonReport, brief: bool) -> Section:
+    """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
+    lines = []
+    for key, values in report.not_compared.items():
+        parts = report.parts_of(key)
+        if parts.group or (brief and parts.bucket):
+            continue
+        lines.append([key, *(number(values.get(run, math.nan)) for run in report.runs)])
+    caption = f"{' '.join(report.not_compared_because)} Nothing tells whether a difference is chance."
+    return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)

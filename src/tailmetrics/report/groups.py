@@ -1,0 +1,40 @@
+"""The section of the values by group of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailmetrics.report.bars import bars_by_group
+from tailmetrics.report.breakdowns import ALL_ROWS
+from tailmetrics.report.document import Section, Table
+from tailmetrics.report.formatting import count, sentences
+from tailmetrics.report.overview import intervals_in_words
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
+
+BY_GROUP = "By group of rows"
+
+
+def groups_section(report: Report) -> Section:
+    """Return a table of the values over all labels, with a line for all rows and for each group, and their drawings.
+
+    The picture has the drawing of the headline alone if there are drawings by bucket, too.
+    """
+    metrics = report.metrics_by_group
+    table = Table(["group", "rows"], [[ALL_ROWS, count(report.rows)]])
+    names = [""]
+    for group in report.row_groups:
+        table.lines.append([group.name, count(group.rows)])
+        names.append(group.name)
+    for metric in metrics:
+        table.add(metric, [report.text(report.record(metric, row_group=name)) for name in names])
+
+    if not metrics:
+        return Section("groups", BY_GROUP)
+    about = report.whole(report.about)
+    charts = [bars_by_group(report, metric) for metric in metrics if about is None or metric != about.metric]
+    if report.metrics_by_bucket:
+        charts = [chart.outside_the_picture() for chart in charts]
+    caption = sentences("over all labels", report.rows_in_words, intervals_in_words(report))
+    return Section("groups", BY_GROUP, caption, lead="Over all labels.", charts=charts).with_table(table)

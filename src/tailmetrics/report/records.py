@@ -1,0 +1,165 @@
+"""The values of a report as records: one record for each value, with its place, its interval and its references."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tailmetrics.significance.interval import Interval
+
+REFERENCES = ("chance", "popularity", "attainable")
+"""Three simple models beside each value: equal scores, training counts as scores, targets as scores."""
+ORDERS = ("worst", "expected", "best")
+"""Values of other orders of equal scores: the worst order, the mean over all orders, the best order."""
+SUMMARIES = ("gap", "spread", "adjusted_gap")
+"""Summaries of the values of all buckets of a metric."""
+
+
+GAPS = ("gap", "adjusted_gap")
+"""Summaries that are compared between runs."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One value of a report.
+
+    Attributes:
+        key: The key of the value, as a collection names it: ``recall@10/en/decile_1``.
+        metric: The key without group and bucket: ``recall@10``.
+        k: The cut-off; None for a metric without a whole number as cut-off.
+        bucket: The bucket of labels; empty for all labels.
+        row_group: The group of rows; empty for all rows.
+        summary: ``"gap"``, ``"spread"`` or ``"adjusted_gap"`` for a summary of all buckets; empty for a value.
+        value: The value; NaN where nothing was measured.
+        interval: The confidence interval; None without intervals.
+        count: How many ``count_of`` the value divides by; None for a value that is no mean, share or ratio.
+        count_of: What is counted, such as ``"rows with a relevant label"``; empty without ``count``.
+        chance: The value where all labels have equal scores; None if it was not computed.
+        popularity: The value where training counts are the scores.
+        attainable: The value where the targets are the scores.
+        worst: The value of the worst order of equal scores; None if no scores are equal.
+        expected: The mean value over all orders of equal scores.
+        best: The value of the best order of equal scores.
+        at_half_the_rows: The value at half of the rows, for an average over labels.
+    """
+
+    key: str
+    metric: str
+    value: float
+    k: int | None = None
+    bucket: str = ""
+    row_group: str = ""
+    summary: str = ""
+    interval: Interval | None = field(default=None, repr=False)
+    count: float | None = None
+    count_of: str = ""
+    chance: float | None = None
+    popularity: float | None = None
+    attainable: float | None = None
+    worst: float | None = None
+    expected: float | None = None
+    best: float | None = None
+    at_half_the_rows: float | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether the interval has ends."""
+        return self.interval is not None and not math.isnan(self.interval.low)
+
+    def reference(self, name: str) -> float:
+        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was not computed."""
+        value = getattr(self, name)
+        return math.nan if value is None else float(value)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as one line of a table, with the parts of the interval as columns."""
+        interval = self.interval
+        return {
+            "key": self.key,
+            "metric": self.metric,
+            "k": self.k,
+            "bucket": self.bucket,
+            "row_group": self.row_group,
+            "summary": self.summary,
+            "value": self.value,
+            "low": None if interval is None else interval.low,
+            "high": None if interval is None else interval.high,
+            "n": None if interval is None else interval.n,
+            "confidence": None if interval is None else interval.confidence,
+            "interval_method": None if interval is None else interval.method.value,
+            "interval_reason": None if interval is None else interval.reason,
+            "clusters": None if interval is None else interval.clusters,
+            "count": self.count,
+            "count_of": self.count_of,
+            "chance": self.chance,
+            "popularity": self.popularity,
+            "attainable": self.attainable,
+            "worst": self.worst,
+            "expected": self.expected,
+            "best": self.best,
+            "at_half_the_rows": self.at_half_the_rows,
+        }
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What holds for all values of one metric at one cut-off.
+
+    Attributes:
+        metric: The key without group and bucket, as in :class:`Record`.
+        k: The cut-off, as in :class:`Record`.
+        higher_is_better: Whether a higher value is better; None if neither direction is.
+        is_place: Whether the values are places in a list.
+        is_additive: Whether the values of all buckets add up: to the value over all labels, or, without one, to 1.
+        caption: The scope and cut-off of the values by bucket, in words; empty without buckets.
+        meaning: The labels that a macro average averages, or the bias of predicted probabilities, in words.
+        over_all: The key of the value over all labels; empty without one.
+        is_recall_of_list: Whether the value is the recall of the one list that a row shows.
+        empty_rows: The number of rows without what the metric looks for, such as a relevant label.
+        empty_rows_treatment: How these rows count, in words: ``"without a relevant label count as 0"``.
+    """
+
+    metric: str
+    k: int | None = None
+    higher_is_better: bool | None = None
+    is_place: bool = False
+    is_additive: bool = False
+    caption: str = ""
+    meaning: str = ""
+    over_all: str = ""
+    is_recall_of_list: bool = False
+    empty_rows: int = 0
+    empty_rows_treatment: str = ""
+
+
+def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:
+    """Return a field of the records that have it, by key."""
+    values = {}
+    for record in records:
+        value = getattr(record, name)
+        if value is not None:
+            values[record.key] = value
+    return values
+
+
+def to_frame(lines: Iterable[Mapping[str, Any]]) -> Any:
+    """Return lines as a pandas DataFrame.
+
+    Raises:
+        ModuleNotFoundError: If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Report.to_frame: pandas is not installed; install it with: pip install pandas"
+        ) from None
+    return pd.DataFrame(list(lines))

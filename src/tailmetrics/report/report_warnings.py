@@ -1,0 +1,71 @@
+"""What a reader of a report should know before trusting its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tailmetrics.report.breakdowns import UNSEEN
+from tailmetrics.report.references import TIES
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
+
+MANY_TIES = 0.01
+"""If more than this share of rows is cut inside a tie, a report warns, and shows the values of other orders."""
+
+
+def warnings_of(report: Report, with_orders: bool) -> list[str]:
+    """Return the warnings of a report.
+
+    Args:
+        report: The report.
+        with_orders: Whether the reader also sees the section on other orders of equal scores, if there is one.
+    """
+    return [
+        *_on_ties(report, with_orders),
+        *_on_buckets_without_labels(report),
+        *_on_buckets_without_positives(report),
+        *_on_unseen(report),
+        *report.notes,
+    ]
+
+
+def _on_ties(report: Report, with_orders: bool) -> Iterator[str]:
+    shares = {k: f"{share:.1%}" for k, share in report.ties.items() if share > MANY_TIES}
+    hint = f' "{TIES}" has the values of other orders.' if with_orders and report.has_orders else ""
+
+    cuts = ", ".join(f"{share} at rank {k}" for k, share in shares.items() if k is not None)
+    if cuts:
+        yield f"Rows are cut inside a tie ({cuts}): there {report.tie_winner} is shown, whatever the model.{hint}"
+    if None in shares:
+        yield (
+            f"In {shares[None]} of the rows a relevant label has the score of another label: of these "
+            f"{report.tie_winner} is first, whatever the model.{hint}"
+        )
+
+
+def _on_buckets_without_labels(report: Report) -> Iterator[str]:
+    names = [bucket.name for bucket in report.buckets if not bucket.labels and bucket.name != UNSEEN]
+    if not names:
+        return
+    if all(name.startswith(("decile_", "quantile_")) for name in names):
+        reason = "there are too few labels for so many buckets, or one label fills several"
+    elif report.label_counts is not None:
+        reason = "none occurs as often in training"
+    else:
+        reason = "none belongs there"
+    yield f"No label in {', '.join(names)}: {reason}."
+
+
+def _on_buckets_without_positives(report: Report) -> Iterator[str]:
+    names = [bucket.name for bucket in report.buckets if bucket.labels and not bucket.positives]
+    if names and report.rows:
+        yield f"No positive in {', '.join(names)}: metrics that need one are NaN there."
+
+
+def _on_unseen(report: Report) -> Iterator[str]:
+    unseen = sum(bucket.positives for bucket in report.buckets if bucket.name == UNSEEN)
+    if unseen and report.positives:
+        percent = f"{100 * unseen / report.positives:.3g}"
+        yield f"{unseen:,} of {report.positives:,} positives ({percent} %) are of labels that training never showed."

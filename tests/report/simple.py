@@ -1,0 +1,72 @@
+"""Reports and comparisons that are made of values by key, for tests of what is shown."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tailmetrics.report import BucketRow, GroupRow, MetricFacts, Record, Report
+from tailmetrics.report.formatting import split
+from tailmetrics.report.records import SUMMARIES
+from tailmetrics.significance import Interval
+
+
+def report_of_values(
+    title: str,
+    values: Mapping[str, float],
+    *,
+    buckets: Sequence[BucketRow] = (),
+    row_groups: Sequence[GroupRow] = (),
+    intervals: Mapping[str, Interval] | None = None,
+    beside: Mapping[str, Mapping[str, float]] | None = None,
+    counts: Mapping[str, tuple[float, str]] | None = None,
+    places: Iterable[str] = (),
+    lower: Iterable[str] = (),
+    captions: Mapping[str, str] | None = None,
+    **arguments: Any,
+) -> Report:
+    """Return a report of values and summaries by key.
+
+    Args:
+        title: The title.
+        values: Values and summaries by key.
+        buckets: The buckets.
+        row_groups: The groups of rows.
+        intervals: Intervals by key.
+        beside: References and values of other orders, by name and key.
+        counts: How many a value divides by, and of what, by key.
+        places: Metrics whose values are places.
+        lower: Metrics of which a lower value is better.
+        captions: Captions by metric.
+        arguments: Further arguments of the report.
+    """
+    groups = [group.name for group in row_groups]
+    names = [*(bucket.name for bucket in buckets), *SUMMARIES]
+    records = []
+    for key, value in values.items():
+        metric, group, bucket = split(key, groups, names)
+        is_summary = bucket in SUMMARIES
+        number, what = (counts or {}).get(key, (None, ""))
+        records.append(
+            Record(
+                key,
+                metric,
+                value,
+                bucket="" if is_summary else bucket,
+                row_group=group,
+                summary=bucket if is_summary else "",
+                interval=(intervals or {}).get(key),
+                count=number,
+                count_of=what,
+                **{name: of[key] for name, of in (beside or {}).items() if key in of},
+            )
+        )
+    facts = []
+    for metric in dict.fromkeys(record.metric for record in records):
+        facts.append(
+            MetricFacts(
+                metric,
+                higher_is_better=metric not in lower,
+                is_place=metric in places,
+                caption=(captions or {}).get(metric, ""),
+            )
+        )
+    return Report(title, records, facts, buckets=buckets, row_groups=row_groups, **arguments)
