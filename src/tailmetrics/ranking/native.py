@@ -44,6 +44,21 @@ def _loaded() -> tuple[CDLL | None, str]:
     return load(LIBRARY)
 
 
+FUNCTIONS = (
+    "top_k_float",
+    "top_k_double",
+    "rank_counts_float",
+    "rank_counts_double",
+    "largest_float",
+    "largest_double",
+    "hits",
+    "check_lists",
+    "within_buckets",
+    "add_up",
+)
+"""The functions of the C file; each takes the address of a task and a number of threads."""
+
+
 def load(path: Path) -> tuple[CDLL | None, str]:
     """Return the library at ``path``, or None if it cannot be used, and a description of the code that runs.
 
@@ -53,14 +68,13 @@ def load(path: Path) -> tuple[CDLL | None, str]:
         return None, "torch (installed without a C compiler)"
     digest = path.with_suffix(".sha256")
     try:
-        found = sha256(path.read_bytes() + (FOLDER / "_native.c").read_bytes()).hexdigest().encode()
-        if not digest.exists() or digest.read_bytes() != found:
+        found_digest = sha256(path.read_bytes() + (FOLDER / "_native.c").read_bytes()).hexdigest().encode()
+        if not digest.exists() or digest.read_bytes() != found_digest:
             return None, f"torch ({path.name} is damaged, or of another _native.c: install again, or make native)"
         library = CDLL(str(path))
     except OSError as error:
         return None, f"torch ({error})"
-    of_scores = (f"{name}_{real}" for name in ("top_k", "rank_counts", "largest") for real in ("float", "double"))
-    for name in (*of_scores, "hits", "check_lists", "within_buckets", "add_up"):
+    for name in FUNCTIONS:
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
     return library, f"C ({path})"
 
@@ -105,20 +119,20 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
         0.0 for -0.0. The ids, shape (N, k), int64. Whether the scores of each row are strictly descending, so that
         there are no ties and no NaN. Whether the scores of the ids hold neither NaN nor -inf.
     """
-    scores = scores if scores.stride(1) == 1 else scores.contiguous()
+    if scores.stride(1) != 1:
+        scores = scores.contiguous()
     num_rows, width = scores.shape
     depth = min(k + 1, width)
-    values = torch.empty(
-        num_rows, depth, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32, device="cpu"
-    )
+    values_dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
+    values = torch.empty(num_rows, depth, dtype=values_dtype, device="cpu")
     ids = torch.empty(num_rows, k, dtype=torch.int64, device="cpu")
-    found = array("q", [0])
+    flags = array("q", [0])
     if num_rows and k:
         number, real = SCORE_TYPES[scores.dtype]
-        of_scores = scores.data_ptr(), number, scores.stride(0), num_rows, width
-        lists = k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0]
-        _run(f"top_k_{real}", threads, *of_scores, *lists)
-    return values, ids, not found[0] & 1, not found[0] & 2
+        matrix = scores.data_ptr(), number, scores.stride(0), num_rows, width
+        lists = k, depth, values.data_ptr(), ids.data_ptr(), flags.buffer_info()[0]
+        _run(f"top_k_{real}", threads, *matrix, *lists)
+    return values, ids, not flags[0] & 1, not flags[0] & 2
 
 
 def hits(
@@ -142,23 +156,33 @@ def hits(
     Raises:
         IndexError: If an id is no column of the mask, or a row has more than ``most`` labels.
     """
-    ids = ids if ids.stride(1) == 1 else ids.contiguous()
-    target = target if target.stride(-1) == 1 else target.contiguous()
-    starts = None if starts is None else starts.contiguous()
-    gains = None if gains is None else gains.contiguous()
+    if ids.stride(1) != 1:
+        ids = ids.contiguous()
+    if target.stride(-1) != 1:
+        target = target.contiguous()
     num_rows, length = ids.shape
     lists = ids.data_ptr(), ids.stride(0), num_rows, length
-    of_target = (target.stride(0), target.shape[1]) if starts is None else (0, 0)
-    if target.dtype == torch.bool:  # a mask needs no table of labels
-        wanted = target.data_ptr(), 0, *of_target, 0
+
+    row_stride, width, starts_address, gains_address = 0, 0, 0, 0
+    if starts is None:
+        row_stride, width = target.stride(0), target.shape[1]
     else:
-        wanted = 0, target.data_ptr(), *of_target, most
-    beside = 0 if starts is None else starts.data_ptr(), 0 if gains is None else gains.data_ptr()
+        starts = starts.contiguous()
+        starts_address = starts.data_ptr()
+    if gains is not None:
+        gains = gains.contiguous()
+        gains_address = gains.data_ptr()
+
+    if target.dtype == torch.bool:  # a mask needs no table of labels
+        relevant = target.data_ptr(), 0, row_stride, width, 0
+    else:
+        relevant = 0, target.data_ptr(), row_stride, width, most
     shape = num_rows, max(1, min(most, length))
-    return _found("hits", threads, shape, (1, num_rows), gains is not None, *lists, *wanted, *beside)
+    task = *lists, *relevant, starts_address, gains_address
+    return _written_hits("hits", threads, shape, (1, num_rows), gains is not None, *task)
 
 
-def _found(
+def _written_hits(
     name: str,
     threads: int,
     shape: tuple[int, ...],
@@ -177,17 +201,23 @@ def _found(
         task: The first fields of the task. Behind them this function appends W, the addresses of the hits, and the
             address of the largest number of hits.
     """
-    width, fewest = shape[-1], array("q", [0])
+    width, largest_count = shape[-1], array("q", [0])
     ranks = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
     ids = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
-    gains = torch.empty_strided(shape, strides, dtype=torch.float64, device="cpu") if with_gains else None
+    gains, gains_address = None, 0
+    if with_gains:
+        gains = torch.empty_strided(shape, strides, dtype=torch.float64, device="cpu")
+        gains_address = gains.data_ptr()
     if shape[0]:
-        written = ranks.data_ptr(), ids.data_ptr(), 0 if gains is None else gains.data_ptr()
-        _run(name, threads, *task, width, strides[-1], *written, fewest.buffer_info()[0])
-    most = max(1, -fewest[0])
-    if most >= width:
-        return Hits(ranks, ids, gains)
-    return Hits(ranks[..., :most], ids[..., :most], None if gains is None else gains[..., :most])
+        addresses = ranks.data_ptr(), ids.data_ptr(), gains_address
+        _run(name, threads, *task, width, strides[-1], *addresses, largest_count.buffer_info()[0])
+
+    most = max(1, -largest_count[0])  # C writes the negative number
+    if most < width:
+        ranks, ids = ranks[..., :most], ids[..., :most]
+        if gains is not None:
+            gains = gains[..., :most]
+    return Hits(ranks, ids, gains)
 
 
 def check_lists(ids: Tensor, threads: int) -> ListCheck:
@@ -199,14 +229,18 @@ def check_lists(ids: Tensor, threads: int) -> ListCheck:
     """
     if not ids.numel():
         return ListCheck(0, -1, None, None)
-    ids, found = ids if ids.stride(1) == 1 else ids.contiguous(), array("q", [NONE] * 4)
-    _run("check_lists", threads, ids.data_ptr(), ids.stride(0), *ids.shape, found.buffer_info()[0])
-    lowest, below_highest, gap, repeat = found
-    return ListCheck(lowest, ~below_highest, None if gap == NONE else gap, None if repeat == NONE else repeat)
+    if ids.stride(1) != 1:
+        ids = ids.contiguous()
+    answers = array("q", [NONE] * 4)
+    _run("check_lists", threads, ids.data_ptr(), ids.stride(0), *ids.shape, answers.buffer_info()[0])
+    lowest, below_highest, gap, repeat = answers
+    gap_row = None if gap == NONE else gap
+    repeat_row = None if repeat == NONE else repeat
+    return ListCheck(lowest, ~below_highest, gap_row, repeat_row)
 
 
 def within_buckets(
-    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, given: Hits, threads: int
+    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits: Hits, threads: int
 ) -> tuple[Hits, Tensor]:
     """Return the hits of each row and bucket, with their ranks among the listed labels of their bucket.
 
@@ -214,7 +248,7 @@ def within_buckets(
         ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. If None, hits keep their ranks.
         bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label.
         num_buckets: G.
-        given: Hits of shape (N, W). Hits with ranks above D are left out.
+        hits: Shape (N, W). Hits with ranks above D are left out.
         threads: The maximum number of threads.
 
     Returns:
@@ -224,16 +258,22 @@ def within_buckets(
     Raises:
         IndexError: If an id or a bucket is too large.
     """
-    num_rows, width = given.ranks.shape
-    columns = [None if part is None else part.t().contiguous() for part in (given.ranks, given.ids, given.gains)]
-    of_hits = [0 if part is None else part.data_ptr() for part in columns]
+    num_rows, width = hits.ranks.shape
+    ranks, labels = hits.ranks.t().contiguous(), hits.ids.t().contiguous()
+    gains, gains_address = None, 0
+    if hits.gains is not None:
+        gains = hits.gains.t().contiguous()
+        gains_address = gains.data_ptr()
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64, device="cpu")
-    ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
-    lists = (0, 0, num_rows, 0) if ids is None else (ids.data_ptr(), ids.stride(0), *ids.shape)
-    of_buckets = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
+    lists = 0, 0, num_rows, 0
+    if ids is not None:
+        if ids.stride(1) != 1:
+            ids = ids.contiguous()
+        lists = ids.data_ptr(), ids.stride(0), *ids.shape
+    table = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
+    task = *lists, *table, ranks.data_ptr(), labels.data_ptr(), gains_address, lengths.data_ptr()
     shape, strides = (num_rows, num_buckets, width), (num_buckets, 1, num_rows * num_buckets)
-    task = *lists, *of_buckets, *of_hits, lengths.data_ptr()
-    return _found("within_buckets", threads, shape, strides, given.gains is not None, *task), lengths
+    return _written_hits("within_buckets", threads, shape, strides, gains is not None, *task), lengths
 
 
 def largest(scores: Tensor, groups: Tensor, num_groups: int, threads: int) -> Tensor:
@@ -248,39 +288,41 @@ def largest(scores: Tensor, groups: Tensor, num_groups: int, threads: int) -> Te
     Raises:
         IndexError: If there is not one group for each column.
     """
-    scores = scores if scores.stride(1) == 1 else scores.contiguous()
+    if scores.stride(1) != 1:
+        scores = scores.contiguous()
     if len(groups) != scores.shape[1]:
         raise IndexError(f"largest: {scores.shape[1]} columns of scores, but {len(groups)} labels in groups.")
-    found = scores.new_empty(len(scores), num_groups)
-    if found.numel():
+    maxima = scores.new_empty(len(scores), num_groups)
+    if maxima.numel():
         number, real = SCORE_TYPES[scores.dtype]
-        of_scores = scores.data_ptr(), number, scores.stride(0), *scores.shape
+        matrix = scores.data_ptr(), number, scores.stride(0), *scores.shape
         groups = groups.to(torch.int32)
-        _run(f"largest_{real}", threads, *of_scores, groups.data_ptr(), num_groups, found.data_ptr())
-    return found
+        _run(f"largest_{real}", threads, *matrix, groups.data_ptr(), num_groups, maxima.data_ptr())
+    return maxima
 
 
-def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, threads: int) -> Tensor:
-    """Count, for each wanted label, the scores of the row that are higher, equal, and equal in a lower column.
+def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor, threads: int) -> Tensor:
+    """Count, for each given label, the scores of the row that are higher, equal, and equal in a lower column.
 
     Args:
         scores: Shape (N, C), the types of :func:`top_k`; NaN never counts.
-        starts: Shape (N + 1,), int64, ascending from 0 to T: the place of the first wanted label of each row.
-        wanted: Shape (T,), int64: columns. Below 0, the label is lower than all columns; from C on, it is higher.
-        own: Shape (T,), float64: the scores of the wanted labels. For NaN all counts are 0.
+        starts: Shape (N + 1,), int64, ascending from 0 to T: the place of the first given label of each row.
+        labels: Shape (T,), int64: columns. Below 0, the label is lower than all columns; from C on, it is higher.
+        own: Shape (T,), float64: the scores of the given labels. For NaN all counts are 0.
         threads: The maximum number of threads.
 
     Returns:
-        The three counts, shape (3, T), int64. A wanted label that is one of the columns counts as equal to itself.
+        The three counts, shape (3, T), int64. A given label that is one of the columns counts as equal to itself.
     """
-    scores = scores if scores.stride(1) == 1 else scores.contiguous()
-    starts, wanted, own = starts.contiguous(), wanted.contiguous(), own.contiguous()
-    counts = torch.zeros(3, len(wanted), dtype=torch.int64, device="cpu")
-    if len(wanted):
+    if scores.stride(1) != 1:
+        scores = scores.contiguous()
+    starts, labels, own = starts.contiguous(), labels.contiguous(), own.contiguous()
+    counts = torch.zeros(3, len(labels), dtype=torch.int64, device="cpu")
+    if len(labels):
         number, real = SCORE_TYPES[scores.dtype]
-        of_scores = scores.data_ptr(), number, scores.stride(0), *scores.shape
-        others = (one.data_ptr() for one in (starts, wanted, own, *counts))
-        _run(f"rank_counts_{real}", threads, *of_scores, *others)
+        matrix = scores.data_ptr(), number, scores.stride(0), *scores.shape
+        addresses = [tensor.data_ptr() for tensor in (starts, labels, own, *counts)]
+        _run(f"rank_counts_{real}", threads, *matrix, *addresses)
     return counts
 
 
