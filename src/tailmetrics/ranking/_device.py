@@ -86,7 +86,9 @@ def num_threads() -> int:
 
 def real_dtype(device: torch.device) -> torch.dtype:
     """Return float64, or float32 if the device has no float64."""
-    return torch.float32 if device.type == "mps" else torch.float64
+    if device.type == "mps":
+        return torch.float32
+    return torch.float64
 
 
 def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor:
@@ -103,7 +105,7 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     tables: dict[tuple[Any, ...], Tensor] = {}
 
     @wraps(make)
-    def kept(*args: Any) -> Tensor:
+    def table(*args: Any) -> Tensor:
         if is_compiling():  # make the table in the graph: two tables from outside would get one name in the graph
             return _moved(make(*args[:-1]), args[-1])
         key = args, *map(type, args)  # 1 and 1.0 are equal, and make tables of two types
@@ -112,7 +114,7 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 tables[key] = _moved(make(*args[:-1]), args[-1])
         return tables[key]
 
-    return kept
+    return table
 
 
 def _moved(table: Tensor, device: torch.device) -> Tensor:
@@ -132,10 +134,10 @@ def constant(value: int) -> Tensor:
 
 def looked_up(table: Tensor, places: Tensor) -> Tensor:
     """Return ``table[places]`` of a vector, in a third of the time: ``places`` are read in the order of memory."""
-    rows_first = places.is_contiguous()  # if not, columns are contiguous, as in the hits of the CPU kernels
-    flat = places if rows_first else places.movedim(-1, 0)
-    found = table.index_select(0, flat.reshape(-1)).view(flat.shape)
-    return found if rows_first else found.movedim(0, -1)
+    if places.is_contiguous():
+        return table.index_select(0, places.reshape(-1)).view(places.shape)
+    by_column = places.movedim(-1, 0)  # columns are contiguous, as in the hits of the CPU kernels
+    return table.index_select(0, by_column.reshape(-1)).view(by_column.shape).movedim(0, -1)
 
 
 def ordered_sum(terms: Tensor) -> Tensor:
@@ -154,8 +156,10 @@ def ordered_sum(terms: Tensor) -> Tensor:
     if width <= 3:
         first, *others = terms.unbind(-1)
         return sum(others, start=first)
-    sums = terms[..., 0::2] + terms[..., 1::2] if width % 2 == 0 else terms[..., 0::2].clone()
-    if width % 2:
+    if width % 2 == 0:
+        sums = terms[..., 0::2] + terms[..., 1::2]
+    else:
+        sums = terms[..., 0::2].clone()
         sums[..., :-1].add_(terms[..., 1::2])
     while sums.shape[-1] > 1:  # all steps but the first add in place
         right = sums[..., 1::2]
@@ -178,13 +182,13 @@ def ordered_prefix_sums(terms: Tensor) -> Tensor:
     return torch.cat([terms.new_zeros(1), sums])
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 LEAST = 2**18
 """A thread is started for at least this many numbers: half a millisecond of work. The start takes a fifth of it."""
 
 
-def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
+def over_threads(work: Callable[[Tensor, int], Result], matrix: Tensor) -> list[Result]:
     """Call ``work`` on parts of the rows of a ``matrix``, one part for each thread; return the results in row order.
 
     Each part runs on one thread from its first step to its last. If torch split every step over threads instead, each
@@ -201,5 +205,8 @@ def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[F
             return [work(matrix, 0)]
         ends = [num_rows * number // threads for number in range(threads + 1)]
         with ThreadPoolExecutor(threads - 1) as pool:
-            others = [pool.submit(work, matrix[first:end], first) for first, end in pairwise(ends[1:])]
-            return [work(matrix[: ends[1]], 0), *(one.result() for one in others)]
+            futures = [pool.submit(work, matrix[first:end], first) for first, end in pairwise(ends[1:])]
+            results = [work(matrix[: ends[1]], 0)]
+            for future in futures:
+                results.append(future.result())
+            return results

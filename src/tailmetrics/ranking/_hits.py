@@ -58,7 +58,9 @@ class LazyHits(Hits):
     @once
     def gains(self) -> Tensor | None:
         """The gains of the hits; None if every gain is 1."""
-        return None if self._source.gains is None else self._look_up(self._source.gains, 0.0)
+        if self._source.gains is None:
+            return None
+        return self._look_up(self._source.gains, 0.0)
 
 
 class LabelWeights:
@@ -75,12 +77,16 @@ class LabelWeights:
     def __init__(self, values: Tensor, remembered: bool = True) -> None:
         self._values = values
         self._on: dict[torch.device, Tensor] = {}
-        self.digest = sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest() if remembered else ""
+        self.digest = ""
+        if remembered:
+            self.digest = sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
 
     @classmethod
     def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
         """Return a vector of weights (L,) as ``LabelWeights``, not remembered, because the vector may change."""
-        return weights if isinstance(weights, LabelWeights) else cls(weights, remembered=False)
+        if isinstance(weights, LabelWeights):
+            return weights
+        return cls(weights, remembered=False)
 
     def on(self, device: torch.device) -> Tensor:
         """Return the weights on a device, shape (L,), float64, or float32 if the device has no float64."""
@@ -131,10 +137,14 @@ class Entries:
 
 
 def entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
+    """Return label ids (N, M), padded with -1, as entries; a padded place is a void entry."""
     num_rows, width = ids.shape
     rows = torch.arange(num_rows, device=ids.device)
-    rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
-    return Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
+    if width != 1:
+        rows = rows.repeat_interleave(width, output_size=num_rows * width)
+    if gains is not None:
+        gains = gains.reshape(-1)
+    return Entries(rows, ids.reshape(-1), gains, width)
 
 
 class Padding:
@@ -162,14 +172,17 @@ class Padding:
         if reads:
             counts = torch.bincount(keys, minlength=prod(shape))[: prod(shape)]
             first = counts.cumsum(0) - counts
-            width = min(width, int(counts.max()) if len(counts) else 0)
+            longest = int(counts.max()) if len(counts) else 0
+            width = min(width, longest)
         else:
             ends = torch.searchsorted(keys, whole_numbers(prod(shape) + 1, keys.device))
             first, counts = ends[:-1], ends[1:] - ends[:-1]
         columns = whole_numbers(max(1, width), keys.device)
         self.filled = (columns < counts[:, None]).view(*shape, len(columns))
         places = (first[:, None] + columns).clamp_(max=max(0, len(keys) - 1)).view(self.filled.shape)
-        self._places = looked_up(order, places) if order is not None and len(order) else places
+        if order is not None and len(order):
+            places = looked_up(order, places)
+        self._places = places
 
     def place(self, values: Tensor, fill: float) -> Tensor:
         """Return ``values`` (H,) as a table of shape (*shape, width), padded with ``fill``."""
@@ -179,5 +192,6 @@ class Padding:
 
     def hits(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> Hits:
         """Return flat hits (H,) as a table of hits (*shape, width). Within a key they must be in order of rank."""
-        padded = None if gains is None else self.place(gains, 0.0)
-        return Hits(self.place(ranks, NOT_RANKED), self.place(ids, -1), padded)
+        if gains is not None:
+            gains = self.place(gains, 0.0)
+        return Hits(self.place(ranks, NOT_RANKED), self.place(ids, -1), gains)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +26,7 @@ The row and the label of a score that is found take 16 bytes. On a device each s
 ROW_BY_ROW = 2**11
 """A mask of at least this many labels is counted row by row: 0.3 µs more per row, a quarter of the time per label."""
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class ScoreKernels:
@@ -57,10 +56,13 @@ class ScoreKernels:
         height = max(1, ROUND_SCORES // scores.shape[1])
         depth = min(k + 1, scores.shape[1])
         parts = [tournament(part, depth) for part in torch.split(scores, height)]
+        # in both cases a copy, because a view would keep the wide table in memory
         if len(parts) == 1:
-            values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
-        else:  # in both cases a copy, because a view would keep the wide table in memory
-            values, ids = map(torch.cat, zip(*parts, strict=True))
+            values, ids = parts[0]
+            values, ids = values.clone(memory_format=torch.contiguous_format), ids.contiguous()
+        else:
+            values = torch.cat([part_values for part_values, _ in parts])
+            ids = torch.cat([part_ids for _, part_ids in parts])
         return values, ids[:, :k], False, False
 
     def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
@@ -72,11 +74,11 @@ class ScoreKernels:
             num_groups: The number of groups, each with a label.
         """
 
-        def of_part(part: Tensor, _: int) -> Tensor:
+        def part_maxima(part: Tensor, _: int) -> Tensor:
             lowest = part.new_full((len(part), num_groups), -torch.inf)
             return lowest.scatter_reduce_(1, groups.expand_as(part), part, "amax")
 
-        return torch.cat(self.over_rows(of_part, scores))
+        return torch.cat(self.over_rows(part_maxima, scores))
 
     def look_through(self, ids: Tensor) -> ListCheck:
         """Return the lowest and highest id of lists (N, K), and the first rows with a gap and with a repeated id.
@@ -85,9 +87,15 @@ class ScoreKernels:
         """
         if not ids.numel():
             return ListCheck(0, -1, None, None)
-        lowest, highest, gaps, repeats = zip(*self.over_rows(self._look_through, ids), strict=True)
-        gap, repeat = (next((row for row in rows if row is not None), None) for rows in (gaps, repeats))
-        return ListCheck(min(lowest), max(highest), gap, repeat)
+        checks = self.over_rows(self._look_through, ids)
+        gap_rows = [check.gap_row for check in checks if check.gap_row is not None]
+        repeat_rows = [check.repeat_row for check in checks if check.repeat_row is not None]
+        return ListCheck(
+            lowest=min(check.lowest for check in checks),
+            highest=max(check.highest for check in checks),
+            gap_row=min(gap_rows, default=None),
+            repeat_row=min(repeat_rows, default=None),
+        )
 
     def _look_through(self, ids: Tensor, first: int) -> ListCheck:
         """Check a part of the rows, like :meth:`look_through`; ``first`` is the number of its first row."""
@@ -101,12 +109,11 @@ class ScoreKernels:
             ordered.sort(axis=1)
         else:
             ordered = ids.sort(dim=1).values
-        repeats, gaps = ordered[:, 1:] == ordered[:, :-1], rows[:, :0]
+        repeats, gap_row = ordered[:, 1:] == ordered[:, :-1], None
         if lowest < 0:
-            repeats, gaps = repeats & (ordered[:, 1:] >= 0), (rows[:, 1:] >= 0) & (rows[:, :-1] < 0)
-        found = ((flags.any(1) * 1).argmax() if bool(flags.any()) else None for flags in (gaps, repeats))
-        gap, repeat = (None if row is None else first + int(row) for row in found)
-        return ListCheck(lowest, highest, gap, repeat)
+            repeats = repeats & (ordered[:, 1:] >= 0)
+            gap_row = _first_row((rows[:, 1:] >= 0) & (rows[:, :-1] < 0), first)
+        return ListCheck(lowest, highest, gap_row, _first_row(repeats, first))
 
     def repeated(self, ids: Tensor) -> Tensor:
         """Return True for each id that already occurs at an earlier place of its row, for ids (N, K), bool (N, K)."""
@@ -136,13 +143,9 @@ class ScoreKernels:
             if not len(rows):
                 return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
             if len(rows) < len(scores):
-                best, of_best, _ = self.best_first(scores[rows], ids[rows])
+                best, best_ids, _ = self.best_first(scores[rows], ids[rows])
                 # most rows out of order hold equal scores alone, in another order of labels
-                scores, ids = (
-                    given if torch.equal(ordered, given[rows]) else given.index_copy(0, rows, ordered)
-                    for given, ordered in ((scores, best), (ids, of_best))
-                )
-                return scores, ids, False
+                return _with_rows(scores, rows, best), _with_rows(ids, rows, best_ids), False
         order = ids.argsort(dim=1, stable=True)
         order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
         return scores.gather(1, order), ids.gather(1, order), False
@@ -152,21 +155,21 @@ class ScoreKernels:
 
         On a device each cell has an entry, void if the cell is not relevant, because no size may depend on a value.
         """
-        num_rows, num_labels = matrix.shape
-        relevant = matrix if matrix.dtype == torch.bool else matrix > 0
+        is_relevant = matrix
+        if matrix.dtype != torch.bool:
+            is_relevant = matrix > 0
         if self.reads:
-            flat = np.flatnonzero(relevant.numpy())  # several times as fast as torch's nonzero
-            rows, ids = (torch.from_numpy(part) for part in np.divmod(flat, max(1, num_labels)))
-            if row_mask is not None:
-                rows, ids = rows[row_mask[rows]], ids[row_mask[rows]]
-        else:
-            relevant = relevant if row_mask is None else relevant & row_mask[:, None]
-            ids = torch.where(relevant, torch.arange(num_labels, device=matrix.device), -1).reshape(-1)
-            rows = torch.arange(num_rows, device=matrix.device).repeat_interleave(num_labels, output_size=ids.numel())
-        if matrix.dtype == torch.bool:
-            return Entries(rows, ids, None, num_labels)
-        gains = (matrix[rows, ids] if self.reads else matrix.reshape(-1)).to(real_dtype(matrix.device))
-        return Entries(rows, ids, None if self.reads and bool((gains == 1).all()) else gains, num_labels)
+            return _filled_entries(matrix, is_relevant, row_mask)
+
+        num_rows, num_labels = matrix.shape
+        if row_mask is not None:
+            is_relevant = is_relevant & row_mask[:, None]
+        ids = torch.where(is_relevant, torch.arange(num_labels, device=matrix.device), -1).reshape(-1)
+        rows = torch.arange(num_rows, device=matrix.device).repeat_interleave(num_labels, output_size=ids.numel())
+        gains = None
+        if matrix.dtype != torch.bool:
+            gains = matrix.reshape(-1).to(real_dtype(matrix.device))
+        return Entries(rows, ids, gains, num_labels)
 
     def count_true(self, mask: Tensor) -> Tensor:
         """Return the number of True in each row of a mask (N, L), int64."""
@@ -203,16 +206,19 @@ class ScoreKernels:
         """Return the sums of ``native.add_up``; None if no native code adds these values."""
         return None
 
-    def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
+    def over_rows(self, work: Callable[[Tensor, int], Result], matrix: Tensor) -> list[Result]:
         """Call ``work`` on parts of the rows of a matrix and the number of their first row; return the results."""
-        return over_threads(work, matrix) if self.reads else [work(matrix, 0)]
+        if self.reads:
+            return over_threads(work, matrix)
+        return [work(matrix, 0)]
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
         """Return the number of scores (N, L) of each row above a limit, shape (N,), int64.
 
         The limit is one number, or one per label (L,).
         """
-        height = max(1, (BLOCK_SCORES if self.reads else _matrices.FLAGGED) // max(1, scores.shape[1]))
+        block = BLOCK_SCORES if self.reads else _matrices.FLAGGED
+        height = max(1, block // max(1, scores.shape[1]))
         return torch.cat([self.count_true(above(part, limit)) for part in torch.split(scores, height)])
 
     def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
@@ -223,12 +229,49 @@ class ScoreKernels:
         Yields:
             The index of the limit, rows (S,) and labels (S,), int64; an entry with label -1 is void.
         """
-        height = max(1, BLOCK_SCORES // max(1, scores.shape[1])) * (num_threads() if self.reads else 1)
+        height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
+        if self.reads:
+            height *= num_threads()
 
-        def of_part(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:
-            found = [self.entries_of(above(part, limit), None) for limit in limits]
-            return [(number, entries.rows + first, entries.ids) for number, entries in enumerate(found)]
+        def part_cells(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:
+            cells = []
+            for number, limit in enumerate(limits):
+                entries = self.entries_of(above(part, limit), None)
+                cells.append((number, entries.rows + first, entries.ids))
+            return cells
 
         for first in range(0, len(scores), height):
-            for number, rows, ids in chain.from_iterable(self.over_rows(of_part, scores[first : first + height])):
-                yield number, rows + first, ids
+            for cells in self.over_rows(part_cells, scores[first : first + height]):
+                for number, rows, ids in cells:
+                    yield number, rows + first, ids
+
+
+def _first_row(flags: Any, first: int) -> int | None:
+    """Return the number of the first row of an array or tensor (N, K) with a flag; row 0 has the number ``first``."""
+    if not bool(flags.any()):
+        return None
+    return first + int((flags.any(1) * 1).argmax())
+
+
+def _with_rows(table: Tensor, rows: Tensor, new_rows: Tensor) -> Tensor:
+    """Return a table with new ``rows``; the table itself if they are the same."""
+    if torch.equal(new_rows, table[rows]):
+        return table
+    return table.index_copy(0, rows, new_rows)
+
+
+def _filled_entries(matrix: Tensor, is_relevant: Tensor, row_mask: Tensor | None) -> Entries:
+    """Return the relevant cells of a matrix (N, L) on the CPU as entries, none of which is void."""
+    num_labels = matrix.shape[1]
+    flat = np.flatnonzero(is_relevant.numpy())  # several times as fast as torch's nonzero
+    row_array, id_array = np.divmod(flat, max(1, num_labels))
+    rows, ids = torch.from_numpy(row_array), torch.from_numpy(id_array)
+    if row_mask is not None:
+        is_counted = row_mask[rows]
+        rows, ids = rows[is_counted], ids[is_counted]
+    if matrix.dtype == torch.bool:
+        return Entries(rows, ids, None, num_labels)
+    gains = matrix[rows, ids].to(real_dtype(matrix.device))
+    if bool((gains == 1).all()):
+        return Entries(rows, ids, None, num_labels)
+    return Entries(rows, ids, gains, num_labels)
