@@ -76,7 +76,9 @@ class Targets:
     @property
     def kernels(self) -> Kernels:
         """The kernels that read the batch; the plain kernels while ``torch.compile`` traces."""
-        return PLAIN if is_compiling() else self.read_by
+        if is_compiling():
+            return PLAIN
+        return self.read_by
 
     @property
     def binary(self) -> bool:
@@ -90,7 +92,9 @@ class Targets:
         """An upper bound of the number of relevant labels of a row, from the shape of the targets or the entries."""
         if self.dense is not None:
             return self.dense.shape[1]
-        return self.padded.shape[1] if self.padded is not None else self.entries.width
+        if self.padded is not None:
+            return self.padded.shape[1]
+        return self.entries.width
 
     @property
     def device(self) -> torch.device:
@@ -136,25 +140,32 @@ class Targets:
             zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
             return zeros.scatter_add_(0, self.entries.rows, relevant)
         counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
-        return counts if self.row_mask is None else counts * self.row_mask
+        if self.row_mask is not None:
+            counts = counts * self.row_mask
+        return counts
 
     def keys(self, buckets: LabelBuckets | None) -> Tensor:
         """Return the row, or row and bucket, of each entry as one number: N, or N * G, for a void entry."""
-        entries, groups = self.entries, 1 if buckets is None else len(buckets)
-        keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
-        return torch.where(entries.ids >= 0, keys, self.num_rows * groups)
+        entries = self.entries
+        if buckets is None:
+            return torch.where(entries.ids >= 0, entries.rows, self.num_rows)
+        keys = entries.rows * len(buckets) + buckets.of(entries.ids)
+        return torch.where(entries.ids >= 0, keys, self.num_rows * len(buckets))
 
     def without_void(self) -> Targets:
         """Return these targets as entries, without void entries. The program waits for the device."""
-        dense, entries = self.dense, self.entries if self.dense is None or self.kernels.reads else None
-        if entries is None:
-            assert dense is not None
-            rows, ids = (dense > 0).nonzero().unbind(1)
-            gains = None if self.binary else dense[rows, ids].to(real_dtype(dense.device))
+        if self.dense is None or self.kernels.reads:
+            entries = self.entries
+            if not self.kernels.reads:
+                entries = entries.at(entries.ids >= 0)
+        else:
+            rows, ids = (self.dense > 0).nonzero().unbind(1)
+            gains = None
+            if not self.binary:
+                gains = self.dense[rows, ids].to(real_dtype(self.dense.device))
             entries = Entries(rows, ids, gains, 0)
-            entries = entries if self.row_mask is None else entries.at(self.row_mask[rows])
-        elif not self.kernels.reads:
-            entries = entries.at(entries.ids >= 0)
+            if self.row_mask is not None:
+                entries = entries.at(self.row_mask[rows])
         width = int(torch.bincount(entries.rows, minlength=1).max())
         return replace(self, dense=None, padded=None, given=replace(entries, width=width), filled=False)
 
@@ -172,7 +183,9 @@ class Targets:
         if self.dense is not None and not self.binary:
             return replace(self, dense=torch.where(self.dense >= min_gain, self.dense, 0))
         entries = self.entries
-        gains = torch.ones_like(entries.ids) if entries.gains is None else entries.gains
+        gains = entries.gains
+        if gains is None:
+            gains = torch.ones_like(entries.ids)
         relevant = self.kernels.without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
         return replace(self, dense=None, padded=None, given=relevant, filled=False)
 
@@ -221,8 +234,9 @@ class Kernels(ScoreKernels):
         if len(entries.ids) and int(entries.ids.min()) < 0:  # the least number takes a quarter of the time of flags
             entries = entries.at(entries.ids >= 0)
         gains = entries.gains
-        all_one = gains is None or not len(gains) or all(end == 1 for end in torch.aminmax(gains))
-        return replace(entries, gains=None) if all_one else entries
+        if gains is None or not len(gains) or all(end == 1 for end in torch.aminmax(gains)):
+            return replace(entries, gains=None)
+        return entries
 
     def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
         """Return labels (T,) and counts (T,), int64. How often a label is relevant is the sum of its counts."""
@@ -230,15 +244,20 @@ class Kernels(ScoreKernels):
         if dense is None or self.reads:
             ids = targets.entries.ids
             return ids.clamp(min=0), (ids >= 0).to(torch.int64)
-        relevant = dense if dense.dtype == torch.bool else dense > 0
-        relevant = relevant if targets.row_mask is None else relevant & targets.row_mask[:, None]
-        return whole_numbers(dense.shape[1], dense.device), relevant.sum(dim=0)
+        is_relevant = dense
+        if dense.dtype != torch.bool:
+            is_relevant = dense > 0
+        if targets.row_mask is not None:
+            is_relevant = is_relevant & targets.row_mask[:, None]
+        return whole_numbers(dense.shape[1], dense.device), is_relevant.sum(dim=0)
 
     def most(self, n: Tensor, widest: int) -> int:
         """Return the largest of the numbers ``n``; on a device, return the bound ``widest`` without reading ``n``."""
         if not self.reads:
             return widest
-        return int(n.max()) if n.numel() else 0
+        if not n.numel():
+            return 0
+        return int(n.max())
 
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         """Return the number of relevant labels of each row and bucket, shape (N, G), int64.
@@ -253,7 +272,9 @@ class Kernels(ScoreKernels):
             counts, maxima = chunks.look_over(targets.dense, None, maxima=not targets.binary)
             if maxima is not None:
                 seen["maxima"] = maxima
-            return counts if targets.row_mask is None else counts * targets.row_mask[:, None]
+            if targets.row_mask is not None:
+                counts = counts * targets.row_mask[:, None]
+            return counts
         if targets.padded is not None and not self.reads:
             groups = whole_numbers(len(buckets), targets.padded.device)
             return (buckets.of(targets.padded).unsqueeze(2) == groups).sum(dim=1)
@@ -289,12 +310,17 @@ class Kernels(ScoreKernels):
         chunks = None if self.reads else _columns_of(targets, buckets)
         if chunks is None or targets.dense is None or k > CHUNK:
             return self._best_of_entries(targets, buckets, k, most, weights)
+
         maxima = seen.get("maxima") if weights is None else None
-        maxima = chunks.look_over(targets.dense, weights, maxima=True)[1] if maxima is None else maxima
+        if maxima is None:
+            _, maxima = chunks.look_over(targets.dense, weights, maxima=True)
         assert maxima is not None
         best = chunks.best(targets.dense, maxima, k, weights)
-        best = best if targets.row_mask is None else best * targets.row_mask[:, None, None]
-        return best.squeeze(1) if buckets is None else best
+        if targets.row_mask is not None:
+            best = best * targets.row_mask[:, None, None]
+        if buckets is None:
+            return best.squeeze(1)
+        return best
 
     def _best_of_entries(
         self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
@@ -309,27 +335,32 @@ class Kernels(ScoreKernels):
         else:
             value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
         order = torch.where(entries.ids >= 0, value, 0).argsort(descending=True, stable=True)
-        shape = (targets.num_rows,) if buckets is None else (targets.num_rows, len(buckets))
+        shape: tuple[int, ...] = (targets.num_rows,)
+        if buckets is not None:
+            shape = targets.num_rows, len(buckets)
         return self.padding(keys, shape, min(max(k, DEEP), most), order).place(value, 0.0)
 
     # the ranks of the relevant labels in a list
 
     def deepest(self, k: int, depth: int) -> int:
         """Return the depth to which a list of ``depth`` is searched for cut-offs up to ``k``: one of few depths."""
-        return max(1, depth) if self.reads else min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
+        if self.reads:
+            return max(1, depth)
+        return min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         """Look the ids of lists (N, K) up among the relevant labels. Only other kernel methods read the result."""
-        ids = ids if ids.shape[1] else ids.new_full((len(ids), 1), -1)
+        if not ids.shape[1]:
+            ids = ids.new_full((len(ids), 1), -1)
         hits, gains = _looked_up(targets, ids)
         return Places(ids, hits, gains, min(targets.widest, ids.shape[1]))
 
-    def hits(self, found: Any, deepest: int) -> Hits:
+    def hits(self, places: Any, deepest: int) -> Hits:
         """Return the hits among the first ``deepest`` places of each list, shape (N, W)."""
-        hits = found.hits[:, :deepest]
-        places = whole_numbers(deepest, hits.device, first=1)
-        ranks = torch.where(hits, places, constant(NOT_RANKED, hits.device))
-        return _side_by_side(found, ranks, lambda values, _: values[:, :deepest])
+        is_hit = places.hits[:, :deepest]
+        rank = whole_numbers(deepest, is_hit.device, first=1)
+        ranks = torch.where(is_hit, rank, constant(NOT_RANKED, is_hit.device))
+        return _side_by_side(places, ranks, lambda values, _: values[:, :deepest])
 
     def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
         """Return the bucket of each place of lists (N, D), its rank in the bucket, and list lengths by bucket (N, G).
@@ -337,7 +368,9 @@ class Kernels(ScoreKernels):
         The lists are cut into buckets by counters: one for each bucket at each place. Places behind the end of a list
         have the bucket G, with ranks of its own. All numbers are int64.
         """
-        bucket = buckets.of(ids if ids.shape[1] else ids.new_full((len(ids), 1), -1))
+        if not ids.shape[1]:
+            ids = ids.new_full((len(ids), 1), -1)
+        bucket = buckets.of(ids)
         counter = torch.int16 if bucket.shape[1] < 2**15 else torch.int32
         inside = bucket.unsqueeze(2) == whole_numbers(len(buckets) + 1, ids.device)  # bucket G: behind the list
         counts = inside.cumsum(dim=1, dtype=counter)
@@ -353,11 +386,11 @@ class Kernels(ScoreKernels):
         table.scatter_(1, cells[:, : ids.shape[1]], ids)
         return table[:, :size].reshape(len(ids), len(buckets), k)
 
-    def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+    def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         """Return the hits with their ranks among the listed labels of their bucket, and the list length by bucket.
 
         Args:
-            found: The result of :meth:`look_up`.
+            places: The result of :meth:`look_up`.
             ids: Shape (N, D), int64: the lists, which may be cut.
             buckets: G buckets.
             deepest: No greater rank is read.
@@ -366,22 +399,24 @@ class Kernels(ScoreKernels):
             Hits of shape (N, G, W), lengths of shape (N, G), int64.
         """
         bucket, ranks, length = self.ranks_within(ids, buckets)
-        return _table_of_hits(found, bucket, ranks, len(buckets), deepest), length
+        return _table_of_hits(places, bucket, ranks, len(buckets), deepest), length
 
-    def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
+    def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         """Return the hits of each row and bucket, with their ranks in the whole list, shape (N, G, W)."""
-        bucket = buckets.of(found.ids[:, :deepest])
+        bucket = buckets.of(places.ids[:, :deepest])
         ranks = whole_numbers(deepest, bucket.device, first=1).expand(bucket.shape)
-        return _table_of_hits(found, bucket, ranks, len(buckets), deepest)
+        return _table_of_hits(places, bucket, ranks, len(buckets), deepest)
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
         """Split the hits of rows (N, W) into hits of each row and bucket (N, G, W); their ranks do not change."""
         num_rows, width = hits.ranks.shape
         rows = torch.arange(num_rows, device=hits.ranks.device).repeat_interleave(width, output_size=num_rows * width)
-        ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
+        ranks, ids, gains = hits.ranks.reshape(-1), hits.ids.reshape(-1), hits.gains
+        if gains is not None:
+            gains = gains.reshape(-1)
         keys = torch.where(ranks < NOT_RANKED, rows * len(buckets) + buckets.of(ids), num_rows * len(buckets))
         padding = self.padding(keys, (num_rows, len(buckets)), width, torch.arange(len(keys), device=keys.device))
-        return padding.hits(ranks, ids, None if hits.gains is None else hits.gains.reshape(-1))
+        return padding.hits(ranks, ids, gains)
 
     def in_order(self, entries: Entries, ranks: Tensor, num_rows: int) -> Hits:
         """Return entries with their ``ranks`` (T,) as the hits of each row, shape (N, W)."""
@@ -392,9 +427,13 @@ class Kernels(ScoreKernels):
         """Return the rows with a hit, shape (R,), int64; None on a device, or if more than half of the rows have it."""
         if not self.reads:
             return None
-        found = hits.ranks[..., 0].numpy() < NOT_RANKED
-        rows = np.flatnonzero(found if found.ndim == 1 else found.any(axis=1))
-        return torch.from_numpy(rows) if 2 * len(rows) <= len(found) else None
+        has_hit = hits.ranks[..., 0].numpy() < NOT_RANKED
+        if has_hit.ndim > 1:
+            has_hit = has_hit.any(axis=1)
+        rows = np.flatnonzero(has_hit)
+        if 2 * len(rows) > len(has_hit):
+            return None
+        return torch.from_numpy(rows)
 
     # counts of higher scores
 
@@ -431,10 +470,11 @@ class Kernels(ScoreKernels):
         height = max(1, 4 * _matrices.SORTED_TOGETHER // max(1, dense.shape[1]))
         parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)
         best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
-        retrieved = torch.cat([of_part.values for of_part in best]) > -torch.inf
-        retrieved = retrieved if targets.row_mask is None else retrieved & targets.row_mask
-        labels = torch.cat([of_part.indices for of_part in best])
-        ids = torch.where(retrieved, labels, constant(-1, scores.device))
+        is_retrieved = torch.cat([part_best.values for part_best in best]) > -torch.inf
+        if targets.row_mask is not None:
+            is_retrieved = is_retrieved & targets.row_mask
+        labels = torch.cat([part_best.indices for part_best in best])
+        ids = torch.where(is_retrieved, labels, constant(-1, scores.device))
         return Entries(whole_numbers(len(ids), ids.device), ids, None, 1)
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
@@ -471,45 +511,47 @@ def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks 
     return ColumnChunks.of(buckets, dense.shape[1], dense.device)
 
 
-def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:
+def _table_of_hits(places: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:
     """Return the hits of each row and bucket: write a hit of rank r to column r, then sort the columns.
 
     Args:
-        found: The hits among the places of lists.
+        places: The hits among the places of lists.
         bucket: Shape (N, D): the bucket of each place.
         ranks: Shape (N, D): the rank of each place.
         num_buckets: G.
         deepest: No greater rank is read.
     """
     num_rows, num_places = ranks.shape
-    of_row = num_buckets * deepest
-    first = torch.arange(0, num_rows * of_row, of_row, device=ranks.device)
+    row_size = num_buckets * deepest
+    first = torch.arange(0, num_rows * row_size, row_size, device=ranks.device)
     cells = (ranks + first[:, None]).add_(bucket, alpha=deepest)
-    cells = cells.mul_(found.hits[:, :num_places] & (ranks <= deepest)).view(-1)  # places without a hit write to cell 0
+    cells = cells.mul_(places.hits[:, :num_places] & (ranks <= deepest)).view(
+        -1
+    )  # places without a hit write to cell 0
 
     def table(values: Tensor, fill: float) -> Tensor:
-        whole = values.new_full((1 + num_rows * of_row,), fill)
+        whole = values.new_full((1 + num_rows * row_size,), fill)
         whole.scatter_(0, cells, values[:, :num_places].reshape(-1))
         return whole[1:].view(num_rows, num_buckets, deepest)
 
-    return _side_by_side(found, table(ranks, NOT_RANKED), table)
+    return _side_by_side(places, table(ranks, NOT_RANKED), table)
 
 
-def _side_by_side(found: Places, ranks: Tensor, table: Callable[[Tensor, float], Tensor]) -> Hits:
+def _side_by_side(places: Places, ranks: Tensor, table: Callable[[Tensor, float], Tensor]) -> Hits:
     """Return hits sorted by rank, in as many columns as a row may have hits.
 
     Args:
-        found: The hits among the places of lists.
+        places: The hits among the places of lists.
         ranks: Shape (..., D), int64, in any order, ``NOT_RANKED`` where there is no hit.
         table: A function of values (N, K) of the places and a fill value; returns them in the order of ``ranks``.
     """
     ranks, order = ranks.sort(dim=-1)
-    most = found.most + found.most % 2  # an even number of terms adds up in fewer steps
+    most = places.most + places.most % 2  # an even number of terms adds up in fewer steps
     width = max(1, min(most, ranks.shape[-1]))
     ranks, order = ranks[..., :width], order[..., :width]
     if ranks.numel() > LARGE:
         ranks, order = ranks.clone(), order.clone()
-    return LazyHits(ranks, found, lambda values, fill: table(values, fill).gather(-1, order))
+    return LazyHits(ranks, places, lambda values, fill: table(values, fill).gather(-1, order))
 
 
 def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -518,13 +560,15 @@ def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
         if not targets.dense.shape[1]:
             return torch.zeros_like(ids, dtype=torch.bool), None
         listed = targets.dense.gather(1, ids.clamp(min=0))
-        hits = (listed > 0) & (ids >= 0)
-        return hits, None if targets.binary else listed.to(real_dtype(ids.device))
-    wanted = targets.padded
-    if wanted is not None and wanted.numel() * ids.shape[1] <= COMPARED:
+        is_hit = (listed > 0) & (ids >= 0)
+        if targets.binary:
+            return is_hit, None
+        return is_hit, listed.to(real_dtype(ids.device))
+    relevant = targets.padded
+    if relevant is not None and relevant.numel() * ids.shape[1] <= COMPARED:
         # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
-        wanted = torch.where(targets.padded_with_labels, wanted, constant(-2, wanted.device))
-        return (ids.unsqueeze(1) == wanted.unsqueeze(2)).any(dim=1), None
+        relevant = torch.where(targets.padded_with_labels, relevant, constant(-2, relevant.device))
+        return (ids.unsqueeze(1) == relevant.unsqueeze(2)).any(dim=1), None
     return _searched(targets.entries, ids)
 
 
@@ -533,16 +577,21 @@ def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
     if not len(entries.ids):
         return torch.zeros_like(ids, dtype=torch.bool), None
     # each id is replaced by its place among the sorted ids: (row, place) fits into 64 bits, (row, id) might not
-    known = entries.ids.sort().values
-    place = torch.searchsorted(known, entries.ids)
+    relevant_ids = entries.ids.sort().values
+    size = len(relevant_ids)
+    place = torch.searchsorted(relevant_ids, entries.ids)
     void = torch.iinfo(torch.int64).max
-    keys, order = torch.where(entries.ids < 0, void, entries.rows * (len(known) + 1) + place).sort()
-    listed = torch.searchsorted(known, ids.contiguous())
-    exact = known[listed.clamp(max=len(known) - 1)] == ids
+    keys, order = torch.where(entries.ids < 0, void, entries.rows * (size + 1) + place).sort()
+
+    listed_place = torch.searchsorted(relevant_ids, ids.contiguous())
+    is_relevant_somewhere = relevant_ids[listed_place.clamp(max=size - 1)] == ids
     rows = torch.arange(len(ids), device=ids.device)[:, None]
-    wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
-    found = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-    return (keys[found] == wanted) & (ids >= 0), None if entries.gains is None else entries.gains[order[found]]
+    listed_keys = torch.where(is_relevant_somewhere, rows * (size + 1) + listed_place, -1)
+    nearest = torch.searchsorted(keys, listed_keys).clamp(max=len(keys) - 1)
+    is_hit = (keys[nearest] == listed_keys) & (ids >= 0)
+    if entries.gains is None:
+        return is_hit, None
+    return is_hit, entries.gains[order[nearest]]
 
 
 PLAIN = Kernels()

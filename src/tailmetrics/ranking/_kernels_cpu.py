@@ -76,47 +76,43 @@ class CpuKernels(Kernels):
         distinct = False
         if scores.numel() <= SMALL:
             values, ids = torch.topk(scores.to(wide), depth, dim=1)
-            of_values = values.numpy()
-            of_values += 0.0  # 0 for -0
-            distinct = bool((of_values[:, :-1] > of_values[:, 1:]).all())
+            array = values.numpy()
+            array += 0.0  # 0 for -0
+            distinct = bool((array[:, :-1] > array[:, 1:]).all())
         if not distinct:
-            blocks = RANKED * max(1, min(4, num_threads()) // 2)  # the larger, the less threads wait for each other
-            height = max(1, (READ_ONCE if _neighbours(scores.shape[1], depth) else blocks) // scores.shape[1])
-            parts = over_threads(
-                lambda part, _: [best_of_rows(one.to(wide), depth) for one in torch.split(part, height)], scores
-            )
-            values, ids = map(torch.cat, zip(*chain.from_iterable(parts), strict=True))
-            of_values = values.numpy()
-            distinct = bool((of_values[:, :-1] > of_values[:, 1:]).all())
-        # strictly descending scores with one more score behind them are neither NaN nor -inf
-        numbers = (distinct and k < depth) or (of_values[:, k - 1].min() > -np.inf and of_values[:, 0].max() <= np.inf)
-        return values, ids[:, :k], distinct, bool(numbers)
+            values, ids = self._best_in_blocks(scores, depth)
+            array = values.numpy()
+            distinct = bool((array[:, :-1] > array[:, 1:]).all())
+        if distinct and k < depth:  # with one more score behind them, the scores are neither NaN nor -inf
+            return values, ids[:, :k], True, True
+        numbers = bool(array[:, k - 1].min() > -np.inf) and bool(array[:, 0].max() <= np.inf)
+        return values, ids[:, :k], distinct, numbers
+
+    def _best_in_blocks(self, scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+        """Return :func:`best_of_rows` of scores of any type, some rows at a time."""
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        block = RANKED * max(1, min(4, num_threads()) // 2)  # the larger, the less threads wait for each other
+        if _neighbours(scores.shape[1], depth):
+            block = READ_ONCE
+        height = max(1, block // scores.shape[1])
+
+        def rank_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
+            return [best_of_rows(rows.to(wide), depth) for rows in torch.split(part, height)]
+
+        blocks = list(chain.from_iterable(over_threads(rank_part, scores)))
+        return torch.cat([values for values, _ in blocks]), torch.cat([ids for _, ids in blocks])
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
-        gains, wanted, width = None, targets.padded, max(1, ids.shape[1])
-        if wanted is not None and wanted.shape[1] <= COMPARED_EACH:
-            # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
-            wanted_of_all, height = wanted.numpy(), max(1, LOOKED_UP // width)
-            if not targets.filled:
-                wanted_of_all = np.where(wanted_of_all < 0, -2, wanted_of_all)
-
-            def compared(part: Tensor, first: int) -> tuple[Any, Any, Any]:
-                hits, listed, own = np.zeros(part.shape, np.bool_), part.numpy(), wanted_of_all[first:]
-                for start in range(0, len(part), height):
-                    block = slice(start, start + height)
-                    ends = listed[block].astype(np.int16)
-                    for label in own[start : start + len(ends)].T.astype(np.int16):
-                        hits[block] |= ends == label[:, None]
-                rows, columns = np.divmod(np.flatnonzero(hits), width)
-                labels = listed[rows, columns]
-                found = (labels[:, None] == own[rows]).any(axis=1)  # all bits are equal, not only the last 16
-                return first + rows[found], columns[found], labels[found]
-
-            rows, columns, labels = map(np.concatenate, zip(*over_threads(compared, ids), strict=True))
+        gains = None
+        if targets.padded is not None and targets.padded.shape[1] <= COMPARED_EACH:
+            rows, columns, labels = _compared_with_each(targets, ids)
         else:
-            found = super().look_up(targets, ids)
-            rows, columns = np.divmod(np.flatnonzero(found.hits[:, : ids.shape[1]].numpy()), width)
-            labels, gains = ids.numpy()[rows, columns], found.gains
+            places = super().look_up(targets, ids)
+            is_hit = places.hits[:, : ids.shape[1]].numpy()
+            rows, columns = np.divmod(np.flatnonzero(is_hit), max(1, ids.shape[1]))
+            labels = ids.numpy()[rows, columns]
+            if places.gains is not None:
+                gains = places.gains.numpy()[rows, columns]
         counts = np.bincount(rows, minlength=len(ids))
         filled = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
 
@@ -125,32 +121,33 @@ class CpuKernels(Kernels):
             table[filled] = values
             return torch.from_numpy(table)
 
-        gains = None if gains is None else side_by_side(gains.numpy()[rows, columns], 0.0)
+        if gains is not None:
+            gains = side_by_side(gains, 0.0)
         return Hits(side_by_side(columns + 1, NOT_RANKED), side_by_side(labels, -1), gains)
 
-    def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        hits, depth, groups = found, ids.shape[1], len(buckets) + 1
-        table, places = buckets.table_on(CPU_DEVICE).numpy(), np.arange(1, depth + 1)
+    def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+        hits, depth, groups = places, ids.shape[1], len(buckets) + 1
+        table, place = buckets.table_on(CPU_DEVICE).numpy(), np.arange(1, depth + 1)
 
-        def of_part(part: Tensor, first: int) -> tuple[Tensor, Tensor]:
+        def part_ranks(part: Tensor, first: int) -> tuple[Tensor, Tensor]:
             ranks, labels = (whole[first : first + len(part)].numpy() for whole in (hits.ranks, hits.ids))
             bucket = table[part.numpy()]
             within = np.full(ranks.shape, NOT_RANKED)
             rows, columns = np.nonzero(ranks <= depth)
-            for some in np.array_split(np.arange(len(rows)), 1 + len(rows) * depth // COMPARED):
-                row, column = rows[some], columns[some]
+            for block in np.array_split(np.arange(len(rows)), 1 + len(rows) * depth // COMPARED):
+                row, column = rows[block], columns[block]
                 rank = ranks[row, column, None]
-                same = (bucket[row] == table[labels[row, column], None]) & (places <= rank)
+                same = (bucket[row] == table[labels[row, column], None]) & (place <= rank)
                 within[row, column] = np.count_nonzero(same, axis=1)
             keys = np.arange(0, len(part) * groups, groups)[:, None] + bucket
             length = np.bincount(keys.ravel(), minlength=len(part) * groups).reshape(-1, groups)
             return torch.from_numpy(within), torch.from_numpy(length[:, :-1])
 
-        within, length = map(torch.cat, zip(*over_threads(of_part, ids), strict=True))
+        within, length = map(torch.cat, zip(*over_threads(part_ranks, ids), strict=True))
         return self.split(Hits(within, hits.ids, hits.gains), buckets), length
 
-    def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
-        return self.split(found, buckets)
+    def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
+        return self.split(places, buckets)
 
     def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
         num_rows, depth = ids.shape
@@ -173,7 +170,9 @@ class CpuKernels(Kernels):
         entries, num_rows = targets.entries, targets.num_rows
         if buckets is not None or not len(entries.ids) or num_rows * most > PADDED * len(entries.ids):
             return super()._best_of_entries(targets, buckets, k, most, weights)
-        values = entries.gains if weights is None else looked_up(weights.on(CPU_DEVICE), entries.ids)
+        values = entries.gains
+        if weights is not None:
+            values = looked_up(weights.on(CPU_DEVICE), entries.ids)
         assert values is not None  # ``best`` has handled gains that are all 1
         place = torch.arange(len(entries.rows), device="cpu").sub_(targets.starts.index_select(0, entries.rows))
         table, depth = values.new_zeros(num_rows * most), max(k, DEEP)
@@ -195,6 +194,34 @@ class CpuKernels(Kernels):
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
         torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
         torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=added.dtype, out=added[1])
+
+
+def _compared_with_each(targets: Targets, ids: Tensor) -> tuple[Any, Any, Any]:
+    """Compare lists (N, K) with each of the few relevant labels of their row.
+
+    Returns:
+        Arrays (H,): the row, the place in the list and the label of each hit, by row and place.
+    """
+    assert targets.padded is not None
+    width, height = max(1, ids.shape[1]), max(1, LOOKED_UP // max(1, ids.shape[1]))
+    relevant = targets.padded.numpy()
+    if not targets.filled:  # padded with -2 instead of -1: the -1 that pads a list then equals no target
+        relevant = np.where(relevant < 0, -2, relevant)
+
+    def compare(part: Tensor, first: int) -> tuple[Any, Any, Any]:
+        is_equal, listed, own = np.zeros(part.shape, np.bool_), part.numpy(), relevant[first:]
+        for start in range(0, len(part), height):
+            block = slice(start, start + height)
+            last_bits = listed[block].astype(np.int16)
+            for label in own[start : start + len(last_bits)].T.astype(np.int16):
+                is_equal[block] |= last_bits == label[:, None]
+        rows, columns = np.divmod(np.flatnonzero(is_equal), width)
+        labels = listed[rows, columns]
+        is_hit = (labels[:, None] == own[rows]).any(axis=1)  # all bits are equal, not only the last 16
+        return first + rows[is_hit], columns[is_hit], labels[is_hit]
+
+    rows, columns, labels = zip(*over_threads(compare, ids), strict=True)
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(labels)
 
 
 def largest_first(columns: Any) -> Any:
@@ -230,22 +257,24 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         depth: At most L.
     """
     cells, width = scores.contiguous().numpy(), scores.shape[1]
-    found = _candidates(cells, depth)
-    if found is None:
+    candidates = _candidates(cells, depth)
+    if candidates is None:
         best, labels = plain_top_k(scores, depth)
         return best[:, :depth] + 0.0, labels
     starts = np.arange(0, cells.size + 1, width)
-    first = np.searchsorted(found, starts)
-    counts, values = np.diff(first), cells.ravel().take(found)
+    first = np.searchsorted(candidates, starts)
+    counts, values = np.diff(first), cells.ravel().take(candidates)
     if scores.dtype == torch.float64:
-        order = np.lexsort((found, -values, np.repeat(starts[:-1], counts)))
+        order = np.lexsort((candidates, -values, np.repeat(starts[:-1], counts)))
         chosen = order[first[:-1, None] + np.arange(depth)]
-        return torch.from_numpy(values[chosen] + 0.0), torch.from_numpy(found[chosen] - starts[:-1, None])
+        return torch.from_numpy(values[chosen] + 0.0), torch.from_numpy(candidates[chosen] - starts[:-1, None])
+
     bits = (values + np.float32(0)).view(np.int32)  # 0 for -0
     filled = np.arange(counts.max()) < counts[:, None]
     keys = np.full(filled.shape, np.iinfo(np.int64).max)
-    keys[filled] = (~(bits ^ (bits >> 31 & ALL_BUT_SIGN))).astype(np.int64) << 32 | found  # the lowest key is the best
-    keys = np.partition(keys, depth - 1, axis=1)[:, :depth] if filled.shape[-1] > 2 * depth else keys
+    keys[filled] = (~(bits ^ (bits >> 31 & ALL_BUT_SIGN))).astype(np.int64) << 32 | candidates  # the best is lowest
+    if filled.shape[-1] > 2 * depth:
+        keys = np.partition(keys, depth - 1, axis=1)[:, :depth]
     keys = np.sort(keys, axis=1)[:, :depth]
     bits = ~(keys >> 32).astype(np.int32)
     best = torch.from_numpy((bits ^ (bits >> 31 & ALL_BUT_SIGN)).view(np.float32))
@@ -269,8 +298,13 @@ def _candidates(cells: Any, depth: int) -> Any:
     """
     num_rows, width = cells.shape
     size = _neighbours(width, depth)
-    groups = width // size if size else max(3 * depth, min(GROUPS, width // 4))
-    whole, is_wide = groups * (size or width // groups), width >= 3 * groups
+    if size:
+        groups = width // size
+        whole = groups * size
+    else:
+        groups = max(3 * depth, min(GROUPS, width // 4))
+        whole = groups * (width // groups)
+    is_wide = width >= 3 * groups
     maxima = cells
     if size:
         neighbours = cells[:, :whole].reshape(num_rows, groups, -1)
@@ -281,20 +315,29 @@ def _candidates(cells: Any, depth: int) -> Any:
         return None
     if not is_wide:
         return np.arange(cells.size)
-    # sorted in parts: each holds so many maxima from its own bar on that all parts together hold ``depth``
-    parts = -(-groups // GROUPS)
-    in_parts = np.sort(maxima[:, : groups // parts * parts].reshape(num_rows, parts, -1), axis=2)
-    bars = in_parts[:, :, -(-depth // parts) * -1].min(axis=1)[:, None]
+
+    bars = _bars(maxima, depth)
     if not size:
-        found = _not_below(cells, bars)
-        return None if 4 * len(found) > cells.size else found
+        places = _not_below(cells, bars)
+        return None if 4 * len(places) > cells.size else places
     rows, group = np.divmod(np.flatnonzero(maxima >= bars), groups)
     if 4 * len(rows) > maxima.size:
         return None
-    few, place = np.divmod(np.flatnonzero(neighbours[rows, group] >= bars[rows]), size)
+    chosen, place = np.divmod(np.flatnonzero(neighbours[rows, group] >= bars[rows]), size)
     last_rows, last = np.divmod(np.flatnonzero(cells[:, whole:] >= bars), max(1, width - whole))
-    found = np.append(rows[few] * width + group[few] * size + place, last_rows * width + whole + last)
-    return np.sort(found)
+    places = np.append(rows[chosen] * width + group[chosen] * size + place, last_rows * width + whole + last)
+    return np.sort(places)
+
+
+def _bars(maxima: Any, depth: int) -> Any:
+    """Return a score that at least ``depth`` of the maxima (N, G) of each row reach, shape (N, 1).
+
+    The maxima are sorted in parts. Each part holds so many from its own bar on that all parts together hold ``depth``.
+    """
+    num_rows, groups = maxima.shape
+    parts = -(-groups // GROUPS)
+    in_parts = np.sort(maxima[:, : groups // parts * parts].reshape(num_rows, parts, -1), axis=2)
+    return in_parts[:, :, -(-depth // parts) * -1].min(axis=1)[:, None]
 
 
 def _not_below(cells: Any, bars: Any) -> Any:
@@ -306,9 +349,9 @@ def _not_below(cells: Any, bars: Any) -> Any:
     flags[cells.size :] = False
     np.greater_equal(cells, bars, out=flags[: cells.size].reshape(cells.shape))
     eights = flags.view(np.uint64)
-    some = np.flatnonzero(eights != 0)
-    places = np.flatnonzero(eights[some].view(np.bool_))
-    return some[places >> 3] * 8 + (places & 7)
+    with_flag = np.flatnonzero(eights != 0)
+    places = np.flatnonzero(eights[with_flag].view(np.bool_))
+    return with_flag[places >> 3] * 8 + (places & 7)
 
 
 class NativeKernels(CpuKernels):
@@ -317,7 +360,9 @@ class NativeKernels(CpuKernels):
     counts_at_once = True
 
     def look_through(self, ids: Tensor) -> ListCheck:
-        return super().look_through(ids) if ids.shape[1] > LONGEST_IN_C else native.check_lists(ids, num_threads())
+        if ids.shape[1] > LONGEST_IN_C:
+            return super().look_through(ids)
+        return native.check_lists(ids, num_threads())
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         return native.top_k(scores, k, num_threads())
@@ -341,15 +386,16 @@ class NativeKernels(CpuKernels):
             return native.hits(ids, targets.dense, most, num_threads())
         return native.hits(ids, targets.entries.ids, most, num_threads(), targets.starts, targets.entries.gains)
 
-    def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        return native.within_buckets(ids, buckets.table_on(CPU_DEVICE), len(buckets), found, num_threads())
+    def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+        return native.within_buckets(ids, buckets.table_on(CPU_DEVICE), len(buckets), places, num_threads())
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
         return native.within_buckets(None, buckets.table_on(CPU_DEVICE), len(buckets), hits, num_threads())[0]
 
     def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
-        known = values.dtype == torch.float64
-        return native.add_up(values, dim, limbs, lowest, bounded, num_threads()) if known else None
+        if values.dtype != torch.float64:
+            return None
+        return native.add_up(values, dim, limbs, lowest, bounded, num_threads())
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
         starts = torch.searchsorted(rows, whole_numbers(len(scores) + 1, rows.device))
@@ -367,4 +413,6 @@ def kernels_for(device: torch.device) -> Kernels:
     The CPU kernels read values, which costs nothing on the CPU. The plain kernels never read a value: on a device the
     program would have to wait, and while ``torch.compile`` traces, the graph would break.
     """
-    return CPU if device.type == "cpu" and not FORCED[0] and not is_compiling() else PLAIN
+    if device.type == "cpu" and not FORCED[0] and not is_compiling():
+        return CPU
+    return PLAIN

@@ -78,14 +78,14 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     whole = width - width % chunk
     chunks = scores[:, :whole].view(num_rows, -1, chunk)
     best = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # the k best chunks, in the order of their labels
-    found = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
-    found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
-    values, place = tournament(found, k)
-    in_chunks = place.clamp(max=k * chunk - 1) if whole < width else place
+    cells = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
+    if whole == width:
+        values, place = tournament(cells, k)
+        return values, torch.add(place % chunk, best.gather(1, place // chunk), alpha=chunk)
+    values, place = tournament(torch.cat([cells, scores[:, whole:]], dim=1), k)
+    in_chunks = place.clamp(max=k * chunk - 1)
     ids = torch.add(in_chunks % chunk, best.gather(1, in_chunks // chunk), alpha=chunk)
-    if whole < width:
-        ids = torch.where(place < k * chunk, ids, place + (whole - k * chunk))
-    return values, ids
+    return values, torch.where(place < k * chunk, ids, place + (whole - k * chunk))
 
 
 @cache
@@ -99,9 +99,9 @@ def _narrowing(width: int, k: int, at_once: int) -> int:
     if width <= at_once:
         return 1
     least, most = -(-width // at_once), width // (4 * k)
-    wanted = min(max(least, isqrt(width // k)), most)
-    sizes = range(max(2, least, -(-wanted // 2)), min(most, 2 * wanted) + 1)
-    return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - wanted), default=wanted)
+    best = min(max(least, isqrt(width // k)), most)
+    sizes = range(max(2, least, -(-best // 2)), min(most, 2 * best) + 1)
+    return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - best), default=best)
 
 
 CHUNK_OF_BARS = 64
@@ -146,7 +146,9 @@ def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
     # flags are added up in bytes, which hold the sum of a chunk; for a wider type, torch would first copy every flag
     flags = ((part > bar).view(torch.uint8) for part, bar in zip(*parts, strict=True))
     above = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
-    return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
+    if behind.shape[1]:
+        above = above + (behind > own[:, None]).sum(dim=1)
+    return above
 
 
 def has_equal_scores(scores: Tensor, own: Tensor) -> Tensor:
@@ -185,9 +187,9 @@ def ranks_of_all(scores: Tensor) -> Tensor:
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
     places = torch.arange(1, scores.shape[1] + 1, dtype=torch.int32, device=scores.device)
     height = max(1, SORTED_TOGETHER // scores.shape[1])
-    for part, of_part in zip(torch.split(scores, height), torch.split(ranks, height), strict=True):
+    for part, part_ranks in zip(torch.split(scores, height), torch.split(ranks, height), strict=True):
         order = torch.sort(part, dim=1, descending=True, stable=True).indices
-        of_part.scatter_(1, order, places.expand_as(order))
+        part_ranks.scatter_(1, order, places.expand_as(order))
     return ranks
 
 
@@ -224,9 +226,9 @@ class ColumnChunks:
         """Return the chunks, made once for each device. If ``buckets`` is None, one bucket holds all labels."""
         if buckets is None:
             return _one_bucket(num_labels, device)
-        kept = buckets.kept(("chunks", device), lambda: _chunks(buckets.assignment, buckets.sizes, device))
-        assert isinstance(kept, cls)
-        return kept
+        chunks = buckets.kept(("chunks", device), lambda: _chunks(buckets.assignment, buckets.sizes, device))
+        assert isinstance(chunks, cls)
+        return chunks
 
     def look_over(self, matrix: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
         """Count the cells above 0 of a matrix (N, L) by bucket, and find the maximum of each chunk, in one reading.
@@ -240,23 +242,31 @@ class ColumnChunks:
             The number of cells above 0 of each row and bucket, shape (N, G), int64; and the largest cell of each chunk,
             shape (N, C), None if ``maxima`` is False.
         """
-        size = matrix.element_size() if weights is None else weights.on(matrix.device).element_size()
+        size = matrix.element_size()
+        if weights is not None:
+            size = weights.on(matrix.device).element_size()
         height = max(1, COPIED // max(1, self.columns.numel() * size))
         parts = [self._look_over(part, weights, maxima) for part in torch.split(matrix, height)]
-        counts = torch.cat([of_part for of_part, _ in parts]).to(torch.int64)
+        counts = torch.cat([part_counts for part_counts, _ in parts]).to(torch.int64)
         by_bucket = counts.new_zeros(len(matrix), len(self.sizes)).index_add_(1, self.bucket, counts)
-        return by_bucket, torch.cat([largest for _, largest in parts if largest is not None]) if maxima else None
+        if not maxima:
+            return by_bucket, None
+        return by_bucket, torch.cat([largest for _, largest in parts if largest is not None])
 
     def _look_over(self, part: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
         columns = self.columns[:-1]
         cells = part.index_select(1, columns.view(-1)).view(len(part), *columns.shape)
         cells.masked_fill_(self.filled[:-1], 0)
-        flags = cells if cells.dtype == torch.bool else cells > 0
+        flags = cells
+        if cells.dtype != torch.bool:
+            flags = cells > 0
         # flags are added up in bytes; for a wider type, torch would first copy each flag to eight bytes
         counts = flags.view(torch.uint8).sum(dim=2, dtype=torch.uint8)
         if not maxima:
             return counts, None
-        return counts, (cells if weights is None else flags * weights.on(part.device)[columns]).amax(dim=2)
+        if weights is not None:
+            cells = flags * weights.on(part.device)[columns]
+        return counts, cells.amax(dim=2)
 
     def best(self, matrix: Tensor, maxima: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
         """Return the ``k`` largest cells of each row and bucket, or weights of cells above 0, descending, then 0.
@@ -275,13 +285,16 @@ class ColumnChunks:
         height = max(1, CHOSEN // (places.numel() * CHUNK))
         parts = zip(torch.split(matrix, height), torch.split(chunks, height), strict=True)
         best = [self._best_of(part, chosen, k, weights) for part, chosen in parts]
-        return best[0] if len(best) == 1 else torch.cat(best)
+        if len(best) == 1:
+            return best[0]
+        return torch.cat(best)
 
     def _best_of(self, part: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
         """Return the ``k`` largest cells of rows (R, L) in the chosen chunks (R, G * k), shape (R, G, k)."""
         columns = self.columns[chunks].flatten(1)
         cells = part.gather(1, columns)
-        cells = cells if weights is None else (cells > 0) * weights.on(part.device)[columns]
+        if weights is not None:
+            cells = (cells > 0) * weights.on(part.device)[columns]
         cells = cells.masked_fill_(self.filled[chunks].flatten(1), 0).view(len(part), len(self.sizes), -1)
         return cells.sort(dim=2, descending=True).values[..., :k].to(real_dtype(part.device))
 
@@ -299,8 +312,8 @@ def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) ->
     empty = [CHUNK * start - sum(sizes[:bucket]) for bucket, start in enumerate(first)]
     place = torch.arange(len(order), device="cpu") + torch.tensor(empty, device="cpu")[assignment[order]]
     columns = torch.full(((sum(number) + 1) * CHUNK,), -1, device="cpu").scatter_(0, place, order).view(-1, CHUNK)
-    of_chunks = torch.tensor([bucket for bucket, chunks in enumerate(number) for _ in range(chunks)], device="cpu")
-    return ColumnChunks(columns.clamp(min=0).to(device), (columns < 0).to(device), of_chunks.to(device), sizes)
+    bucket_of_chunk = torch.arange(len(sizes), device="cpu").repeat_interleave(torch.tensor(number, device="cpu"))
+    return ColumnChunks(columns.clamp(min=0).to(device), (columns < 0).to(device), bucket_of_chunk.to(device), sizes)
 
 
 @cache
@@ -312,8 +325,9 @@ def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
 def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
     """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k); C, the empty chunk, as padding."""
     number, first = _num_chunks(sizes)
-    void = sum(number)
-    places = [
-        [start + one if one < chunks else void for one in range(k)] for start, chunks in zip(first, number, strict=True)
-    ]
+    empty_chunk = sum(number)
+    places = []
+    for start, chunks in zip(first, number, strict=True):
+        chosen = list(range(start, start + min(k, chunks)))
+        places.append(chosen + [empty_chunk] * (k - len(chosen)))
     return torch.tensor(places, dtype=torch.int64, device="cpu")

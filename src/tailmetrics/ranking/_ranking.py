@@ -338,7 +338,7 @@ class Ranking(TargetRanks):
             whole = self.exact
             hits = kernels.split(whole.hits, buckets)
             return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest, listed=listed)
-        hits = kernels.of_buckets(self._found_by(kernels), buckets, deepest)
+        hits = kernels.by_bucket(self._found_by(kernels), buckets, deepest)
         max_k = self.max_k if deepest >= self.depth else deepest
         return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
 
