@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
 from operator import index
 from types import MappingProxyType
@@ -54,28 +54,35 @@ def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
     >>> grouped([("a", 1), ("b", 2), ("a", 3)])
     {'a': [1, 3], 'b': [2]}
     """
-    found: dict[Key, list[Member]] = {}
+    groups: dict[Key, list[Member]] = {}
     for key, member in pairs:
-        found.setdefault(key, []).append(member)
-    return found
+        groups.setdefault(key, []).append(member)
+    return groups
 
 
 def some_of(texts: Sequence[str], most: int) -> list[str]:
     """Return the first texts, ``most`` at most, and the number of the remaining ones."""
-    return [*texts[:most], *([f"{len(texts) - most} more"] if len(texts) > most else [])]
+    if len(texts) <= most:
+        return list(texts)
+    return [*texts[:most], f"{len(texts) - most} more"]
 
 
 def cut(text: str, most: int, from_end: bool = False) -> str:
     """Return a text, or its start (or end) with an ellipsis where it has more characters than ``most``."""
     if len(text) <= most:
         return text
-    return f"…{text[1 - most :]}" if from_end else f"{text[: most - 1]}…"
+    if from_end:
+        return f"…{text[1 - most :]}"
+    return f"{text[: most - 1]}…"
 
 
 def short_values(text: str) -> str:
     """Return a text on one line, in which each quoted value and each word has at most 80 characters."""
-    shorter = partial(cut, most=LONGEST_VALUE)
-    return _QUOTED.sub(lambda value: shorter(value[0], from_end="/" in value[0]), " ".join(text.splitlines()))
+
+    def shorter(match: re.Match[str]) -> str:
+        return cut(match[0], LONGEST_VALUE, from_end="/" in match[0])  # of a path the end
+
+    return _QUOTED.sub(shorter, " ".join(text.splitlines()))
 
 
 def fitted(problem: str, hint: str, used: int = 0) -> tuple[str, str]:
@@ -116,10 +123,10 @@ def check_choice(caller: str, argument: str, value: Any, choices: Any, to: str =
 
 def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
     """Return ``value`` as int if it is a whole number from ``minimum`` to ``maximum``."""
-    is_bool = isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
     number = None
-    with suppress(TypeError):
-        number = None if is_bool else index(value)  # NumPy's numbers are included
+    if not _is_bool(value):
+        with suppress(TypeError):
+            number = index(value)  # NumPy's numbers are included
     if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
     if number < minimum:
@@ -127,6 +134,11 @@ def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximu
     if number > maximum:
         raise ValueError(f"{caller}: {argument}={number} is too large; pass an int of at most {maximum}.")
     return number
+
+
+def _is_bool(value: Any) -> bool:
+    """Whether a value is a bool, of Python, NumPy or torch."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
 def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
@@ -138,8 +150,12 @@ def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]
     dimensions: int = getattr(k, "ndim", 0)
     if dimensions > 1 or isinstance(k, (set, frozenset, dict, Iterator)):
         raise TypeError(f"{caller}: k is a {type(k).__name__}; pass one int or a list of them, such as k=(1, 5, 10).")
-    several = dimensions == 1 or (isinstance(k, Sequence) and not isinstance(k, str))
-    cutoffs = tuple(k.tolist() if dimensions else k) if several else (k,)
+    if dimensions == 1:
+        cutoffs = tuple(k.tolist())
+    elif isinstance(k, Sequence) and not isinstance(k, str):
+        cutoffs = tuple(k)
+    else:
+        cutoffs = (k,)
     if not cutoffs:
         raise ValueError(f"{caller}: k={k!r} holds no cut-off; pass at least one, such as k=(1, 5, 10).")
     checked = tuple(check_count(caller, "k", cutoff, maximum=LARGEST_CUTOFF) for cutoff in cutoffs)
@@ -161,7 +177,7 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
 
 def real_number(value: Any) -> float | None:
     """Return a number, NumPy's and tensors without axes included, as float; None for anything else, a bool included."""
-    if isinstance(value, (bool, str, bytes)) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
+    if isinstance(value, (str, bytes)) or _is_bool(value):
         return None
     if not isinstance(value, (int, float)) and getattr(value, "ndim", None) != 0:
         return None
@@ -184,34 +200,37 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
 
 def writable_array(value: Any) -> Any:
     """Return a copy of a read-only array, because torch warns about such arrays; return any other value unchanged."""
-    return value if getattr(getattr(value, "flags", None), "writeable", True) else value.copy()
+    if getattr(getattr(value, "flags", None), "writeable", True):
+        return value
+    return value.copy()
 
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU; a metric is computed first."""
-    counts = counts.compute() if isinstance(counts, Metric) else counts
+    if isinstance(counts, Metric):
+        counts = counts.compute()
+    device = counts.device if isinstance(counts, Tensor) else "cpu"  # not torch's default device
     try:
-        device = counts.device if isinstance(counts, Tensor) else "cpu"  # not torch's default device
-        given: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
+        tensor: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
             f"{caller}: {argument} is a {type(counts).__name__}; pass a tensor or list of whole numbers, one per label."
         ) from None
-    if given.dtype not in INTEGERS or given.ndim > 1:
+    if tensor.dtype not in INTEGERS or tensor.ndim > 1:
         raise TypeError(
-            f"{caller}: {argument} is {shape_of(given)}; pass whole numbers, one per label, "
+            f"{caller}: {argument} is {shape_of(tensor)}; pass whole numbers, one per label, "
             "such as LabelFrequency.compute()."
         )
-    given = given.to(torch.int64, copy=True).reshape(-1)  # a copy: the caller may change the counts later
-    if given.numel() and int(given.min()) < 0:
-        raise ValueError(f"{caller}: {argument} holds {int(given.min())}; counts cannot be negative.")
+    tensor = tensor.to(torch.int64, copy=True).reshape(-1)  # a copy: the caller may change the counts later
+    if tensor.numel() and int(tensor.min()) < 0:
+        raise ValueError(f"{caller}: {argument} holds {int(tensor.min())}; counts cannot be negative.")
     # a float sum cannot overflow; the exact sum is slow, and needed only near the bound
-    if float(given.to(torch.float64).sum()) >= 2**62 and sum(given.tolist()) >= 2**63:
+    if float(tensor.to(torch.float64).sum()) >= 2**62 and sum(tensor.tolist()) >= 2**63:
         raise ValueError(
-            f"{caller}: {argument} adds up to {sum(given.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts by "
-            "the same number."
+            f"{caller}: {argument} adds up to {sum(tensor.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts "
+            "by the same number."
         )
-    return given
+    return tensor
 
 
 def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None) -> int:
@@ -228,23 +247,37 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
 def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int | None, *, one_per_row: bool) -> None:
     """Raise unless the lowest and the highest of some ids lie in [-1, num_labels)."""
     if low < -1:
-        hint = ""
-        if argument.startswith("target"):
-            marked, mask = ("rows", f"row_mask={argument} != {low}, or ") if one_per_row else ("tokens", "")
-            hint = f" If {low} marks {marked} that do not count, leave them out with {mask}ignore_index={low}, which "
-            hint += "metrics, evaluate() and LabelFrequency.update() take"
-            hint += "." if one_per_row else f"; if it pads rows of several labels, pass {argument}.clamp(min=-1)."
-        hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
-        raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
+        raise ValueError(
+            f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row."
+            f"{_hint_for_low_id(argument, low, one_per_row)}"
+        )
     if num_labels is not None and high >= num_labels:
-        one = "; 0 and 1 of one label are target[:, None], and documents of queries need indexes="
-        first = one if num_labels == 1 else "; ids that start at 1 need - 1"
-        remedy = "check num_labels or the ids" + (first if high == num_labels else "")
-        remedy += ", and pass integer scores as floats, preds.float()" if argument == "preds" else ""
+        remedy = "check num_labels or the ids"
+        if high == num_labels == 1:
+            remedy += "; 0 and 1 of one label are target[:, None], and documents of queries need indexes="
+        elif high == num_labels:
+            remedy += "; ids that start at 1 need - 1"
+        if argument == "preds":
+            remedy += ", and pass integer scores as floats, preds.float()"
         raise ValueError(
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
             f"(ids 0 to {num_labels - 1}); {remedy}."
         )
+
+
+def _hint_for_low_id(argument: str, low: int, one_per_row: bool) -> str:
+    """Return what an id below -1 may mean, and what to do."""
+    if argument == "preds":
+        return " Integers are ids here: pass scores as floats, preds.float()."
+    if not argument.startswith("target"):
+        return ""
+    where = f"ignore_index={low}, which metrics, evaluate() and LabelFrequency.update() take"
+    if one_per_row:
+        return f" If {low} marks rows that do not count, leave them out with row_mask={argument} != {low}, or {where}."
+    return (
+        f" If {low} marks tokens that do not count, leave them out with {where}; if it pads rows of several labels, "
+        f"pass {argument}.clamp(min=-1)."
+    )
 
 
 class TorchMetricsArguments(TypedDict, total=False):
@@ -371,7 +404,7 @@ def documentation(metric: type[Metric]) -> str | None:
     return before + "".join(shared) + "    kwargs: Those of :class:`torchmetrics.Metric`.\n" + behind
 
 
-def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that were passed to a class, by name; positional arguments without a name get a number.
 
     Raises:
@@ -380,22 +413,26 @@ def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) 
     """
     if not args and not kwargs:
         return {}  # copies are made without arguments; Python itself reports arguments that are missing
-    shape = signature(metric.__init__)
-    unknown = [name for name in kwargs if name not in arguments(metric) and name not in KEYWORDS]
+    constructor = signature(metric.__init__)
+    accepted = arguments(metric)
+    unknown = [name for name in kwargs if name not in accepted and name not in KEYWORDS]
     try:
-        shape.bind(None, *args, **kwargs)
+        constructor.bind(None, *args, **kwargs)
     except TypeError as error:
         if unknown:
             raise unknown_arguments(metric, unknown) from None
-        takes = ", ".join(arguments(metric))
-        raise TypeError(f"{metric.__name__}: {error}; it takes {takes}, most of them by name only.") from None
+        names_text = ", ".join(accepted)
+        raise TypeError(f"{metric.__name__}: {error}; it takes {names_text}, most of them by name only.") from None
     if unknown and keyword_names(metric.__init__):
         raise unknown_arguments(metric, unknown)
-    parameters = list(shape.parameters.values())[1:]
-    names = [one.name for one in parameters if one.kind == Parameter.POSITIONAL_OR_KEYWORD]
+
+    names = []
+    for parameter in list(constructor.parameters.values())[1:]:
+        if parameter.kind == Parameter.POSITIONAL_OR_KEYWORD:
+            names.append(parameter.name)
     names += [f"*{number}" for number in range(len(args) - len(names))]
-    named = dict(zip(names, args, strict=False)) | dict(kwargs)
-    return {name: value for name, value in named.items() if name not in KEYWORDS}
+    passed = dict(zip(names, args, strict=False)) | dict(kwargs)
+    return {name: value for name, value in passed.items() if name not in KEYWORDS}
 
 
 @cache
@@ -416,22 +453,23 @@ def number_text(value: float) -> str:
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:
     """Return the error for unknown arguments. It lists the known ones, and those that may have been meant."""
-    known = list(arguments(metric))
+    accepted = list(arguments(metric))
     are = "is not an argument" if len(unknown) == 1 else "are not arguments"
     problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
     if "task" in unknown:
         return ValueError(f"{problem}; leave it out, because the form of target tells the task.")
-    takes = f"it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}"
-    return ValueError(f"{problem}; {takes}{_meant(unknown, known)}")
+    names_text = f"it takes {', '.join(accepted)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}"
+    return ValueError(f"{problem}; {names_text}{_meant(unknown, accepted)}")
 
 
 def check_keywords(caller: str, called: Signature, passed: Iterable[str]) -> None:
     """Raise if a call passes an argument that a method does not take; the message says what may have been meant."""
     unknown = [name for name in passed if name not in called.parameters]
     if unknown:
-        known = [name for name in called.parameters if name != "self"]
-        problem = f"{caller}: {' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not taken"
-        raise TypeError(f"{problem}; it takes {', '.join(known)}{_meant(unknown, known)}") from None
+        accepted = [name for name in called.parameters if name != "self"]
+        are = "is" if len(unknown) == 1 else "are"
+        problem = f"{caller}: {' and '.join(unknown)} {are} not taken"
+        raise TypeError(f"{problem}; it takes {', '.join(accepted)}{_meant(unknown, accepted)}") from None
 
 
 def names_unknown_keywords(function: Function) -> Function:
@@ -447,8 +485,14 @@ def names_unknown_keywords(function: Function) -> Function:
     return cast("Function", call)
 
 
-def _meant(unknown: Sequence[str], known: Sequence[str]) -> str:
-    """Return the end of the message: the known argument that may be meant by each unknown one."""
-    near = ([*SYNONYMS.get(name, ()), *get_close_matches(name, known)] for name in unknown)
-    hint = ", ".join(f"{one}=" for some in near for one in [one for one in some if one in known][:1])
-    return f"; did you mean {hint}?" if hint else "."
+def _meant(unknown: Sequence[str], accepted: Sequence[str]) -> str:
+    """Return the end of the message: the accepted argument that may be meant by each unknown one."""
+    hints = []
+    for name in unknown:
+        for candidate in (*SYNONYMS.get(name, ()), *get_close_matches(name, accepted)):
+            if candidate in accepted:
+                hints.append(f"{candidate}=")
+                break
+    if not hints:
+        return "."
+    return f"; did you mean {', '.join(hints)}?"

@@ -25,8 +25,8 @@ from tailmetrics._arguments import (
     arguments,
     check_keywords,
     documentation,
-    given,
     grouped,
+    passed_arguments,
     settled_arguments,
     shape_of,
     unknown_arguments,
@@ -81,10 +81,13 @@ class Mergeable:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
-        members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items()}
-        cls.__jit_unused_properties__ = sorted(name for name, one in members.items() if isinstance(one, property))
-        annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
-        cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
+        members: dict[str, Any] = {}
+        annotated = {"device"}
+        for base in reversed(cls.__mro__):
+            members |= vars(base)
+            annotated |= get_annotations(base).keys()
+        cls.__jit_unused_properties__ = sorted(name for name in members if isinstance(members[name], property))
+        cls.__jit_ignored_attributes__ = sorted(annotated)
 
     __jit_unused_properties__: ClassVar[list[str]] = []
     __jit_ignored_attributes__: ClassVar[list[str]] = []
@@ -93,9 +96,9 @@ class Mergeable:
         """Return the metrics that hold the states, by name: this one."""
         return {"": cast("ExactMetric", self)}
 
-    def _held(self) -> list[MetricStates]:
+    def _metric_states(self) -> list[MetricStates]:
         """Return the states of each part; parts that share a state return the same tensor."""
-        return [states_held(part) for part in self._parts().values()]
+        return [states_of(part) for part in self._parts().values()]
 
     def merge_state(self, incoming_state: Any) -> None:
         """Add the states of another object with the same arguments, which may come from another process.
@@ -113,29 +116,39 @@ class Mergeable:
         if isinstance(incoming_state, Mergeable):
             incoming_state.check_own_states("merge_state")
         caller, parts = f"{type(self).__name__}.merge_state", self._parts()
+        others: list[Mapping[str, Any]]
         if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
-            others: list[tuple[Mapping[str, Any], int]] = [(incoming_state, 1)]
-            differs = self._problem_with(incoming_state)
+            others, updates = [incoming_state], [1]
+            problem = self._problem_with(incoming_state)
         elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
-            theirs = incoming_state._parts().values()
-            others = [(tensors_of(part), part._update_count) for part in theirs]
-            here, there = ([part.fingerprint() for part in some] for some in (parts.values(), theirs))
-            differs = difference(here, there, "here", "there", list(parts) if len(parts) > 1 else ())
+            other_parts = list(incoming_state._parts().values())
+            others = [tensors_of(part) for part in other_parts]
+            updates = [part._update_count for part in other_parts]
+            problem = self._difference_from(other_parts)
         else:
             raise TypeError(
                 f"{caller}: got a {type(incoming_state).__name__}; pass a {type(self).__name__} of the same arguments."
             )
-        if differs is not None:
+        if problem is not None:
             raise ValueError(
-                f"{caller}: the metric to be merged has other states: {differs}. Merge metrics that were made "
+                f"{caller}: the metric to be merged has other states: {problem}. Merge metrics that were made "
                 "with the same arguments, buckets and counts."
             )
-        sums = [
-            merged(caller, states_held(part), states) for part, (states, _) in zip(parts.values(), others, strict=True)
-        ]
-        for part, states, (_, updates) in zip(parts.values(), sums, others, strict=True):
-            vars(part).update(states, _computed=None, _update_count=part._update_count + updates)
+
+        sums = []
+        for part, states in zip(parts.values(), others, strict=True):
+            sums.append(merged(caller, states_of(part), states))
+        for part, states, number in zip(parts.values(), sums, updates, strict=True):
+            vars(part).update(states, _computed=None, _update_count=part._update_count + number)
         self._share_again()
+
+    def _difference_from(self, others: Sequence[ExactMetric]) -> str | None:
+        """Return in words in what the parts differ from other metrics; None where they do not."""
+        parts = self._parts()
+        names = list(parts) if len(parts) > 1 else ()
+        first = [part.fingerprint() for part in parts.values()]
+        second = [metric.fingerprint() for metric in others]
+        return difference(first, second, "here", "there", names)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Replace the states by those that ``state_dict()`` returned after ``persistent(True)``.
@@ -178,7 +191,7 @@ class ExactMetric(Mergeable, Metric):
     """The states by name."""
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
-    _known_fingerprint: Fingerprint | None = None
+    _fingerprint: Fingerprint | None = None
     _stage: tuple[bool, bool, bool] | None = None
     """The modes of gradients, inference and training at the first batch; None before it."""
     _was_logged = False
@@ -195,7 +208,7 @@ class ExactMetric(Mergeable, Metric):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
         metric = super().__new__(cls)
-        object.__setattr__(metric, "_given", given(cls, args, kwargs))
+        object.__setattr__(metric, "_given", passed_arguments(cls, args, kwargs))
         return metric
 
     def __init__(self, **kwargs: Unpack[TorchMetricsArguments]) -> None:
@@ -346,21 +359,27 @@ class ExactMetric(Mergeable, Metric):
 
     def settings(self) -> dict[str, Any]:
         """Return by name every argument that the numbers depend on, also those that ``bind`` has set."""
+        attributes = vars(self)
         values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
-        values |= {name: vars(self)[name] for name in values if name in vars(self)}
-        return {name: value for name, value in values.items() if name not in PRESENTATION}
+        for name in PRESENTATION:
+            values.pop(name, None)
+        for name in values:
+            if name in attributes:
+                values[name] = attributes[name]
+        return values
 
     def fingerprint(self) -> Fingerprint:
         """Return what the numbers depend on; once there are states, all arguments are settled."""
-        tensors, known = tensors_of(self), self._known_fingerprint
-        if known is None or known.states.keys() != tensors.keys():
-            states = {
-                name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
-                for name, state in tensors.items()
-            }
+        tensors = tensors_of(self)
+        fingerprint = self._fingerprint
+        if fingerprint is None or fingerprint.states.keys() != tensors.keys():
+            states = {}
+            for name, state in tensors.items():
+                reduction = REDUCTIONS.get(self._reductions[name], "another reduction")
+                states[name] = f"{shape_of(state)} under {reduction}"
             settings = {name: identity(value) for name, value in self.settings().items()}
-            self._known_fingerprint = known = Fingerprint(type(self).__qualname__, settings, states)
-        return known
+            fingerprint = self._fingerprint = Fingerprint(type(self).__qualname__, settings, states)
+        return fingerprint
 
     # over processes
 
@@ -371,10 +390,10 @@ class ExactMetric(Mergeable, Metric):
         try:
             states, group = self._over_processes, process_group or self.process_group
             if dist_sync_fn is not gather_all_tensors:
-                states = gathered(type(self).__name__, states_held(self), dist_sync_fn, group)
+                states = gathered(type(self).__name__, states_of(self), dist_sync_fn, group)
             elif states is None:
                 whole = group or distributed.group.WORLD
-                (states,) = over_processes(type(self).__name__, self._held(), whole, self.device)
+                (states,) = over_processes(type(self).__name__, self._metric_states(), whole, self.device)
             vars(self).update(states)
         except BaseException:
             vars(self).update(own)
@@ -384,8 +403,9 @@ class ExactMetric(Mergeable, Metric):
     @property
     def will_send(self) -> bool:
         """Whether states that are asked for are to be put together over processes, in the way of this library."""
-        asked = self._to_sync and not self._is_synced and self.dist_sync_fn is None
-        return asked and bool(self.distributed_available_fn())
+        if not self._to_sync or self._is_synced or self.dist_sync_fn is not None:
+            return False
+        return bool(self.distributed_available_fn())
 
     @contextmanager
     def over_all_processes(self) -> Iterator[None]:
@@ -447,21 +467,21 @@ class ExactMetric(Mergeable, Metric):
         self.check_own_states("load_state_dict")
         _, strict, missing_keys, _, error_msgs = others
         present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
+        problem = None
         if strict:
-            missing = [name for name, is_kept in self._persistent.items() if is_kept and name not in present]
-            missing_keys.extend(prefix + name for name in missing)
-            problem = self.problem_of_names(state_dict, prefix)
-            if problem is not None and any(key.startswith(prefix) for key in state_dict):
-                error_msgs.append(f"{type(self).__name__}.load_state_dict: {problem}")
-                return
-        if present:
+            for name, is_kept in self._persistent.items():
+                if is_kept and name not in present:
+                    missing_keys.append(prefix + name)
+            if any(key.startswith(prefix) for key in state_dict):
+                problem = self.problem_of_names(state_dict, prefix)
+        if problem is None and present:
             problem = self._problem_with(present)
             if problem is not None:
-                error_msgs.append(
-                    f"{type(self).__name__}.load_state_dict: {problem}; the states are of a metric with other "
-                    "arguments or other buckets."
-                )
-                return
+                problem += "; the states are of a metric with other arguments or other buckets."
+        if problem is not None:
+            error_msgs.append(f"{type(self).__name__}.load_state_dict: {problem}")
+            return
+
         super()._load_from_state_dict(state_dict, prefix, *others)
         if present:
             for name in self._defaults:  # the checkpoint keeps its own tensors
@@ -557,7 +577,7 @@ def tensors_of(metric: ExactMetric) -> dict[str, Tensor]:
     return {name: getattr(metric, name) for name in metric._defaults}
 
 
-def states_held(metric: ExactMetric) -> MetricStates:
+def states_of(metric: ExactMetric) -> MetricStates:
     """Return the states, their reductions and the fingerprint of a metric."""
     reductions = {name: REDUCTIONS[reduction] for name, reduction in metric._reductions.items()}
     return MetricStates(metric.fingerprint(), tensors_of(metric), reductions)
@@ -582,17 +602,21 @@ def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
         metric: The metric.
         before: Its attributes before that call.
     """
-    held = states_held(metric)
-    added = {
-        name: state + before[name] if held.reductions[name] == "sum" else torch.maximum(state, before[name])
-        for name, state in held.states.items()
-    }
-    vars(metric).update(added, _computed=None, _to_sync=metric.sync_on_compute)
+    states = states_of(metric)
+    totals = {}
+    for name, state in states.states.items():
+        if states.reductions[name] == "sum":
+            totals[name] = state + before[name]
+        else:
+            totals[name] = torch.maximum(state, before[name])
+    vars(metric).update(totals, _computed=None, _to_sync=metric.sync_on_compute)
 
 
 def writable(state: Tensor) -> Tensor:
     """Return a state that may be added to in place: a reset under ``inference_mode`` leaves one that may not."""
-    return state.clone() if state.is_inference() else state
+    if state.is_inference():
+        return state.clone()
+    return state
 
 
 @contextmanager
@@ -604,12 +628,14 @@ def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]
         metrics: Those that are to be computed, in the same order on every process; a state of several is sent once.
     """
     groups = grouped(((metric.process_group or distributed.group.WORLD, metric.device), metric) for metric in metrics)
-    in_order = sorted(groups, key=lambda key: order_of(key[0])) if len(groups) > 1 else groups
+    keys = list(groups)
+    if len(keys) > 1:
+        keys.sort(key=lambda key: order_of(key[0]))
     try:
-        for group, device in in_order:
-            sent = groups[group, device]
-            found = over_processes(caller, [states_held(metric) for metric in sent], group, device)
-            for metric, states in zip(sent, found, strict=True):
+        for group, device in keys:
+            members = groups[group, device]
+            totals = over_processes(caller, [states_of(metric) for metric in members], group, device)
+            for metric, states in zip(members, totals, strict=True):
                 vars(metric)["_over_processes"] = states  # setting an attribute of a module costs twenty times as much
         yield
     finally:

@@ -1,12 +1,8 @@
-"""Layer 0: the states of several metrics, put together over processes or written as bytes.
+"""Layer 0: the states of several metrics, put together over processes.
 
-Over processes, states are sent in one call for each kind of reduction. Processes agree first, in a call of fixed size,
-that they hold the same metrics; only then do they send states, so that what differs raises everywhere instead of being
-added up, and no process waits for one that sends something else.
-
-As bytes, states can be read by any machine. No table of buckets or counts is among them, only what tells whether the
-reader has the same ones, and nothing in them is executed. Layout: ``MAGIC``, SHA-256 of the rest (32 bytes), and a zlib
-stream of a line of JSON and the states one behind the other, little-endian.
+States are sent in one call for each kind of reduction. Processes agree first, in a call of fixed size, that they hold
+the same metrics; only then do they send states. So what differs raises everywhere instead of being added up, and no
+process waits for one that sends something else.
 """
 
 from __future__ import annotations
@@ -24,6 +20,8 @@ import torch
 from torch import Tensor, distributed
 from torchmetrics.utilities.data import dim_zero_max, dim_zero_sum
 
+# what two metrics must have in common
+
 
 def identity(value: Any) -> str:
     """Return a text that differs where values differ, the same in every process; of unknown objects, their type."""
@@ -32,10 +30,12 @@ def identity(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"({','.join(map(identity, value))})"
     if isinstance(value, Mapping):
-        return f"({','.join(f'{identity(name)}:{identity(one)}' for name, one in sorted(value.items()))})"
-    if isinstance(value, (Tensor, np.ndarray)):
-        array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
-        return f"{array.dtype}{array.shape}{sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
+        items = [f"{identity(name)}:{identity(item)}" for name, item in sorted(value.items())]
+        return f"({','.join(items)})"
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
     return f"{type(value).__qualname__} {getattr(value, 'digest', '')}"
 
 
@@ -49,8 +49,8 @@ class Fingerprint(NamedTuple):
 
     Attributes:
         metric: The name of the class.
-        arguments: The value of each argument that numbers depend on, as :func:`identity` writes it. A
-            SHA-256 stands for buckets and counts.
+        arguments: The value of each argument that numbers depend on, as :func:`identity` writes it. A SHA-256 stands
+            for buckets and counts.
         states: What each state is, in their order: type, shape and reduction, by name.
     """
 
@@ -62,8 +62,8 @@ class Fingerprint(NamedTuple):
 def difference(
     first: Sequence[Fingerprint],
     second: Sequence[Fingerprint],
-    of_first: str,
-    of_second: str,
+    first_place: str,
+    second_place: str,
     names: Sequence[str] = (),
 ) -> str | None:
     """Return in words in what the members of two collections differ; None where they do not.
@@ -71,45 +71,61 @@ def difference(
     Args:
         first: The fingerprint of each member.
         second: The fingerprint of each member of the other collection.
-        of_first: Where ``first`` was found: ``"here"``, ``"on process 0"``.
-        of_second: Where ``second`` was found.
+        first_place: Where ``first`` is: ``"here"``, ``"on process 0"``.
+        second_place: Where ``second`` is.
         names: What the members of ``first`` are called, where they have names.
     """
     if len(first) == len(second) == 1:
-        return _difference(first[0], second[0], of_first, of_second)
-    for number, (one, other) in enumerate(zip(first, second, strict=False)):
-        found = _difference(one, other, of_first, of_second)
-        if found is not None:
+        return _difference(first[0], second[0], first_place, second_place)
+    for number, (member, other_member) in enumerate(zip(first, second, strict=False)):
+        text = _difference(member, other_member, first_place, second_place)
+        if text is not None:
             name = f" ({names[number]!r})" if names else ""
-            kind = f", {one.metric}" if one.metric == other.metric else ""
-            return f"member {number + 1}{name}{kind}: {found}"
+            kind = f", {member.metric}" if member.metric == other_member.metric else ""
+            return f"member {number + 1}{name}{kind}: {text}"
     if len(first) != len(second):
-        listed = (", ".join(one.metric for one in some) or "no metric" for some in (first, second))
-        return f"there are {next(listed)} {of_first} and {next(listed)} {of_second}"
+        return f"there are {_class_names(first)} {first_place} and {_class_names(second)} {second_place}"
     return None
 
 
-def _difference(one: Fingerprint, other: Fingerprint, of_one: str, of_other: str) -> str | None:
-    if one.metric != other.metric:
-        return f"it is {one.metric} {of_one} and {other.metric} {of_other}"
-    kinds = (("", one.arguments, other.arguments), ("the state ", one.states, other.states))
-    for what, ours, theirs in kinds:
-        different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-        if different:
-            parts = (
-                f"{what}{name} is {_short(ours.get(name))} {of_one} and {_short(theirs.get(name))} {of_other}"
-                for name in different
-            )
-            return ", ".join(parts)
-    if list(one.states) != list(other.states):
-        return f"the states stand in another order {of_other}"
+def _class_names(members: Sequence[Fingerprint]) -> str:
+    return ", ".join(member.metric for member in members) or "no metric"
+
+
+def _difference(member: Fingerprint, other: Fingerprint, place: str, other_place: str) -> str | None:
+    """Return in words in what two metrics differ; None where they do not."""
+    if member.metric != other.metric:
+        return f"it is {member.metric} {place} and {other.metric} {other_place}"
+    text = _different_values("", member.arguments, other.arguments, place, other_place)
+    if not text:
+        text = _different_values("the state ", member.states, other.states, place, other_place)
+    if text:
+        return text
+    if list(member.states) != list(other.states):
+        return f"the states stand in another order {other_place}"
     return None
+
+
+def _different_values(
+    kind: str, values: Mapping[str, str], others: Mapping[str, str], place: str, other_place: str
+) -> str:
+    """Return in words which values by name differ; an empty text if none does."""
+    texts = []
+    for name in {**values, **others}:
+        value, other = values.get(name), others.get(name)
+        if value != other:
+            texts.append(f"{kind}{name} is {_short(value)} {place} and {_short(other)} {other_place}")
+    return ", ".join(texts)
 
 
 def _short(value: str | None) -> str:
     """Return a value for a message; of a digest the beginning."""
-    return "missing" if value is None else re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1…", value)
+    if value is None:
+        return "missing"
+    return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1…", value)
 
+
+# states and their sizes
 
 Reduction: TypeAlias = Literal["sum", "max"]
 
@@ -134,13 +150,17 @@ class MetricStates:
 
 LARGEST: Final = 2**62
 """The largest number that a state may hold, half of what int64 does: an update finds room for the rows of its batch."""
+
 UNIT: Final = 2**20
 """Processes add up their largest numbers in this unit, rounded up: this sum cannot wrap as that of states might."""
 
 
 def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
     """Return the largest absolute value in a sum; 0 for a state under ``max``, which does not grow."""
-    return max(abs(int(end)) for end in torch.aminmax(state)) if reduction == "sum" and state.numel() else 0
+    if reduction != "sum" or not state.numel():
+        return 0
+    lowest, highest = torch.aminmax(state)
+    return max(abs(int(lowest)), abs(int(highest)))
 
 
 def check_fits(caller: str, largest: int) -> None:
@@ -152,23 +172,28 @@ def check_fits(caller: str, largest: int) -> None:
         )
 
 
-def merged(caller: str, held: MetricStates, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the states of a metric put together with states of the same shapes.
 
     Raises:
         ValueError: If a sum does not fit into a state.
     """
-    found = {}
-    for name, state in held.states.items():
-        other = others[name].to(state.device)
-        reduction = held.reductions[name]
+    states = {}
+    for name, state in metric.states.items():
+        other, reduction = others[name].to(state.device), metric.reductions[name]
         check_fits(caller, largest_of(state, reduction) + largest_of(other, reduction))
-        found[name] = state + other if reduction == "sum" else torch.maximum(state, other)
-    return found
+        if reduction == "sum":
+            states[name] = state + other
+        else:
+            states[name] = torch.maximum(state, other)
+    return states
+
+
+# over processes
 
 
 def over_processes(
-    caller: str, held: Sequence[MetricStates], group: Any, device: torch.device
+    caller: str, metrics: Sequence[MetricStates], group: Any, device: torch.device
 ) -> list[dict[str, Tensor]]:
     """Return the states of each metric over all processes of a group; call it in each of them.
 
@@ -176,7 +201,7 @@ def over_processes(
 
     Args:
         caller: The name that errors begin with.
-        held: What each metric holds here, the same metrics in the same order on every process.
+        metrics: What each metric holds here, the same metrics in the same order on every process.
         group: The process group.
         device: Where the metrics are.
 
@@ -188,43 +213,50 @@ def over_processes(
             f"{caller}: process {distributed.get_rank()} is not in process_group; compute in the processes of the "
             "group only, or pass sync_on_compute=False here."
         )
-    _check_agreement(caller, [one.fingerprint for one in held], group, device)
+    _check_agreement(caller, [metric.fingerprint for metric in metrics], group, device)
     totals: dict[int, Tensor] = {}
-    for (reduction, dtype), states in sorted(_by_kind(held).items(), key=lambda item: str(item[0])):
-        packed, is_sum = torch.cat([state.detach().reshape(-1).to(dtype) for state in states]), reduction == "sum"
-        sizes = [state.numel() for state in states]
-        if packed.numel():
-            if is_sum:
-                packed = torch.cat([packed, packed.abs().amax().reshape(1) // UNIT + 1])
-            operation = distributed.ReduceOp.SUM if is_sum else distributed.ReduceOp.MAX
-            distributed.all_reduce(packed, op=operation, group=group)
-            if is_sum:
-                check_fits(caller, int(packed[-1]) * UNIT)
-        parts = zip(states, torch.split(packed[: sum(sizes)], sizes), strict=True)
-        totals |= {id(state): part.view(state.shape).to(state.dtype) for state, part in parts}
-    return [{name: totals[id(state)] for name, state in one.states.items()} for one in held]
+    for (reduction, dtype), states in sorted(_by_kind(metrics).items(), key=lambda item: str(item[0])):
+        for state, total in zip(states, _reduced(caller, states, reduction, dtype, group), strict=True):
+            totals[id(state)] = total
+    return [{name: totals[id(state)] for name, state in metric.states.items()} for metric in metrics]
 
 
-def _by_kind(held: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
+def _by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
     """Return the states that travel together, each tensor once."""
     kinds: dict[tuple[Reduction, torch.dtype], dict[int, Tensor]] = {}
-    for one in held:
-        for name, state in one.states.items():
-            reduction = one.reductions[name]
-            flags = reduction == "max" and state.dtype in (torch.bool, torch.uint8)
-            travels = torch.uint8 if flags else torch.int64  # which gloo and nccl both reduce
-            kinds.setdefault((reduction, travels), {})[id(state)] = state
+    for metric in metrics:
+        for name, state in metric.states.items():
+            reduction, dtype = metric.reductions[name], torch.int64
+            if reduction == "max" and state.dtype in (torch.bool, torch.uint8):
+                dtype = torch.uint8  # which gloo and nccl both reduce, as int64
+            kinds.setdefault((reduction, dtype), {})[id(state)] = state
     return {kind: list(states.values()) for kind, states in kinds.items()}
+
+
+def _reduced(
+    caller: str, states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype, group: Any
+) -> list[Tensor]:
+    """Return states over all processes, sent as one vector of a type. Sums are sent with their largest number."""
+    sizes = [state.numel() for state in states]
+    packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
+    if packed.numel() and reduction == "sum":
+        packed = torch.cat([packed, packed.abs().amax().reshape(1) // UNIT + 1])
+        distributed.all_reduce(packed, op=distributed.ReduceOp.SUM, group=group)
+        check_fits(caller, int(packed[-1]) * UNIT)
+    elif packed.numel():
+        distributed.all_reduce(packed, op=distributed.ReduceOp.MAX, group=group)
+    parts = torch.split(packed[: sum(sizes)], sizes)
+    return [part.view(state.shape).to(state.dtype) for state, part in zip(states, parts, strict=True)]
 
 
 def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
     """Raise on every process unless all have the same fingerprints: the largest and the smallest digest are one."""
     text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
-    sent = torch.tensor([*words, *(-word for word in words)], device=device)
-    distributed.all_reduce(sent, op=distributed.ReduceOp.MAX, group=group)
-    found = sent.tolist()
-    if found[:8] == [-word for word in found[8:]]:
+    ends = torch.tensor([*words, *(-word for word in words)], device=device)
+    distributed.all_reduce(ends, op=distributed.ReduceOp.MAX, group=group)
+    largest, smallest = ends[:8], -ends[8:]
+    if torch.equal(largest, smallest):
         return
     texts: list[Any] = [None] * distributed.get_world_size(group)
     with torch.cuda.device(device if device.type == "cuda" else -1):  # NCCL sends from the current one; -1 is none
@@ -234,34 +266,39 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
 
 def _disagreement(caller: str, texts: Sequence[bytes], ranks: Sequence[int]) -> ValueError:
     """Return the error of processes of these ranks, given the fingerprints of each as text."""
-    other = next(place for place, one in enumerate(texts) if one != texts[0])
-    here, there = ([Fingerprint(*one) for one in json.loads(texts[place])] for place in (0, other))
-    differs = difference(here, there, f"on process {ranks[0]}", f"on process {ranks[other]}")
+    other = next(place for place, text in enumerate(texts) if text != texts[0])
+    first = [Fingerprint(*fields) for fields in json.loads(texts[0])]
+    second = [Fingerprint(*fields) for fields in json.loads(texts[other])]
+    text = difference(first, second, f"on process {ranks[0]}", f"on process {ranks[other]}")
     return ValueError(
-        f"{caller}: processes do not hold the same metrics, so nothing was added up: {differs}. Make the same metrics, "
+        f"{caller}: processes do not hold the same metrics, so nothing was added up: {text}. Make the same metrics, "
         "with the same arguments, buckets and counts, in the same order on every process."
     )
 
 
-def gathered(caller: str, held: MetricStates, gather: Callable[..., Any], group: Any) -> dict[str, Tensor]:
+def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], group: Any) -> dict[str, Tensor]:
     """Return the states of a metric over all processes by a function that returns the tensor of each, ``dist_sync_fn``.
 
     Raises:
         ValueError: On every process, if the metric of one process differs from that of another.
     """
-    text = json.dumps([held.fingerprint]).encode()
-    device = next(iter(held.states.values())).device
+    text = json.dumps([metric.fingerprint]).encode()
+    device = next(iter(metric.states.values())).device
     digests = gather(torch.tensor([len(text), *sha256(text).digest()], device=device), group=group)
-    if any(not torch.equal(one, digests[0]) for one in digests):
-        padded = text.ljust(max(int(one[0]) for one in digests))  # JSON ends in blanks as well as without
+    if any(not torch.equal(digest, digests[0]) for digest in digests):
+        padded = text.ljust(max(int(digest[0]) for digest in digests))  # JSON ends in blanks as well as without
         texts = gather(torch.tensor([*padded], device=device), group=group)
-        raise _disagreement(caller, [bytes(one.tolist()) for one in texts], range(len(texts)))
-    found = {}
-    for name, state in held.states.items():
-        parts, reduction = gather(state, group=group), held.reductions[name]
+        raise _disagreement(caller, [bytes(letters.tolist()) for letters in texts], range(len(texts)))
+
+    states = {}
+    for name, state in metric.states.items():
+        parts, reduction = gather(state, group=group), metric.reductions[name]
         check_fits(caller, sum(largest_of(part, reduction) for part in parts))
-        found[name] = torch.stack(parts).sum(dim=0) if reduction == "sum" else torch.stack(parts).amax(dim=0)
-    return found
+        if reduction == "sum":
+            states[name] = torch.stack(parts).sum(dim=0)
+        else:
+            states[name] = torch.stack(parts).amax(dim=0)
+    return states
 
 
 def order_of(group: Any) -> tuple[Any, ...]:

@@ -505,9 +505,9 @@ class TopKCollection(Mergeable, LoggedCollection):
             states["orders"] = self.other_orders.states
         return states
 
-    def _held(self) -> list[MetricStates]:
+    def _metric_states(self) -> list[MetricStates]:
         self._share_again()
-        return super()._held()
+        return super()._metric_states()
 
     def persistent(self, mode: bool = False) -> None:
         """Set whether ``state_dict`` includes the states of members and references."""

@@ -251,7 +251,7 @@ class TopKMetric(ExactMetric):
     def _settle(self, facts: Mapping[str, Any]) -> None:
         """Set arguments, and make what depends on them: the parts, the keys and new states."""
         self._is_made = False
-        vars(self).update(facts, _known_fingerprint=None)
+        vars(self).update(facts, _fingerprint=None)
         self._settle_facts()
         reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
         vars(self).update(reading=reading, aggregation=self.aggregation.bound(reading))
