@@ -25,6 +25,7 @@ def values(*metrics, **options):
         (tm.RecallAtK(k=2, empty_target_action="skip"), 3, "rows with a relevant label"),
         (tm.PrecisionAtK(k=2, average="micro"), 8, "predictions"),
         (tm.RecallAtK(k=2, average="micro"), 5, "relevant labels"),
+        (tm.NormalizedRecallAtK(k=1, average="micro"), 3, "attainable hits"),
         (tm.F1AtK(k=2, average="micro"), 13, "predictions and relevant labels"),
         (tm.RecallAtK(k=2, average="macro"), 4, "labels with rows"),
         (tm.PrecisionAtK(k=2, average="macro", labels="union"), 5, "labels with rows or predictions"),

@@ -227,9 +227,12 @@ class RatioOfCounts(_CountAggregation):
         return self.ratio(*counts.unbind(-1))
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
-        """Return the predictions, the relevant labels, or for F-scores their weighted sum."""
+        """Return the predictions, the relevant labels, the attainable hits, or for F-scores their weighted sum."""
         found: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
-        return by_weight(self.ratio.of, self.weighted), found
+        what = self.ratio.of
+        if self._up_to_k:
+            what = "attainable hits"
+        return by_weight(what, self.weighted), found
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether no label is relevant in any row."""
