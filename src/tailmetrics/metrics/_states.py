@@ -72,27 +72,33 @@ class FixedPoint:
         """
         if self.limbs == 0:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
-        limbs_of_all = (1 + self.columns) * values.numel()
-        if limbs_of_all > FEW_LIMBS:
+        num_limbs = (1 + self.columns) * values.numel()
+        if num_limbs > FEW_LIMBS:
             kernels = kernels_for(values.device)
-            known = kernels.add_up(values, dim, self.limbs, self.lowest, self.bounded)
-            if known is not None:
-                return known[..., : self.columns]
-            height = max(1, kernels.LIMBS // (limbs_of_all // values.shape[dim]))
+            sums = kernels.add_up(values, dim, self.limbs, self.lowest, self.bounded)
+            if sums is not None:
+                return sums[..., : self.columns]
+            height = max(1, kernels.LIMBS // (num_limbs // values.shape[dim]))
             if height < values.shape[dim]:
-                return torch.stack([self.add_up(part, dim) for part in torch.split(values, height, dim)]).sum(dim=0)
+                blocks = torch.split(values, height, dim)
+                return torch.stack([self.add_up(block, dim) for block in blocks]).sum(dim=0)
+
         limbs, too_large = self._limbs(values)
-        exact = limbs.dtype == torch.float64 and limbs.shape[dim + 1] < EXACT_TERMS
-        sums = limbs.sum(dim=dim + 1, dtype=None if exact else torch.int64).to(torch.int64)
-        sums = sums if too_large is None else torch.cat([sums, too_large.sum(dim=dim).unsqueeze(0)])
+        if limbs.dtype == torch.float64 and limbs.shape[dim + 1] < EXACT_TERMS:
+            sums = limbs.sum(dim=dim + 1).to(torch.int64)
+        else:
+            sums = limbs.sum(dim=dim + 1, dtype=torch.int64)
+        if too_large is not None:
+            sums = torch.cat([sums, too_large.sum(dim=dim).unsqueeze(0)])
         return sums.movedim(0, -1)
 
     def digits(self, values: Tensor) -> Tensor:
         """Return the limbs of each value, most significant first; for unbounded values, then 1 if one is too large."""
         if self.limbs == 0:
             return values.to(torch.int64).unsqueeze(-1)
-        limbs, too_large = self._limbs(values)
-        columns = limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)])
+        columns, too_large = self._limbs(values)
+        if too_large is not None:
+            columns = torch.cat([columns, too_large.unsqueeze(0)])
         return columns.to(torch.int64).movedim(0, -1)
 
     def _limbs(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -102,8 +108,10 @@ class FixedPoint:
         is floor(v_i) - 2^26 floor(v_(i-1)). Powers of two, floor and this difference are exact in floating point: only
         the part of a value below the last limb is lost. :meth:`_one_by_one` gives the same limbs.
         """
-        too_large = None if self.bounded else ~(values <= min(self.top, torch.finfo(values.dtype).max))  # NaN included
-        values = values if too_large is None else values.masked_fill(too_large, 0.0)
+        too_large = None
+        if not self.bounded:
+            too_large = ~(values <= min(self.top, torch.finfo(values.dtype).max))  # NaN included
+            values = values.masked_fill(too_large, 0.0)
         if values.dtype != torch.float64:  # float32 has no 2^156
             return torch.stack(list(self._one_by_one(values))), too_large
         above = (values * _scales(self, values.device).view(-1, *[1] * values.ndim)).floor_()
@@ -122,9 +130,14 @@ class FixedPoint:
         """Return the sums in ``state`` (..., columns) as a flat list of exact multiples of 1 / :attr:`unit`, or inf."""
         if self.columns == 1:
             return state.reshape(-1).tolist()
-        rows, shifts = state.reshape(-1, self.columns).tolist(), range(LIMB_BITS * (self.limbs - 1), -1, -LIMB_BITS)
-        totals = [sum(limb << shift for limb, shift in zip(row, shifts, strict=False)) for row in rows]
-        return totals if self.bounded else [inf if row[-1] else one for row, one in zip(rows, totals, strict=True)]
+        shifts = range(LIMB_BITS * (self.limbs - 1), -1, -LIMB_BITS)
+        totals: list[int | float] = []
+        for columns in state.reshape(-1, self.columns).tolist():
+            if not self.bounded and columns[-1]:  # a value was too large
+                totals.append(inf)
+                continue
+            totals.append(sum(limb << shift for limb, shift in zip(columns, shifts, strict=False)))
+        return totals
 
     def floats(self, state: Tensor) -> Tensor:
         """Return the sums in ``state`` (..., columns) as float64 of shape (...), rounded."""
@@ -165,7 +178,10 @@ def _scales(kind: FixedPoint) -> Tensor:
 
 def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:
     """Return each numerator / denominator, correctly rounded; NaN where the denominator is 0."""
-    return [top / bottom if bottom else float("nan") for top, bottom in zip(numerators, denominators, strict=True)]
+    quotients = []
+    for numerator, denominator in zip(numerators, denominators, strict=True):
+        quotients.append(numerator / denominator if denominator else float("nan"))
+    return quotients
 
 
 def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
@@ -182,10 +198,12 @@ def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
                 f"divide: a part is {shape_of(part)}, which has lost digits; keep whole numbers or float64: "
                 "hits.double() * 0.5 instead of hits * 0.5."
             )
-    top = top if top.dtype == torch.float64 else top.to(real_dtype(top.device))
+    if top.dtype != torch.float64:
+        top = top.to(real_dtype(top.device))
     if isinstance(bottom, int):
         return top / max(bottom, 1)
-    return top / bottom.clamp(min=torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1)
+    smallest = torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1
+    return top / bottom.clamp(min=smallest)
 
 
 Reduction: TypeAlias = Literal["sum", "max"]
@@ -325,33 +343,33 @@ class Addition:
         if isinstance(increment, (AtCells, InBlocks)) and reduce == "sum":
             self.cells.append((state, increment, rows))
         elif isinstance(increment, AtCells):
-            self.flags += _of_cells(state, increment, BatchRows(rows.groups))
+            self.flags += _amounts_at_cells(state, increment, BatchRows(rows.groups))
         else:
             assert isinstance(increment, PerRow)  # flags in blocks could not be undone
             if isinstance(increment, EqualRows) and rows.weights is None and state.shape[0] == 1:
                 self.states.append(state)
                 self.amounts.append(increment.total)
                 return
-            values = increment.values.movedim(increment.row_axis, 0)
             if rows.weights is not None:
-                weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
-                # a row of weight 0 adds 0, even if its value is infinite
-                weighed = torch.where(weights > 0, values.to(weights.dtype) * weights, 0.0)
-                increment = PerRow(weighed, weighted(increment.fixed_point))
-                values = weighed
+                increment = _weighted_rows(increment, rows.weights)
             if state.shape[0] == 1:
                 self.sums.append((state, increment))
             else:
-                assert rows.groups is not None
-                key = id(increment), state.shape
-                if key not in self.grouped:  # many metrics add the same values
-                    digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
-                    # rows without a group are added at index 0
-                    by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)
-                    by_group[0] = by_group.sum(dim=0)
-                    self.grouped[key] = increment, by_group
-                self.states.append(state)
-                self.amounts.append(self.grouped[key][1])
+                self._note_groups(state, increment, rows)
+
+    def _note_groups(self, state: Tensor, increment: PerRow, rows: BatchRows) -> None:
+        """Note values of rows for a state with row groups."""
+        assert rows.groups is not None
+        key = id(increment), state.shape
+        if key not in self.grouped:  # many metrics add the same values
+            values = increment.values.movedim(increment.row_axis, 0)
+            digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
+            # rows without a group are added at index 0
+            by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)
+            by_group[0] = by_group.sum(dim=0)
+            self.grouped[key] = increment, by_group
+        self.states.append(state)
+        self.amounts.append(self.grouped[key][1])
 
     def carry_out(self) -> None:
         """Add all noted amounts; after an error, subtract the amounts already added."""
@@ -360,20 +378,20 @@ class Addition:
             if states:
                 torch._foreach_add_(states, amounts)
             return
-        added: list[tuple[tuple[Tensor, AtCells | InBlocks, BatchRows], int]] = []
+
+        finished = [0] * len(self.cells)  # how many amounts of each are added
         try:
-            for one in self.cells:
-                added.append((one, 0))
-                for number, (state, places, amount) in enumerate(_of_cells(*one), start=1):
+            for number, arguments in enumerate(self.cells):
+                for state, places, amount in _amounts_at_cells(*arguments):
                     state.scatter_add_(0, places, amount)
-                    added[-1] = (one, number)
+                    finished[number] += 1
             for state, places, amount in self.flags:
                 state.scatter_reduce_(0, places, amount, reduce="amax")
             if states:
                 torch._foreach_add_(states, amounts)
         except BaseException:
-            for one, number in added:
-                for state, places, amount in islice(_of_cells(*one), number):
+            for arguments, count in zip(self.cells, finished, strict=True):
+                for state, places, amount in islice(_amounts_at_cells(*arguments), count):
                     state.scatter_add_(0, places, -amount)
             raise
 
@@ -382,28 +400,49 @@ class Addition:
 
         Values of one format and shape are joined by cut-off and added up at once: a tenth of the calls for ten metrics.
         """
+        groups: dict[object, list[PerRow]] = {}
+        states_by_values: dict[int, list[Tensor]] = {}
+        for state, increment in self.sums:
+            values, format_of_values = increment.values, increment.fixed_point
+            if id(increment) not in states_by_values:  # many metrics add the same values
+                kind: object = id(increment)
+                if format_of_values.limbs and increment.row_axis:
+                    kind = format_of_values, values.shape[1:], increment.row_axis, values.dtype
+                groups.setdefault(kind, []).append(increment)
+            states_by_values.setdefault(id(increment), []).append(state)
+
         states, amounts = list(self.states), list(self.amounts)
-        alike: dict[object, dict[int, tuple[PerRow, list[Tensor]]]] = {}
-        for state, one in self.sums:  # many metrics add the same values
-            kind: object = one.fixed_point, one.values.shape[1:], one.row_axis, one.values.dtype
-            kind = kind if one.fixed_point.limbs and one.row_axis else id(one)
-            alike.setdefault(kind, {}).setdefault(id(one), (one, []))[1].append(state)
-        for same in alike.values():
-            (first, _), *others = same.values()
+        for increments in groups.values():
+            first = increments[0]
             totals: Sequence[Tensor]
             if first.fixed_point.limbs == 0:  # without an axis of limbs
-                totals = (first.values.sum(dim=first.row_axis, dtype=torch.int64),)
-            elif not others:
-                totals = (first.fixed_point.add_up(first.values, first.row_axis),)
+                totals = [first.values.sum(dim=first.row_axis, dtype=torch.int64)]
+            elif len(increments) == 1:
+                totals = [first.fixed_point.add_up(first.values, first.row_axis)]
             else:
-                values = [one.values for one, _ in same.values()]
-                joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
-                totals = torch.split(joined, list(map(len, values)))
-            for (_, given), total in zip(same.values(), totals, strict=True):
-                for state in given:
+                totals = _joined_sums(increments)
+            for increment, total in zip(increments, totals, strict=True):
+                for state in states_by_values[id(increment)]:
                     states.append(state)
                     amounts.append(total.view_as(state))
         return states, amounts
+
+
+def _weighted_rows(increment: PerRow, weights: Tensor) -> PerRow:
+    """Return the values of rows times the weights (N,) of the rows."""
+    values = increment.values.movedim(increment.row_axis, 0)
+    weights = weights.view(-1, *[1] * (values.ndim - 1))
+    # a row of weight 0 adds 0, even if its value is infinite
+    products = torch.where(weights > 0, values.to(weights.dtype) * weights, 0.0)
+    return PerRow(products, weighted(increment.fixed_point))
+
+
+def _joined_sums(increments: Sequence[PerRow]) -> Sequence[Tensor]:
+    """Return the sum over the rows of each of several values, which have one format and shape but for cut-offs."""
+    first = increments[0]
+    values = [increment.values for increment in increments]
+    joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
+    return torch.split(joined, [len(cutoffs) for cutoffs in values])
 
 
 def at_targets(ranking: Ranking) -> AtCells:
@@ -420,12 +459,16 @@ def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
 
 def weighted(fixed_point: FixedPoint) -> FixedPoint:
     """Return the format of values times row weights; weights of 1 give the same sums as no weights."""
-    return fixed_point if fixed_point.limbs and not fixed_point.bounded else SUMS_OF_WEIGHTS
+    if fixed_point.limbs and not fixed_point.bounded:
+        return fixed_point
+    return SUMS_OF_WEIGHTS
 
 
 def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
     """Raise unless ``cells`` are within a state of a user's metric: torch could fail after some amounts are added."""
-    low, high = (int(end) for end in torch.aminmax(cells)) if cells.numel() else (0, 0)
+    if not cells.numel():
+        return
+    low, high = (int(end) for end in torch.aminmax(cells))
     if low < 0 or high >= state[0].numel():
         raise ValueError(
             f"{caller}: a batch adds to the cells {low} to {high} of the state {name!r}, which has cells 0 to "
@@ -440,15 +483,17 @@ def in_limbs(fixed_point: FixedPoint, cells: Tensor, values: Tensor, rows: Tenso
     return AtCells(places.reshape(-1), digits.reshape(-1), rows.repeat_interleave(fixed_point.columns))
 
 
-def _of_cells(state: Tensor, increment: AtCells | InBlocks, rows: BatchRows) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def _amounts_at_cells(
+    state: Tensor, increment: AtCells | InBlocks, rows: BatchRows
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield a part of a state as a vector, indices into it and amounts: first for all rows, then for row groups."""
-    for block in increment.blocks() if isinstance(increment, InBlocks) else (increment,):
-        one = block
+    blocks = increment.blocks() if isinstance(increment, InBlocks) else [increment]
+    for block in blocks:
         if rows.weights is not None:
-            one = in_limbs(weighted(COUNT), one.cells, one.amounts * rows.weights[one.rows], one.rows)
-        amounts = one.amounts.to(state.dtype)
-        yield state[0].view(-1), one.cells, amounts
+            block = in_limbs(weighted(COUNT), block.cells, block.amounts * rows.weights[block.rows], block.rows)
+        amounts = block.amounts.to(state.dtype)
+        yield state[0].view(-1), block.cells, amounts
         if rows.groups is not None and len(state) > 1:
-            group = rows.groups[one.rows]
-            place = (group.clamp(min=0) + 1) * state[0].numel() + one.cells
+            group = rows.groups[block.rows]
+            place = (group.clamp(min=0) + 1) * state[0].numel() + block.cells
             yield state.view(-1), place, torch.where(group >= 0, amounts, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -57,29 +58,39 @@ def _predicted_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Te
     assert ranking.scores is not None
     kernels, scores = ranking.targets.kernels, ranking.scores
     counts = torch.stack([kernels.num_above(scores, threshold) for threshold in thresholds], dim=1)
-    return counts if ranking.row_mask is None else counts * ranking.row_mask[:, None]
+    if ranking.row_mask is None:
+        return counts
+    return counts * ranking.row_mask[:, None]
 
 
 def _targets_above(ranking: Ranking, threshold: float | Tensor) -> tuple[Tensor, Tensor]:
     """Return rows and ids (T,) of the relevant labels that score above a threshold; id -1 is void."""
     if ranking.scores_all:
-        entries, own = ranking.targets.entries, ranking.scores_of_targets
-        rows, ids, relevant = entries.rows, entries.ids, entries.ids >= 0
-    else:
-        assert ranking.values is not None
-        ranks, ids, width = ranking.hits.ranks.reshape(-1), ranking.hits.ids.reshape(-1), ranking.hits.ranks.shape[1]
-        rows = torch.arange(ranking.num_rows, device=ids.device)[:, None].expand(-1, width).reshape(-1)
-        relevant = ranks < NOT_RANKED
-        own = ranking.values[rows, torch.where(relevant, ranks - 1, 0)] if ranking.values.shape[1] else ids
-    return rows, torch.where(_is_above(own, threshold, ids) & relevant, ids, -1)
+        entries = ranking.targets.entries
+        is_above = _is_above(ranking.scores_of_targets, threshold, entries.ids) & (entries.ids >= 0)
+        return entries.rows, torch.where(is_above, entries.ids, -1)
+
+    assert ranking.values is not None
+    hits, width = ranking.hits, ranking.hits.ranks.shape[1]
+    ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
+    rows = torch.arange(ranking.num_rows, device=ids.device)[:, None].expand(-1, width).reshape(-1)
+    if not ranking.values.shape[1]:  # nothing is listed
+        return rows, torch.full_like(ids, -1)
+    is_listed = ranks < NOT_RANKED
+    scores = ranking.values[rows, torch.where(is_listed, ranks - 1, 0)]
+    is_above = _is_above(scores, threshold, ids) & is_listed
+    return rows, torch.where(is_above, ids, -1)
 
 
 def _is_above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
-    """Return whether the scores of some labels are above a number or one per label (L,), shape of ``ids``."""
-    return above(scores, threshold.to(scores.device)[ids.clamp(min=0)] if isinstance(threshold, Tensor) else threshold)
+    """Return whether the scores of labels are above a number or one per label (L,), shape of ``ids``."""
+    if isinstance(threshold, Tensor):
+        threshold = threshold.to(scores.device)[ids.clamp(min=0)]
+    return above(scores, threshold)
 
 
 def _predictions_of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield what :func:`_predictions` yields, of candidates and CSR."""
     assert ranking.values is not None
     ids, values = ranking.ids, ranking.values[:, : ranking.depth]
     rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape).reshape(-1)
@@ -105,13 +116,19 @@ class Decisions(Reading):
         if isinstance(k, Tensor) and k.ndim == 1 and len(k) and k.is_floating_point() and not k.isnan().any():
             self.limits: list[float | Tensor] = [k.detach().to("cpu", copy=True)]
             return ("",)
-        given = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
-        numbers = [number for number in map(real_number, given) if number is not None and number == number]
-        if not given or len(numbers) != len(given) or len(set(numbers)) != len(numbers):
-            shown = shape_of(k) if isinstance(k, Tensor) else repr(k) if len(repr(k)) < 80 else f"{len(given)} values"
+        thresholds = [k]
+        if isinstance(k, Sequence) and not isinstance(k, str):
+            thresholds = list(k)
+        numbers = []
+        for threshold in thresholds:
+            number = real_number(threshold)
+            if number is not None and not isnan(number):
+                numbers.append(number)
+        if not thresholds or len(numbers) != len(thresholds) or len(set(numbers)) != len(numbers):
             raise ValueError(
-                f"{self.caller}: threshold={shown}; pass a number, a list of distinct numbers, or a floating "
-                "tensor or array (L,), in options a .npy file, with one threshold for each label; none may be NaN."
+                f"{self.caller}: threshold={_shown(k, len(thresholds))}; pass a number, a list of distinct numbers, or "
+                "a floating tensor or array (L,), in options a .npy file, with one threshold for each label; none may "
+                "be NaN."
             )
         self.limits = list(numbers)
         return tuple(self.limits)
@@ -151,9 +168,9 @@ class Decisions(Reading):
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
-        return (
-            f"labels with a score above {k:g}" if isinstance(k, float) else "labels with a score above their threshold"
-        )
+        if isinstance(k, float):
+            return f"labels with a score above {k:g}"
+        return "labels with a score above their threshold"
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the ratio of each row, shape (K, N) or (K, N, G)."""
@@ -184,7 +201,9 @@ class Decisions(Reading):
 
     def _bucket_of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id; the id -1 gets the number of buckets, which is no bucket."""
-        return torch.where(ids >= 0, 0, 1) if self.buckets is None else self.buckets.of(ids)
+        if self.buckets is None:
+            return torch.where(ids >= 0, 0, 1)
+        return self.buckets.of(ids)
 
     def hit_labels(self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor) -> Increment:
         """Return an amount for each relevant label above a threshold, in rows that count."""
@@ -203,15 +222,28 @@ class Decisions(Reading):
         return InBlocks(blocks)
 
     def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
-        bucket = self._bucket_of(ids).clamp(max=self.num_buckets - 1)
-        counts = counted[rows] if counted.ndim == 1 else counted[rows, bucket]
-        return AtCells(ids.clamp(min=0), (ids >= 0) & counts, rows)
+        if counted.ndim == 1:
+            row_counts = counted[rows]
+        else:
+            row_counts = counted[rows, self._bucket_of(ids).clamp(max=self.num_buckets - 1)]
+        return AtCells(ids.clamp(min=0), (ids >= 0) & row_counts, rows)
 
     def key_of_counts(self, of_buckets: bool) -> str:
         """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
-        by = f"_{self.buckets.digest[:16]}" if self.buckets is not None and of_buckets else ""
-        level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
-        return f"{level}{by}_above_{digest_of(self.limits)}"
+        suffix = ""
+        if self.min_gain is not None:
+            suffix += f"_min{self.min_gain!r}".replace(".", "_")
+        if self.buckets is not None and of_buckets:
+            suffix += f"_{self.buckets.digest[:16]}"
+        return f"{suffix}_above_{digest_of(self.limits)}"
+
+
+def _shown(threshold: Any, count: int) -> str:
+    """Return a threshold as an error shows it; a long list as its length."""
+    if isinstance(threshold, Tensor):
+        return shape_of(threshold)
+    text = repr(threshold)
+    return text if len(text) < 80 else f"{count} values"
 
 
 class ThresholdArguments(OverLabelsArguments, total=False):
@@ -244,7 +276,9 @@ def _plain(threshold: Any) -> Any:
         return torch.tensor(threshold, device="cpu")
     if isinstance(threshold, np.number) or (isinstance(threshold, np.ndarray) and threshold.ndim == 0):
         return threshold.item()
-    return [_plain(one) for one in threshold] if isinstance(threshold, (list, tuple)) else threshold
+    if isinstance(threshold, (list, tuple)):
+        return [_plain(number) for number in threshold]
+    return threshold
 
 
 @final
@@ -352,20 +386,25 @@ class F1AtThreshold(_ThresholdMetric):
 
 def _warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
     """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
-    limits = torch.cat(
-        [
-            torch.as_tensor(threshold, device=getattr(threshold, "device", "cpu")).reshape(-1).to(torch.float64)
-            for threshold in thresholds
-        ]
-    )
+    limits = torch.cat([_as_vector(threshold) for threshold in thresholds])
     sample = first_rows(context, scores)
     if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
         return
-    if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
-        instead = f": {context.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
-        warn_of_batch(
-            context.notes,
-            f"{context.caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
-            "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
-            f"preds.sigmoid(), or its logit{instead}.",
-        )
+    if not bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
+        return
+
+    logits = "s instead"
+    if limits.numel() == 1:
+        logits = f": {context.caller}({float(limits.logit()):.4g})"
+    warn_of_batch(
+        context.notes,
+        f"{context.caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
+        "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
+        f"preds.sigmoid(), or its logit{logits}.",
+    )
+
+
+def _as_vector(threshold: float | Tensor) -> Tensor:
+    """Return a threshold, or one for each label, as a vector of float64."""
+    device = getattr(threshold, "device", "cpu")
+    return torch.as_tensor(threshold, device=device).reshape(-1).to(torch.float64)

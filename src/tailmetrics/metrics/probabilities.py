@@ -56,7 +56,9 @@ class Probabilities(Reading):
             )
         if validate and ranking.values is not None:  # no state could take an undefined softmax
             infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
-            if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
+            if ranking.row_mask is not None:
+                infinite = infinite & ranking.row_mask
+            if bool(infinite.any()):
                 raise ValueError(f"{self.caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
@@ -65,8 +67,8 @@ class Probabilities(Reading):
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
-        found: Tensor = self.formula.function(self.relevant(ranking), self.buckets)
-        return found.unsqueeze(0)
+        values: Tensor = self.formula.function(self.relevant(ranking), self.buckets)
+        return values.unsqueeze(0)
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
@@ -110,36 +112,51 @@ class CalibrationBins(Aggregation):
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the predictions of a batch as cells of the bins."""
-        reading = self.reading
-        ks, deepest, buckets, ranking = reading.ks, max(reading.ks), reading.buckets, reading.relevant(ranking)
-        ids = ranking.ids[:, :deepest]
+        ks, buckets = self.reading.ks, self.reading.buckets
+        deepest = max(ks)
+        ranking = self.reading.relevant(ranking)
         assert ranking.values is not None
+        ids = ranking.ids[:, :deepest]
         rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
-        chance = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
-        chance = torch.where(ids >= 0, chance, 0.0)
-        place = torch.bucketize(chance, _edges(self._bins, chance.device), right=True)
-        bucket = torch.zeros_like(ids) if buckets is None else buckets.of(ids).clamp(max=len(buckets) - 1)
-        numbers, limits = torch.tensor([*enumerate(ks)], device=ids.device).T[..., None, None]
-        shown = (ids >= 0) & (torch.arange(ids.shape[1], device=ids.device) < limits)  # (K, N, deepest), as all below
-        cells = ((numbers * self.num_buckets + bucket) * self._bins + place).reshape(-1)
-        hits, chances = shown & (ranking.gains[:, :deepest] > 0), torch.where(shown, chance, 0.0)
+
+        probabilities = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
+        probabilities = torch.where(ids >= 0, probabilities, 0.0)
+        bins = torch.bucketize(probabilities, _edges(self._bins, ids.device), right=True)
+        if buckets is None:
+            bucket = torch.zeros_like(ids)
+        else:
+            bucket = buckets.of(ids).clamp(max=len(buckets) - 1)
+
+        # each tensor has the shape (K, N, deepest) from here on
+        numbers, cutoffs = torch.tensor([*enumerate(ks)], device=ids.device).T[..., None, None]
+        shown = (ids >= 0) & (torch.arange(ids.shape[1], device=ids.device) < cutoffs)
+        hits = shown & (ranking.gains[:, :deepest] > 0)
+        cells = ((numbers * self.num_buckets + bucket) * self._bins + bins).reshape(-1)
         row = rows.expand(shown.shape).reshape(-1)
         return {
             "shown": AtCells(cells, shown.reshape(-1), row),
             "right": AtCells(cells, hits.reshape(-1), row),
-            "confidence": in_limbs(UNIT, cells, chances.reshape(-1), row),
+            "confidence": in_limbs(UNIT, cells, torch.where(shown, probabilities, 0.0).reshape(-1), row),
         }
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the mean over predictions of |accuracy - mean probability| of their bin; NaN of no prediction."""
         shape = len(self.reading.cutoffs) * self.num_buckets, self._bins
-        right, shown = (states[name].view(shape).tolist() for name in ("right", "shown"))
-        totals = UNIT.totals(states["confidence"])
+        right = states["right"].view(shape).tolist()
+        shown = states["shown"].view(shape).tolist()
+        confidence = UNIT.totals(states["confidence"])
+
         values = []
-        for number, (hits, counts) in enumerate(zip(right, shown, strict=True)):
-            sure = totals[number * self._bins : (number + 1) * self._bins]
-            apart = sum(abs(hit * UNIT.unit - int(one)) for hit, one in zip(hits, sure, strict=True))
-            values.append(apart / (sum(counts) * UNIT.unit) if sum(counts) else float("nan"))
+        for number in range(shape[0]):
+            predictions = sum(shown[number])
+            if not predictions:
+                values.append(float("nan"))
+                continue
+            distance = 0
+            for bin_number in range(self._bins):
+                total = int(confidence[number * self._bins + bin_number])
+                distance += abs(right[number][bin_number] * UNIT.unit - total)
+            values.append(distance / (predictions * UNIT.unit))
         return self.by_cutoff(values)
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
@@ -148,10 +165,14 @@ class CalibrationBins(Aggregation):
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the number of predictions, their mean probability, and the share that is right."""
-        shown, right = (states[name].sum(dim=-1) for name in ("shown", "right"))
-        confidence = UNIT.floats(states["confidence"]).sum(dim=-1)
-        sides = zip(shown, confidence / shown, right / shown, strict=True)
-        return Facts(calibration=[[side.tolist() for side in of_k] for of_k in sides])
+        shown = states["shown"].sum(dim=-1)
+        confidence = UNIT.floats(states["confidence"]).sum(dim=-1) / shown
+        accuracy = states["right"].sum(dim=-1) / shown
+
+        calibration = []
+        for sides in zip(shown, confidence, accuracy, strict=True):
+            calibration.append([side.tolist() for side in sides])
+        return Facts(calibration=calibration)
 
 
 @final
@@ -198,18 +219,24 @@ def _edges(bins: int) -> Tensor:
 def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> None:
     """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
     scores = ranking.scores
-    sample = None if scores is None else first_rows(ranking.context(caller), scores)
+    if scores is None:
+        return
+    sample = first_rows(ranking.context(caller), scores)
     if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
         return
-    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
-    of_one = bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all())
+
+    tolerance = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
+    sums = sample.sum(dim=1, dtype=torch.float64)
+    sums_to_one = bool(((sums - 1).abs() < tolerance).all())
+    if sums_to_one:
+        sign, remedy = "between 0 and 1 and add up to 1 in each row", "."
+    else:
+        sign, remedy = "between 0 and 1", "; otherwise pass the logits behind them."
     highest = 1 / (1 + (sample.shape[1] - 1) / e)  # of one score of 1 beside scores of 0
-    range_of = "between 0 and 1 and add up to 1 in each row" if of_one else "between 0 and 1"
     warn_of_batch(
         ranking.notes,
-        f"{caller}: preds, {shape_of(scores)}, lie {range_of}, {AS_PROBABILITIES}, whose softmax "
-        f"are the probabilities, each at most {highest:.2g}. If these are probabilities, "
-        f"pass preds.log(){'.' if of_one else '; otherwise pass the logits behind them.'}",
+        f"{caller}: preds, {shape_of(scores)}, lie {sign}, {AS_PROBABILITIES}, whose softmax are the probabilities, "
+        f"each at most {highest:.2g}. If these are probabilities, pass preds.log(){remedy}",
     )
 
 
@@ -235,10 +262,14 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     entries = ranking.targets.entries
     if not ranking.scores_all:
         raise ValueError("cross_entropy: the ranking was made from ids or candidates; rank dense scores [N, L].")
-    own = ranking.scores_of_targets
+    scores = ranking.scores_of_targets
     # both -inf: a row without any retrieved label
-    loss = torch.where(own > -torch.inf, -ranking.log_probabilities(own, entries.rows), torch.inf).clamp(min=0.0)
-    shape = (ranking.num_rows,) if buckets is None else (ranking.num_rows, len(buckets))
+    log_probabilities = ranking.log_probabilities(scores, entries.rows)
+    loss = torch.where(scores > -torch.inf, -log_probabilities, torch.inf).clamp(min=0.0)
+
+    shape: tuple[int, ...] = (ranking.num_rows,)
+    if buckets is not None:
+        shape = (ranking.num_rows, len(buckets))
     keys, order = ranking.targets.keys(buckets), entries.ids.argsort(stable=True)
     padding = ranking.targets.kernels.padding(keys, shape, entries.width, order)
     losses = padding.place(loss, 0.0)
