@@ -500,10 +500,10 @@ def families(rows: int, differing: float, number: int, resamples: int) -> float:
         models: list[Model] = []
         for (model,) in pair:
             label_rows: LabelRows = model["k"]
-            cells = label_rows.rows, label_rows.labels, label_rows.predicted, label_rows.held, label_rows.inside
+            cells = label_rows.rows, label_rows.labels, label_rows.predicted, label_rows.relevant, label_rows.inside
             keys: Model = {name: LabelRows(*cells, 60, **arguments) for name, arguments in MACRO.items()}
-            row_hits = np.bincount(label_rows.rows[label_rows.predicted & label_rows.held], minlength=rows)
-            row_relevant = np.bincount(label_rows.rows[label_rows.held], minlength=rows)
+            row_hits = np.bincount(label_rows.rows[label_rows.predicted & label_rows.relevant], minlength=rows)
+            row_relevant = np.bincount(label_rows.rows[label_rows.relevant], minlength=rows)
             keys["mean recall"] = row_hits / row_relevant
             keys["micro recall"] = row_hits, row_relevant
             keys["hit rate"] = (row_hits > 0).astype(np.float64)

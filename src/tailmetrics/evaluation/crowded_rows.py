@@ -51,11 +51,11 @@ class CrowdedRows(ExactMetric):
         labels = codes[in_crowded] // 4 // (1 if buckets is None else len(buckets))
         flags = codes[in_crowded] % 4
         size = self.counts.shape[1]
-        relevant, found = (
+        relevant, hits = (
             np.bincount(labels[flags >= 2], minlength=size),
             np.bincount(labels[flags == 3], minlength=size),
         )
-        added = torch.from_numpy(np.stack([relevant, found])).to(self.counts.device)
+        added = torch.from_numpy(np.stack([relevant, hits])).to(self.counts.device)
         self.counts = self.counts + added
         self.rows = self.rows + crowded.sum()
 

@@ -1,7 +1,7 @@
 """Codes of the labels that rows hit, predict and hold, from which averages over labels are computed.
 
-A code is an int64 for one label of a row: (label * number of buckets + bucket) * 4 + 2 * held + predicted. For areas, a
-row has a code for every label: (bucket * MARKS + mark) * BINS + 2 * bin + relevant.
+A code is an int64 for one label of a row: (label * number of buckets + bucket) * 4 + 2 * relevant + predicted. For
+areas, a row has a code for every label: (bucket * MARKS + mark) * BINS + 2 * bin + relevant.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
 
     lists = []
     for increments in increments_by_cutoff:
-        hits, predicted, held = [num_labels * rows + labels for rows, labels in map(_changed, increments)]
-        cells = np.unique(np.concatenate([hits, predicted, held]))
+        hits, predicted, relevant = [num_labels * rows + labels for rows, labels in map(_changed, increments)]
+        cells = np.unique(np.concatenate([hits, predicted, relevant]))
         rows, labels = np.divmod(cells, num_labels)
-        is_held = np.isin(cells, np.concatenate([hits, held]))
+        is_relevant = np.isin(cells, np.concatenate([hits, relevant]))
         is_predicted = np.isin(cells, np.concatenate([hits, predicted]))
-        codes = (labels * num_buckets + bucket[labels]) * 4 + 2 * is_held + is_predicted
+        codes = (labels * num_buckets + bucket[labels]) * 4 + 2 * is_relevant + is_predicted
         lists.append((np.bincount(rows, minlength=ranking.num_rows), codes))
     return lists
 

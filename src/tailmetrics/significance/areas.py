@@ -111,10 +111,10 @@ class AreaRows:
         for block in self.blocks():
             least, area, largest = self._areas(block)
             areas[block.labels], errors[block.labels] = area, np.maximum(largest - area, area - least)
-            of_relevant, of_others = self._changes(block, area[:, None])
+            relevant_slopes, other_slopes = self._changes(block, area[:, None])
             is_relevant = relevant[block.columns]
             changes[block.columns] = np.where(
-                is_relevant, of_relevant.reshape(-1)[block.cells], of_others.reshape(-1)[block.cells]
+                is_relevant, relevant_slopes.reshape(-1)[block.cells], other_slopes.reshape(-1)[block.cells]
             )
 
         weights = self._weights(areas, support)
@@ -166,14 +166,14 @@ class AreaRows:
         for block, other_block in zip(self.blocks(num_bins), other.blocks(num_bins), strict=True):
             mean_relevant = (block.relevant + other_block.relevant) / 2
             mean_others = (block.others + other_block.others) / 2
-            of_relevant, of_others = SLOPES[self.area](mean_relevant, mean_others)
+            relevant_slopes, other_slopes = SLOPES[self.area](mean_relevant, mean_others)
             first = np.where(
-                relevant[block.columns], of_relevant.reshape(-1)[block.cells], of_others.reshape(-1)[block.cells]
+                relevant[block.columns], relevant_slopes.reshape(-1)[block.cells], other_slopes.reshape(-1)[block.cells]
             )
             second = np.where(
                 relevant[block.columns],
-                of_relevant.reshape(-1)[other_block.cells],
-                of_others.reshape(-1)[other_block.cells],
+                relevant_slopes.reshape(-1)[other_block.cells],
+                other_slopes.reshape(-1)[other_block.cells],
             )
             changes[block.columns] = first - second
 
@@ -223,13 +223,13 @@ class AreaRows:
         The factors make the variance of the area unbiased. ``area`` has the shape (labels, 1).
         """
         m, n = block.relevant.sum(axis=1, keepdims=True), block.others.sum(axis=1, keepdims=True)
-        of_relevant, of_others = SLOPES[self.area](block.relevant, block.others)
+        relevant_slopes, other_slopes = SLOPES[self.area](block.relevant, block.others)
         with np.errstate(divide="ignore", invalid="ignore"):
             relevant_factor = np.sqrt(m / np.maximum(m - 1.0, 1))
-            of_relevant = relevant_factor * (of_relevant - area / m)
+            relevant_slopes = relevant_factor * (relevant_slopes - area / m)
             if self.area == "precision":
-                return of_relevant, relevant_factor * of_others
-            return of_relevant, np.sqrt(n / np.maximum(n - 1.0, 1)) * (of_others - area / n)
+                return relevant_slopes, relevant_factor * other_slopes
+            return relevant_slopes, np.sqrt(n / np.maximum(n - 1.0, 1)) * (other_slopes - area / n)
 
 
 def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:

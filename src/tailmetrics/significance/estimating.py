@@ -128,7 +128,7 @@ class Estimate:
             self.value,
             self._num_contributing(),
             bounds=self.bounds if self._are_shares else None,
-            ones=self._ones(),
+            num_ones=self._num_ones(),
             agrees=agrees,
             effective=effective,
             n=self.n,
@@ -163,7 +163,7 @@ class Estimate:
             return int(rows.sum())
         return int(np.unique(self._clusters.codes[rows]).size)
 
-    def _ones(self) -> int | None:
+    def _num_ones(self) -> int | None:
         """Return the number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None."""
         if len(self.models) > 1 or not self._is_mean_of_shares or not np.isin(self.row_values, (0, 1)).all():
             return None
@@ -182,7 +182,7 @@ class Estimate:
     def _drawn_statistic(self) -> Summed | None:
         """Return the statistic that is resampled: a distance in standard errors, or a median; None if none is."""
         facts = self.facts
-        if facts.units < FEW or not isfinite(self.value) or facts.ones is not None or self.extra:
+        if facts.units < FEW or not isfinite(self.value) or facts.num_ones is not None or self.extra:
             return None
         if facts.agrees and self.value == 0:
             return None

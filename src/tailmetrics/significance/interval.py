@@ -203,7 +203,7 @@ class Facts:
         value: The value.
         units: Number of rows, or clusters, that contribute to the value.
         bounds: The range outside of which no value can lie; None where there are no bounds.
-        ones: Number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None.
+        num_ones: Number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None.
         agrees: Whether all rows agree, so that resamples have no spread.
         effective: The effective number of rows, given their weights.
         n: Number of rows that count.
@@ -217,7 +217,7 @@ class Facts:
     value: float
     units: int
     bounds: tuple[float, float] | None
-    ones: int | None
+    num_ones: int | None
     agrees: bool
     effective: float
     n: int
@@ -241,8 +241,8 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         return Ends.none("no finite value")
     if facts.refusal is not None:
         return Ends.none(facts.refusal)
-    if facts.ones is not None:
-        return Ends(*wilson(facts.ones, facts.units, confidence), Method.WILSON)
+    if facts.num_ones is not None:
+        return Ends(*wilson(facts.num_ones, facts.units, confidence), Method.WILSON)
     if facts.agrees:
         if facts.bounds is None:
             return Ends.none(f"all {drawn} agree")
@@ -267,7 +267,7 @@ def _share_of_others(rows: float, confidence: float) -> float:
     return 1.0 - float(((1 - confidence) / 2) ** (1 / rows))
 
 
-def wilson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
+def wilson(num_ones: int, rows: int, confidence: float) -> tuple[float, float]:
     """Return the ends of Wilson's interval of a share; SciPy's ``binomtest`` takes 500 times as long for its p-value.
 
     >>> wilson(0, 10, 0.95)
@@ -275,11 +275,11 @@ def wilson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
     """
     from scipy.special import ndtri  # tailmetrics.significance is imported without the extras
 
-    z, share = float(ndtri((1 + confidence) / 2)), ones / rows
-    middle = (2 * ones + z**2) / (2 * (rows + z**2))
-    half = z / (2 * (rows + z**2)) * sqrt(4 * ones * (1 - share) + z**2)
-    low = 0.0 if ones == 0 else middle - half
-    high = 1.0 if ones == rows else middle + half
+    z, share = float(ndtri((1 + confidence) / 2)), num_ones / rows
+    middle = (2 * num_ones + z**2) / (2 * (rows + z**2))
+    half = z / (2 * (rows + z**2)) * sqrt(4 * num_ones * (1 - share) + z**2)
+    low = 0.0 if num_ones == 0 else middle - half
+    high = 1.0 if num_ones == rows else middle + half
     return low, high
 
 

@@ -27,7 +27,7 @@ class Cells:
         rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
         labels: Shape (C,), the label of each cell.
         predicted: Shape (C,), whether the row predicts the label.
-        held: Shape (C,), whether the label is relevant in the row. A label that is relevant and predicted is a hit.
+        relevant: Shape (C,), whether the label is relevant in the row. A label that is relevant and predicted is a hit.
         inside: Shape (N,), the rows that count.
         num_labels: L.
     """
@@ -35,7 +35,7 @@ class Cells:
     rows: Ints
     labels: Ints
     predicted: Flags
-    held: Flags
+    relevant: Flags
     inside: Flags
     num_labels: int
 
@@ -47,20 +47,20 @@ class Cells:
             rows=self.rows[kept],
             labels=self.labels[kept],
             predicted=self.predicted[kept],
-            held=self.held[kept],
+            relevant=self.relevant[kept],
             inside=self.inside & rows,
         )
 
     def content(self) -> tuple[Ints, Ints]:
         """Return the row of each cell, and a number that says what the cell adds, shape (C,) each."""
-        return self.rows, 4 * self.labels + 2 * self.held + self.predicted
+        return self.rows, 4 * self.labels + 2 * self.relevant + self.predicted
 
     def flags(self) -> list[Flags]:
-        """Return which cells are hits, which are predicted and which are held, shape (C,) each."""
-        return [self.predicted & self.held, self.predicted, self.held]
+        """Return which cells are hits, which are predicted and which are relevant, shape (C,) each."""
+        return [self.predicted & self.relevant, self.predicted, self.relevant]
 
     def counts(self) -> Array:
-        """Return how often each label is hit, predicted and held, shape (3, L)."""
+        """Return how often each label is hit, predicted and relevant, shape (3, L)."""
         counts = [np.bincount(self.labels[flags], minlength=self.num_labels) for flags in self.flags()]
         return np.array(counts, dtype=np.float64)
 
@@ -76,7 +76,7 @@ class LabelRows(Cells):
         rows: See :class:`Cells`, and so for all arguments up to ``num_labels``.
         labels: See :class:`Cells`.
         predicted: See :class:`Cells`.
-        held: See :class:`Cells`.
+        relevant: See :class:`Cells`.
         inside: See :class:`Cells`.
         num_labels: See :class:`Cells`.
         top: The factor of hits in the numerator; 0 for coverage.
@@ -105,7 +105,7 @@ class LabelRows(Cells):
         """Return the sums over labels from which the value follows, shape (..., P).
 
         Args:
-            counts: Shape (..., 3, L): how often each label is hit, predicted and held.
+            counts: Shape (..., 3, L): how often each label is hit, predicted and relevant.
             labels: The labels that ``counts`` are of; None for all.
         """
         if self.of_averages:
@@ -141,7 +141,7 @@ class LabelRows(Cells):
         cells = self._factors(counts) * (top - value * bottom) / total
 
         # wrong predictions tell nothing about recall, and little about F-scores: the rows that hold a label do
-        tells = self.held | (self.below[1] == 0)
+        tells = self.relevant | (self.below[1] == 0)
         telling_rows = np.bincount(self.labels[tells], minlength=self.num_labels)[self.labels]
         left_out = (weights == 0) | (counts[1] + counts[2] == 0)
         influence = influence_of_cells(
@@ -155,11 +155,11 @@ class LabelRows(Cells):
             np.where(tells, 1 / np.maximum(telling_rows, 1), 0.0),
         )
         return replace(
-            influence, contributing_rows=int(np.unique(self.rows[self.held]).size), weakness=self._weakness(counts)
+            influence, contributing_rows=int(np.unique(self.rows[self.relevant]).size), weakness=self._weakness(counts)
         )
 
     def rests_on_single_rows(self) -> bool:
-        """Whether most labels are held by a single row, in an average over the labels held that reads predictions.
+        """Whether most labels are relevant in a single row, in an average over relevant labels that reads predictions.
 
         The row that brings a label then gives it its precision. At half of these rows the value is the same, and with
         many rows it is another.
@@ -273,7 +273,7 @@ class ShownRows(Cells):
         rows: See :class:`Cells`, and so for all arguments up to ``num_labels``.
         labels: See :class:`Cells`.
         predicted: Shape (C,), whether the row shows the label.
-        held: Shape (C,), whether the label is relevant in the row. Only the lift reads it: the mean weight of the
+        relevant: Shape (C,), whether the label is relevant in the row. Only the lift reads it: the mean weight of the
             labels shown, divided by the mean weight of the relevant labels.
         inside: See :class:`Cells`.
         num_labels: See :class:`Cells`.
@@ -303,7 +303,7 @@ class ShownRows(Cells):
 
     def sums(self, counts: Array, labels: Ints | Flags | None = None) -> Array:
         """Return the sums over labels from which the value follows, shape (..., P); see :meth:`LabelRows.sums`."""
-        shown, held = counts[..., 1, :], counts[..., 2, :]
+        shown, relevant = counts[..., 1, :], counts[..., 2, :]
         weights = self.weights if labels is None else self.weights[labels]
         if self.measure == "coverage":
             return np.asarray((shown > 0).sum(axis=-1, dtype=np.float64)[..., None])
@@ -319,7 +319,7 @@ class ShownRows(Cells):
             return np.stack([total, (np.sort(shown, axis=-1) * place_weights).sum(axis=-1)], axis=-1)
         sums = [total, (shown * weights).sum(axis=-1)]
         if self.measure == "lift":
-            sums += [held.sum(axis=-1), (held * weights).sum(axis=-1)]
+            sums += [relevant.sum(axis=-1), (relevant * weights).sum(axis=-1)]
         return np.stack(sums, axis=-1)
 
     def value_of_sums(self, sums: Array) -> Array:
@@ -346,13 +346,13 @@ class ShownRows(Cells):
         value, losses = self._value_and_losses(np.bincount(self.labels[self.predicted], minlength=self.num_labels))
         cells = np.where(self.predicted, losses[self.labels], 0.0)
         if self.measure == "lift":
-            held_counts = np.bincount(self.labels[self.held], minlength=self.num_labels)
-            held_value, held_losses = self._value_and_losses(held_counts)
+            relevant_counts = np.bincount(self.labels[self.relevant], minlength=self.num_labels)
+            relevant_value, relevant_losses = self._value_and_losses(relevant_counts)
             # NaN, as for the metric, if no relevant label is seen in training
-            held_value = held_value or float("nan")
-            held_cells = np.where(self.held, held_losses[self.labels], 0.0)
-            cells = (cells - value / held_value * held_cells) / held_value
-            value /= held_value
+            relevant_value = relevant_value or float("nan")
+            relevant_cells = np.where(self.relevant, relevant_losses[self.labels], 0.0)
+            cells = (cells - value / relevant_value * relevant_cells) / relevant_value
+            value /= relevant_value
         return value, cells
 
     def _value_and_losses(self, counts: Ints) -> tuple[float, Array]:

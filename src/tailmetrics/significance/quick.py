@@ -83,9 +83,9 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
     """
     (top, squares), (bottom, bottom_squares, _) = sums.tops, sums.bottoms
     units = sums.units if sums.is_finite else 0
-    ones = None
+    num_ones = None
     if sums.ratio is None and sums.shares and top == squares:
-        ones = round(top)
+        num_ones = round(top)
     effective = 0.0
     if bottom_squares:
         effective = float(bottom**2 / bottom_squares)
@@ -94,7 +94,7 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
         sums.value,
         units,
         bounds=(0.0, 1.0) if sums.shares else None,
-        ones=ones,
+        num_ones=num_ones,
         agrees=sums.ends[0] == sums.ends[1],
         effective=effective,
         n=sums.n,
@@ -141,7 +141,7 @@ def quick_gap(
         value,
         fewest,
         bounds=bounds if first.shares else None,
-        ones=None,
+        num_ones=None,
         agrees=error == 0,
         effective=effective,
         n=first.n + last.n - rows_in_both[0],
@@ -184,5 +184,5 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
             return Ends.none("no finite value")
         return Ends(low, high, Method.ORDER_STATISTICS)
 
-    facts = Facts(value, n, bounds=None, ones=None, agrees=False, effective=n, n=n)
+    facts = Facts(value, n, bounds=None, num_ones=None, agrees=False, effective=n, n=n)
     return choose(facts, confidence, between)

@@ -196,13 +196,13 @@ def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | N
     assert not isinstance(second, AreaRows)
     if first.num_labels != second.num_labels:
         return None
-    if isinstance(first, LabelRows) and not np.array_equal(_held_cells(first), _held_cells(second)):
+    if isinstance(first, LabelRows) and not np.array_equal(_relevant_cells(first), _relevant_cells(second)):
         return None
     return SwappedLabels(first, second, clusters)
 
 
-def _held_cells(model: LabelRows | ShownRows) -> Ints:
-    return np.sort(model.rows[model.held] * model.num_labels + model.labels[model.held])
+def _relevant_cells(model: LabelRows | ShownRows) -> Ints:
+    return np.sort(model.rows[model.relevant] * model.num_labels + model.labels[model.relevant])
 
 
 @dataclass(frozen=True)
