@@ -145,3 +145,14 @@ def test_a_threshold_is_compared_in_the_type_of_the_scores() -> None:
         for threshold in (0.3, torch.full((3,), 0.3, dtype=torch.float64), torch.full((3,), 0.3)):
             for preds in (scores, (scores, torch.arange(3).expand(2, 3))):
                 assert value(tm.RecallAtThreshold(threshold), preds, torch.ones(2, 3).bool()) == 0.0
+
+
+def test_queries_whose_documents_have_one_grade_are_told() -> None:
+    """Of four queries two have documents of one grade: nDCG is 1 there for every order; of rankings of a catalogue none."""
+    grades, indexes = torch.tensor([2.0, 2.0, 1.0, 0.0, 3.0, 3.0, 0.0, 0.0]), torch.arange(8) // 2
+    with pytest.warns(UserWarning, match="in 2 of 4 rows of the first batch all documents have the same grade"):
+        tm.NDCGAtK(k=5).update(torch.rand(8), grades, indexes=indexes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tm.NDCGAtK(k=5).update(torch.rand(8), torch.tensor([2.0, 1.0] * 4), indexes=indexes)
+        tm.NDCGAtK(k=2).update(torch.rand(3, 9), torch.tensor([0, 4, 8]))

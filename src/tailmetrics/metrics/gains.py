@@ -13,11 +13,13 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
+from tailmetrics.metrics._batches import warn_once
 from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
-from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
+from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_sum
 
 __all__ = ["CGAtK", "DCGAtK", "ERRAtK", "NDCGAtK", "RBPAtK"]
@@ -253,6 +255,41 @@ class DCGAtK(TopKMetric):
         super().__init__(k, _of_gains(self._caller, dcg_at_k, gain, REAL), **kwargs)
 
 
+MANY_ROWS_OF_ONE_GRADE = 0.01
+"""The first batch warns if nDCG is 1 by itself in a larger share of its rows."""
+
+
+class GradedRanks(Ranks):
+    """The ranks of the relevant labels of each row, for a metric that compares an order with the best one."""
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of rows in which all labels that are ranked have one grade, so that every order is the best."""
+        super().warn_of(metric, ranking)
+        number, num_rows = _rows_of_one_grade(ranking), ranking.num_rows
+        if number > MANY_ROWS_OF_ONE_GRADE * num_rows:
+            warn_once(
+                ranking,
+                "rows of one grade",
+                f"{self.caller}: in {number:,} of {num_rows:,} rows of the first batch all documents have the same "
+                "grade, so that nDCG is 1 for every order; row_mask leaves such rows out.",
+            )
+
+
+def _rows_of_one_grade(ranking: Ranking) -> int:
+    """Return the number of rows with several labels that are ranked, all of them relevant, with equal gains."""
+    n = ranking.n_relevant
+    all_relevant = (n == ranking.length) & (ranking.hits_at(EVERYTHING) == n) if ranking.complete else n < 0
+    one_grade = all_relevant & (n > 1)
+    if not ranking.binary:
+        gains = ranking.gains
+        lowest = torch.where(ranking.ids >= 0, gains, torch.inf).amin(dim=1) if gains.shape[1] else n
+        highest = gains.amax(dim=1) if gains.shape[1] else n
+        one_grade = one_grade & (lowest == highest)
+    if ranking.row_mask is not None:
+        one_grade = one_grade & ranking.row_mask
+    return int(one_grade.sum())
+
+
 @final
 class NDCGAtK(TopKMetric):
     """DCG divided by the DCG of the best possible ranking.
@@ -281,7 +318,7 @@ class NDCGAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
         self.gain: Gain = gain
-        super().__init__(k, _of_gains(self._caller, ndcg_at_k, gain, UNIT), **kwargs)
+        super().__init__(k, _of_gains(self._caller, ndcg_at_k, gain, UNIT), reading=GradedRanks, **kwargs)
 
 
 def _check_largest_gain(caller: str, ranks: TargetRanks, arguments: Mapping[str, Any]) -> None:
