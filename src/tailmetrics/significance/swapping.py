@@ -232,7 +232,8 @@ class SwapDraws:
         They are NaN for a key that no swap changes. The difference of a swap that is NaN counts as infinite.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
-            deviations = np.sqrt(np.nanmean(self.differences**2, axis=1))
+            num_swaps = np.sum(~np.isnan(self.differences), axis=1)
+            deviations = np.sqrt(np.nansum(self.differences**2, axis=1) / num_swaps)
             observed = np.abs(self.observed) / deviations
             distances = np.abs(self.differences) / deviations[:, None]
         undefined = np.isnan(distances) & np.isfinite(observed)[:, None]
