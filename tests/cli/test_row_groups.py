@@ -265,7 +265,7 @@ def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, 
     for names in ("query,country\n", "country,user\n", "stay,ward\n", ""):
         lines = ["one,a", "two,b"] if names.startswith("country") else ["a,one", "b,two"]
         (tmp_path / "groups.csv").write_text(names + "\n".join(lines) + "\n")
-        assert evaluated(*words)["metrics"]["precision@1/one"] == 1.0
+        assert values_of(evaluated(*words))["precision@1/one"] == 1.0
     (tmp_path / "groups.csv").write_text("query,country,year\na,one,1\nb,two,2\n")
     err = tailmetrics("evaluate", *words, "--quiet")[2]
     assert f"error: --row-groups {tmp_path / 'groups.csv'}: holds the columns 'query', 'country', 'year'" in err

@@ -61,7 +61,7 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     added: list[TopKMetric] = []
     key_over_all: dict[str, str] = {}
     for metric in members:
-        if metric.buckets is None:
+        if metric.buckets is None or not metric.row_keys():  # values of single labels have no bucket
             continue
         whole = _member_over_all(metric, members) or _over_all(metric)
         if whole is None:
