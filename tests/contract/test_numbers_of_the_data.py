@@ -206,7 +206,7 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     for metric, cut in (
         (tm.RecallAtK(k=[1, 8]), "k=8"),
         (tm.MRR(num_labels=20), "k=None, all 20 labels"),
-        (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS)), "depth=500"),
+        (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS), depth=500), "depth=500"),
     ):
         with pytest.warns(UserWarning, match=f"{cut}: most lists end before that") as said:
             metric.update(ids[:, :5], CLASSES)

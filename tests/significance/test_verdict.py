@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tailmetrics import TopKCollection
-from tailmetrics.evaluation.comparing import compared
+from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.description import headline_of, with_values_over_all
 from tailmetrics.evaluation.row_values import RowColumns
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -182,3 +182,16 @@ def test_what_compare_was_told_need_not_be_said_again():
     (found,) = compare(runs, unbounded=["rank"], lower_is_better=["rank"], resamples=199)
     assert (found.wins, found.losses, found.lower_is_better) == (12, 0, True)
     assert verdict([found]).startswith("new against old: rank: better (9.000 → 2.500")
+
+
+def test_notes_of_several_runs_that_differ_in_numbers_are_one_note() -> None:
+    """Five runs with the same two notes have two; a cut-off is no number of a sentence."""
+    runs = {f"run {place}": [f"{place} of 90 rows are empty.", "recall@5 falls."] for place in range(5)}
+    assert warnings_of(runs) == [
+        "0 of 90 rows are empty. These are the numbers of run 0; those of the other runs differ.",
+        "recall@5 falls.",
+    ]
+    assert warnings_of({"a": ["recall@5 falls."], "b": ["recall@10 falls."]}) == [
+        "a: recall@5 falls.",
+        "b: recall@10 falls.",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
@@ -29,6 +30,9 @@ from tailmetrics.report.comparison_tables import unequal_in_words
 from tailmetrics.report.report import Report
 from tailmetrics.significance.comparing import Comparison, matches_pattern
 from tailmetrics.tree import LabelTree
+
+NUMBER = re.compile(r"(?<![\w@])\d[\d,]*(?:\.\d+)?")
+"""A number of a sentence: no part of a name or of a cut-off."""
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Correction
@@ -202,16 +206,28 @@ def _check_rankings(runs: Mapping[str, Any]) -> None:
 
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return each distinct warning once; if only some runs have it, the names of these runs precede it."""
+    """Return each distinct warning once; if only some runs have it, the names of these runs precede it.
+
+    Warnings that differ in their numbers alone are one warning, with the numbers of the first run.
+    """
     names_by_warning: dict[str, list[str]] = {}
+    first_text: dict[str, str] = {}
+    differing: set[str] = set()
     for name, sentences in runs.items():
         for sentence in dict.fromkeys(sentences):
-            names_by_warning.setdefault(sentence, []).append(name)
+            without_numbers = NUMBER.sub("#", sentence)
+            names_by_warning.setdefault(without_numbers, []).append(name)
+            if first_text.setdefault(without_numbers, sentence) != sentence:
+                differing.add(without_numbers)
     texts = []
-    for sentence, names in names_by_warning.items():
+    for without_numbers, names in names_by_warning.items():
+        names = list(dict.fromkeys(names))
+        text = first_text[without_numbers]
+        if without_numbers in differing:
+            text = f"{text} These are the numbers of {names[0]}; those of the other runs differ."
         if len(names) < len(runs):
-            sentence = f"{', '.join(names)}: {sentence}"
-        texts.append(sentence)
+            text = f"{', '.join(names)}: {text}"
+        texts.append(text)
     return texts
 
 

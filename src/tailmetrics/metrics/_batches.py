@@ -181,7 +181,8 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
     whole = f"k=None, all {known:,} labels"
     cuts = {f"k={k}" if k else whole: k or known for k in metric.cutoffs}
     depth = reading.places(None) if reading.uses_depth else 0
-    cuts = {f"depth={depth}": depth} if depth else cuts
+    if depth and "depth" in metric._given:  # nobody asked for the default depth
+        cuts = {f"depth={depth}": depth}
     for name, cut in {} if reading.needs_scores else cuts.items():
         if short_lists(ranking, min(cut, known)) is not None:
             warn_once(ranking, "short lists", f"{caller}, {name}: {OF_SHORT_LISTS}")
