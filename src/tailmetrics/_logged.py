@@ -25,9 +25,9 @@ def _last_value(metric: Any) -> Any:
     """Return the value of the last batch; Lightning reads it in ``self.log``, which takes a metric of one value."""
     keys: Any = getattr(metric, "keys", None)
     if keys is not None and asked_by_lightning() and len(keys()) != 1:
-        name = type(metric).__name__
+        name, number = type(metric).__name__, len(keys()) or "one for each label"
         raise ValueError(
-            f"{name}: self.log takes one value, and this metric has {len(keys()) or 'one for each label'}; use "
+            f"{name}: self.log takes one value, and this metric has {number}; use "
             f"self.log_dict(metrics) with metrics = TopKCollection([{name}(…)])."
         )
     return vars(metric).get("_forward_cache")
@@ -99,13 +99,15 @@ class LoggedScalar(Metric):
     @property
     def device(self) -> torch.device:
         """Where the metric is."""
-        where: torch.device = self._metric.device
-        return where
+        device: torch.device = self._metric.device
+        return device
 
     @property  # type: ignore[override] # of the metric: what its ``forward`` returned last
     def _forward_cache(self) -> Tensor | None:
         batch = vars(self._metric).get("_forward_cache")
-        return None if batch is None else batch.reshape(-1)[self._place[1]]
+        if batch is None:
+            return None
+        return cast("Tensor", batch.reshape(-1)[self._place[1]])
 
     @_forward_cache.setter
     def _forward_cache(self, value: Any) -> None:
@@ -137,9 +139,12 @@ class LoggedCollection(MetricCollection):
     def logged_value(self, place: Place) -> Tensor:
         """Return the scalar at a place; the first call computes the scalars of all places."""
         pairs = zip(self._values_of, self._versions(), strict=True)
-        if not (self._values_logged and all(a == c and b is d for (a, b), (c, d) in pairs)):
-            found = self.compute()
-            self._values_logged = {one: found[key] for one, key in self._keys_logged().items()}
+        is_current = bool(self._values_logged)
+        for (updates, computed), (updates_now, computed_now) in pairs:
+            is_current = is_current and updates == updates_now and computed is computed_now
+        if not is_current:
+            values = self.compute()
+            self._values_logged = {logged_place: values[key] for logged_place, key in self._keys_logged().items()}
             self._values_of = self._versions()
         self._were_logged = True
         return self._values_logged[place]
@@ -150,8 +155,11 @@ class LoggedCollection(MetricCollection):
 
     def _keys_logged(self: Any) -> dict[Place, str]:
         """Return the key of each scalar, prefix and postfix included."""
-        keys = {(name, at): key for name, metric in self.members().items() for at, key in enumerate(metric.keys())}
-        return {place: self._set_name(key) for place, key in keys.items()}
+        keys: dict[Place, str] = {}
+        for name, metric in self.members().items():
+            for number, key in enumerate(metric.keys()):
+                keys[name, number] = self._set_name(key)
+        return keys
 
     def _before_adding(self) -> None:
         """Start from nothing where Lightning has read the scalars: what comes is of another loader, or another epoch.
@@ -168,8 +176,10 @@ class LoggedCollection(MetricCollection):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied; a copy makes scalars of its own."""
-        of_scalars = ("_scalars", "_values_logged", "_values_of", "_were_logged")
-        return {name: value for name, value in vars(self).items() if name not in of_scalars}
+        state = dict(vars(self))
+        for name in ("_scalars", "_values_logged", "_values_of", "_were_logged"):
+            state.pop(name, None)
+        return state
 
     def clone(self, prefix: str | None = None, postfix: str | None = None) -> Self:
         """Return a copy with states of its own.
@@ -189,31 +199,39 @@ class LoggedCollection(MetricCollection):
         """
         if not keep_base and not copy_state:
             keys_logged = self._keys_logged()
-            new = {place: LoggedScalar(self, place) for place in keys_logged if place not in self._scalars}
-            self._scalars = {**self._scalars, **new}
+            scalars = dict(self._scalars)
+            for place in keys_logged:
+                if place not in scalars:
+                    scalars[place] = LoggedScalar(self, place)
+            self._scalars = scalars
             return [(key, self._scalars[place]) for place, key in keys_logged.items()]
         members = super().items(keep_base=True, copy_state=copy_state)
         if keep_base:
             return members
-        found = dict[str, Any]()
+        metrics: dict[str, Any] = {}
         for name, metric in cast("Iterable[tuple[str, Any]]", members):
             keys = metric.keys() or [name]
-            for at, key in enumerate(keys):
-                found[self._set_name(key)] = metric if len(keys) == 1 else LoggedScalar(self, (name, at))
-        return found.items()
+            if len(keys) == 1:
+                metrics[self._set_name(keys[0])] = metric
+                continue
+            for number, key in enumerate(keys):
+                metrics[self._set_name(key)] = LoggedScalar(self, (name, number))
+        return metrics.items()
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
         """Yield the modules, and the scalars that Lightning logs: it looks them up here."""
-        memo = set() if memo is None else memo
+        if memo is None:
+            memo = set()
         yield from super().named_modules(memo, prefix, remove_duplicate)
         if not self._scalars:
             self.items(copy_state=False)
         for number, scalar in enumerate(self._scalars.values()):
             if scalar not in memo:
                 memo.add(scalar)
-                yield f"{prefix}{'.' if prefix else ''}logged_{number}", scalar
+                name = f"logged_{number}"
+                yield f"{prefix}.{name}" if prefix else name, scalar
 
     @property
     def metric_state(self) -> dict[str, dict[str, Any]]:

@@ -196,15 +196,14 @@ class Ranking(TargetRanks):
     def __post_init__(self) -> None:
         """Set the attributes that follow from the fields."""
         num_rows, depth = self.ids.shape
-        vars(self).update(
-            num_rows=num_rows,
-            depth=depth,
-            deepest=depth,
-            max_k=EVERYTHING if self.complete else depth,
-            scores_all=self.scores is not None,
-            row_mask=self.targets.row_mask,
-            _memo={},
-        )
+        attributes = vars(self)  # the class is frozen
+        attributes["num_rows"] = num_rows
+        attributes["depth"] = depth
+        attributes["deepest"] = depth
+        attributes["max_k"] = EVERYTHING if self.complete else depth
+        attributes["scores_all"] = self.scores is not None
+        attributes["row_mask"] = self.targets.row_mask
+        attributes["_memo"] = {}
 
     @once
     def length(self) -> Tensor:
@@ -235,26 +234,31 @@ class Ranking(TargetRanks):
         """Returns the first labels of each list."""
         return partial(_first_places, self.ids)
 
-    def _found_by(self, kernels: Kernels) -> Any:
+    def _places(self, kernels: Kernels) -> Any:
         """Return the result of ``kernels.look_up``; on the CPU, the hits. Only the first place of an id is a hit."""
         memo = self._memo
-        if ("found", kernels) not in memo:
-            ids = self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
-            memo["found", kernels] = kernels.look_up(self.targets, ids)
-        return memo["found", kernels]
+        if ("places", kernels) not in memo:
+            ids = self.ids
+            if self.repeated is not None:
+                ids = ids.masked_fill(self.repeated, -1)
+            memo["places", kernels] = kernels.look_up(self.targets, ids)
+        return memo["places", kernels]
 
     @once
     def hits(self) -> Hits:
         """The relevant labels in the list, by rank."""
         kernels = self.targets.kernels
-        found: Any = self._found_by(kernels)
-        return found if kernels.reads else kernels.hits(found, max(1, self.depth))
+        places: Any = self._places(kernels)
+        if kernels.reads:
+            return places
+        return kernels.hits(places, max(1, self.depth))
 
     @property
     def exact(self) -> TargetRanks:
         """The target ranks among all retrieved labels; needs scores of all labels or complete lists."""
-        known = self.complete or not self.scores_all
-        return self if known else self.remembered("exact", lambda: ExactRanks(self))
+        if self.complete or not self.scores_all:
+            return self
+        return self.remembered("exact", lambda: ExactRanks(self))
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return a ranking whose relevant labels have a gain of at least ``min_gain``; None for the same ranking."""
@@ -279,7 +283,7 @@ class Ranking(TargetRanks):
         if deepest >= self.depth:
             return self
         rest = self.relevant, self.length, self.num_labels, deepest, deepest, self.documents, self.listed
-        places = self._found_by(kernels)
+        places = self._places(kernels)
         return self.remembered(("up to", deepest), lambda: TargetRanks(kernels.hits(places, deepest), *rest))
 
     def by_bucket(
@@ -318,17 +322,17 @@ class Ranking(TargetRanks):
                 f"rank again with depth={depth}, or pass the depth there is."
             )
         depth, exact = min(depth, self.depth), exact and self.exact is not self
-        read = depth if scope == "bucket" else self.depth
-        deepest = EVERYTHING if exact else self.targets.kernels.deepest(up_to, read)
-        key = ("by bucket", buckets.digest, scope, depth if scope == "bucket" else None, deepest)
+        if scope == "global":
+            depth = self.depth
+        deepest = EVERYTHING if exact else self.targets.kernels.deepest(up_to, depth)
+        key = ("by bucket", buckets.digest, scope, depth, deepest)
         return self.remembered(key, lambda: self._by_bucket(buckets, scope, depth, deepest, exact))
 
     def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, deepest: int, exact: bool) -> TargetRanks:
         kernels = self.targets.kernels
         relevant = self.remembered(("relevant", buckets.digest), lambda: RelevantLabels(self.targets, buckets))
         if scope == "bucket":
-            found = self._found_by(kernels)
-            hits, length = kernels.within_buckets(found, self.ids[:, :depth], buckets, deepest)
+            hits, length = kernels.within_buckets(self._places(kernels), self.ids[:, :depth], buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
             listed = partial(kernels.first_of_buckets, self.ids[:, :depth], buckets)
             return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
@@ -338,7 +342,7 @@ class Ranking(TargetRanks):
             whole = self.exact
             hits = kernels.split(whole.hits, buckets)
             return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest, listed=listed)
-        hits = kernels.by_bucket(self._found_by(kernels), buckets, deepest)
+        hits = kernels.by_bucket(self._places(kernels), buckets, deepest)
         max_k = self.max_k if deepest >= self.depth else deepest
         return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
 
@@ -391,7 +395,9 @@ class Ranking(TargetRanks):
                 )
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
-        return tied if self.row_mask is None else tied & self.row_mask
+        if self.row_mask is not None:
+            tied = tied & self.row_mask
+        return tied
 
 
 def _first_places(ids: Tensor, k: int) -> Tensor:
@@ -465,9 +471,10 @@ class ExactRanks(TargetRanks):
         entries, (ranks, own, equal) = self._best if first else (targets.entries, self._found)
         ranked = ranks < NOT_RANKED
         if equal is not None:
-            many = (equal > 1) & ranked
-            many = many & (ranks == self.first_rank[entries.rows]) if first else many
-            return self._looked_at(any_by_row(many, entries.rows, len(scores)))
+            is_tied = (equal > 1) & ranked
+            if first:
+                is_tied = is_tied & (ranks == self.first_rank[entries.rows])
+            return self._looked_at(any_by_row(is_tied, entries.rows, len(scores)))
         if not len(ranks):
             return self._looked_at(scores.new_zeros(len(scores), dtype=torch.bool))
 
@@ -475,8 +482,8 @@ class ExactRanks(TargetRanks):
         if not is_table and not targets.kernels.reads:
             return None
         if not first and entries.width > FEW_TARGETS:
-            many = tied_labels(scores)[entries.rows, entries.ids.clamp(min=0)] & ranked
-            return self._looked_at(any_by_row(many, entries.rows, len(scores)))
+            is_tied = tied_labels(scores)[entries.rows, entries.ids.clamp(min=0)] & ranked
+            return self._looked_at(any_by_row(is_tied, entries.rows, len(scores)))
 
         if is_table:
             own, ranked = own.view(len(scores), -1), ranked.view(len(scores), -1)
@@ -577,9 +584,11 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         return ranking
     if batch.target is None:
         raise TypeError(f"{caller}: target is missing; pass preds and target, or a Ranking alone.")
-    tokens = ranking.shape[-2] if context.warns and getattr(ranking, "ndim", 2) > 2 else 1
+    tokens = 1
+    if context.warns and context.validate and getattr(ranking, "ndim", 2) > 2:
+        tokens = ranking.shape[-2]
     as_tensors(context, batch)
-    if tokens > 1 and context.validate:
+    if tokens > 1:
         text = looks_at_padding(caller, batch.target, tokens, batch.row_mask)
         if text is not None:
             warn_of_batch(context.notes, text)

@@ -18,7 +18,7 @@ from tailmetrics.ranking._kernels import Targets
 Cutoff: TypeAlias = int | tuple[int, ...]
 """A cut-off, or several cut-offs. With several, values have an axis of cut-offs in front."""
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 class RelevantLabels:
@@ -39,7 +39,9 @@ class RelevantLabels:
     def n(self) -> Tensor:
         """Number of relevant labels, shape (N,) or (N, G), int64."""
         targets, buckets = self._targets, self._buckets
-        return targets.n_relevant if buckets is None else targets.kernels.count_by_bucket(targets, buckets, self._seen)
+        if buckets is None:
+            return targets.n_relevant
+        return targets.kernels.count_by_bucket(targets, buckets, self._seen)
 
     @once
     def ids(self) -> Tensor:
@@ -54,15 +56,17 @@ class RelevantLabels:
     @once
     def present(self) -> Tensor:
         """The flat indexes in :attr:`n` of rows, or rows and buckets, with a relevant label; on a device, of all."""
-        kernels = self._targets.kernels
-        return self.n.view(-1).nonzero()[:, 0] if kernels.reads else whole_numbers(self.n.numel(), self.n.device)
+        if self._targets.kernels.reads:
+            return self.n.view(-1).nonzero()[:, 0]
+        return whole_numbers(self.n.numel(), self.n.device)
 
     @once
     def most(self) -> int:
         """An upper bound of :attr:`n`: its largest number, or on a device a bound that is known without waiting."""
         targets = self._targets
-        exact = targets.filled and self._buckets is None
-        return targets.widest if exact else targets.kernels.most(self.n, targets.widest)
+        if targets.filled and self._buckets is None:
+            return targets.widest
+        return targets.kernels.most(self.n, targets.widest)
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:
         """Return the rows with a hit, shape (R,); None if it is faster to read all rows."""
@@ -70,13 +74,13 @@ class RelevantLabels:
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
         """Return the ``k`` largest gains, or weights, of relevant labels, then zeros, (..., W), W <= k, float64."""
-        memo = None if weights is None else weights.digest
-        known = self._best.get(memo)
-        if known is None or known.shape[-1] < min(k, self.most):
-            known = self._targets.kernels.best(self._targets, self._buckets, k, self.most, weights, self._seen)
-            if memo != "":
-                self._best[memo] = known
-        return known[..., :k]
+        key = None if weights is None else weights.digest
+        best = self._best.get(key)
+        if best is None or best.shape[-1] < min(k, self.most):
+            best = self._targets.kernels.best(self._targets, self._buckets, k, self.most, weights, self._seen)
+            if key != "":
+                self._best[key] = best
+        return best[..., :k]
 
 
 class TargetRanks:
@@ -154,7 +158,9 @@ class TargetRanks:
     def target_gains(self) -> Tensor:
         """The gains at ``target_ranks``, shape (..., W), float64."""
         ranks, gains = self.hits.ranks, self.hits.gains
-        return _one(ranks.device).expand(ranks.shape) if gains is None else gains
+        if gains is None:
+            return _one(ranks.device).expand(ranks.shape)
+        return gains
 
     @once
     def binary(self) -> bool:
@@ -166,13 +172,13 @@ class TargetRanks:
         """Number of relevant labels, found or not, shape (...), int64."""
         return self.relevant.n
 
-    def remembered(self, key: object, make: Callable[[], Made]) -> Made:
+    def remembered(self, key: object, make: Callable[[], Value]) -> Value:
         """Return the result of ``make()``, which is called once for each key."""
         memo = self._memo
         if key not in memo:
             memo[key] = make()
-        made: Made = memo[key]
-        return made
+        value: Value = memo[key]
+        return value
 
     @property
     def exact(self) -> TargetRanks:
@@ -183,20 +189,26 @@ class TargetRanks:
         """Return the ranks that a list of this ``depth`` would give: larger ranks become ``NOT_RANKED``."""
         ranks, ids, gains = self.hits.ranks, self.hits.ids, self.hits.gains
         inside = ranks <= depth
-        hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, None if gains is None else gains * inside)
+        if gains is not None:
+            gains = gains * inside
+        hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, gains)
         rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
         return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest, self.listed))
 
     @property
     def with_hits(self) -> TargetRanks:
         """The target ranks of the rows with a hit, if few rows have one; most formulas are 0 for the other rows."""
-        found = self._with_hits
-        return self if found is None else found
+        ranks = self._with_hits
+        if ranks is None:
+            return self
+        return ranks
 
     @once
     def _with_hits(self) -> TargetRanks | None:
         rows = self.relevant.rows_with_hits(self.hits)
-        return None if rows is None else RanksOfRows(self, rows)
+        if rows is None:
+            return None
+        return RanksOfRows(self, rows)
 
     # methods for one cut-off, or for several cut-offs along an axis in front
 
@@ -253,8 +265,8 @@ class TargetRanks:
         """Return :meth:`within` as float64. A product with it takes a third of the time of a product with bools."""
         memo = self._memo
         if ("real within", k) not in memo:
-            found = self.within(k)
-            memo["real within", k] = found.to(real_dtype(found.device))
+            within = self.within(k)
+            memo["real within", k] = within.to(real_dtype(within.device))
         real: Tensor = memo["real within", k]
         return real
 
@@ -312,9 +324,9 @@ def check_deep_enough(k: Cutoff, max_k: int) -> None:
     """Raise if the list was cut at ``max_k``, above a cut-off."""
     largest = k if isinstance(k, int) else max(k)
     if largest > max_k:
-        wanted = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
+        cutoff = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
         raise ValueError(
-            f"Ranking: {wanted} is deeper than the ranking ({max_k} ids per row); rank again with a greater depth, or "
+            f"Ranking: {cutoff} is deeper than the ranking ({max_k} ids per row); rank again with a greater depth, or "
             "read ranking.exact, which has exact ranks among all scores."
         )
 
