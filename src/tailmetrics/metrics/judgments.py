@@ -70,17 +70,18 @@ def _judged_share(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 @takes_arrays
-def judged_at_k(ranking: Ranking, k: Cutoff) -> Tensor:
+def judged_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Share of the top k that is judged: the target has an entry for the label, with a gain of 0, too.
 
     Higher says that values rest on more judgments, in [0, 1]; 0 for an empty list.
 
     Args:
-        ranking: A ranking whose target tells judged labels: CSR with stored zeros, or ids with gains.
+        ranks: A ranking whose target tells judged labels: CSR with stored zeros, or ids with gains. Or the ranks of the
+            judged labels, such as ``ranking.judged.by_bucket(buckets)``.
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
 
     Returns:
-        Shape (N,), float64.
+        Shape (...), float64.
 
     >>> import torch
     >>> from tailmetrics import Ranking
@@ -90,7 +91,8 @@ def judged_at_k(ranking: Ranking, k: Cutoff) -> Tensor:
 
     Source: ir_measures, "Judged".
     """
-    return _judged_share(ranking.judged, k)
+    judged = ranks.judged if isinstance(ranks, Ranking) else ranks
+    return _judged_share(judged, k)
 
 
 def _has_list(_: Ranking, ranks: TargetRanks) -> Tensor:
