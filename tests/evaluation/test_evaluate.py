@@ -12,6 +12,7 @@ import torch
 import processes
 import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
+from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.evaluation.description import with_label_values
 from tailmetrics.metrics import REGISTRY
@@ -715,3 +716,46 @@ def test_values_of_labels_are_added_where_members_count_a_part():
         assert [(type(one), one.cutoffs, one.average) for one in added] == [
             (kind, (2, 3), "none") for kind in (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK)
         ]
+
+
+def test_three_metrics_need_few_metric_objects(monkeypatch):
+    """The three, their copies, one by bucket of each, and the sums of their intervals: 24 with counts and references."""
+    created = []
+    new = ExactMetric.__new__
+
+    def counting(cls, *args, **kwargs):
+        created.append(cls.__name__)
+        return new(cls, *args, **kwargs)
+
+    scores, mask = data()
+    monkeypatch.setattr(ExactMetric, "__new__", staticmethod(counting))
+    metrics = [tm.PrecisionAtK(k=5), tm.RecallAtK(k=10), tm.NDCGAtK(k=10)]
+    tm.evaluate(scores, mask, metrics=metrics, label_counts=training_counts())
+    assert len(created) <= 24, sorted(created)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["scores", "candidates", "dicts", "flat"])
+def test_rows_of_one_grade_are_counted_in_a_note(form):
+    """Two of four queries: all of their documents have grade 2; one document alone has one order, and does not count."""
+    grades = {"q0": [2, 2], "q1": [2, 1], "q2": [2, 2], "q3": [1]}
+    run = {query: {f"{query}-{place}": 1.0 - place for place in range(len(of))} for query, of in grades.items()}
+    qrels = {query: {f"{query}-{place}": grade for place, grade in enumerate(of)} for query, of in grades.items()}
+    metrics = [tm.NDCGAtK(k=2), tm.RecallAtK(k=1)]
+    if form == "dicts":
+        report = tm.evaluate(run, qrels, metrics=metrics)
+    elif form == "flat":
+        flat = [(row, grade, -place) for row, of in enumerate(grades.values()) for place, grade in enumerate(of)]
+        indexes, target, preds = (torch.tensor(column) for column in zip(*flat, strict=True))
+        report = tm.evaluate(tm.Ranking.from_flat(preds.float(), target.float(), indexes), metrics=metrics)
+    elif form == "candidates":
+        ids = torch.tensor([[0, 1], [0, 1], [0, 1], [0, -1]])
+        scores = torch.tensor([[0.9, 0.5]] * 4)
+        target = torch.tensor([[2.0, 2, 0], [2, 1, 0], [2, 2, 0], [1, 0, 0]])
+        report = tm.evaluate((scores, ids), target, metrics=metrics)
+    else:
+        target = torch.tensor([[2.0, 2], [2, 1], [2, 2], [1, 0]])
+        report = tm.evaluate(torch.rand(4, 2), target, metrics=metrics)
+    (note,) = [note for note in report.notes if "one grade" in note]
+    assert note.startswith("In 2 of 4 rows all labels have one grade: every order of them has the value 1 in ndcg@2")
+    assert not any("one grade" in note for note in tm.evaluate(run, qrels, metrics=metrics[1:]).notes)

@@ -598,7 +598,11 @@ class TopKCollection(Mergeable, LoggedCollection):
         with self._sent_together(metrics):
             return labels_of(metrics, self.training_counts, zero_division)
 
-    def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    def summaries(
+        self,
+        scalars: Mapping[str, Tensor] | None = None,
+        references: Mapping[str, Mapping[str, Tensor]] | None = None,
+    ) -> dict[str, Tensor]:
         """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one; ``recall@10/spread`` is
@@ -611,6 +615,7 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.
+            references: What :meth:`references` returned; None computes it.
         """
         if scalars is None:
             scalars = self.compute()
@@ -620,7 +625,8 @@ class TopKCollection(Mergeable, LoggedCollection):
             for metric in metrics:
                 for key in map(self.named, metric.not_measured()):
                     values[key] = torch.full_like(values[key], torch.nan)
-        references = self.references() if self._references else {}
+        if references is None:
+            references = self.references() if self._references else {}
         return summaries_of(metrics, values, references, self.named)
 
     def plot(

@@ -125,7 +125,8 @@ def _values(
 ) -> Values:
     collection = evaluation.collection
     computed = evaluation.scalars()
-    summaries = _read(collection.summaries(computed))
+    references = collection.references()
+    summaries = _read(collection.summaries(computed, references))
     scalars = _read(computed)
     counts = {}
     for _, result in results:
@@ -135,7 +136,7 @@ def _values(
         for key, count in result.denominators.items():
             counts[collection.named(key)] = count
 
-    beside = {name: _read(reference) for name, reference in collection.references().items()}
+    beside = {name: _read(reference) for name, reference in references.items()}
     if max(ties.values(), default=0.0) > MANY_TIES:
         for name, values in collection.orders().items():
             beside[name] = _read(values)

@@ -241,9 +241,14 @@ class RowMoments(ExactMetric):
         if self._is_median:
             return self._median_intervals(states, keys, scalars, confidence)
 
+        # all states are read at once: single reads take longer than the arithmetic
+        totals = self._fixed_point.totals(states["sums"])
+        rows, ends = states["rows"].tolist(), _real(states["ends"]).tolist()
         sums = []
         for place, key in enumerate(keys):
-            sums.append(self._sums(None if self.adjusted else scalars[key], states, place))
+            value = None if self.adjusted else scalars[key]
+            rows_of_key, ends_of_key = [part[place] for part in rows], [part[place] for part in ends]
+            sums.append(self._sums(value, totals[place :: len(keys)], rows_of_key, ends_of_key))
         intervals: dict[str, Interval] = {}
         if not self.adjusted:
             for key, key_sums in zip(keys, sums, strict=True):
@@ -286,13 +291,14 @@ class RowMoments(ExactMetric):
         counted, with_bottom = (int(number) for number in states["rows_in_both"][:, pair])
         return quick_gap(sums[first], sums[last], products, (counted, with_bottom), confidence)
 
-    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int) -> Sums:
-        """Return the sums of a key; a ``value`` of None is computed from them."""
-        totals = self._fixed_point.totals(states["sums"][:, place])
-        n, units = (int(count) for count in states["rows"][:, place])
+    def _sums(
+        self, value: float | None, totals: Sequence[int | float], rows: Sequence[int], ends: Sequence[float]
+    ) -> Sums:
+        """Return the sums of a key from its states; a ``value`` of None is computed from them."""
+        n, units = rows
         if inf in totals:
             return Sums(inf, n, (Fraction(0), Fraction(0)), (inf, inf), self._are_shares)
-        largest, negative_least, *largest_parts = _real(states["ends"][:, place]).tolist()
+        largest, negative_least, *largest_parts = ends
         top, squares, *ratio = (Fraction(int(total), self._fixed_point.unit) for total in totals)
         if value is None:
             value = float(top / ratio[0]) if ratio[0] else nan

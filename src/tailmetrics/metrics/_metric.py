@@ -239,7 +239,9 @@ class TopKMetric(ExactMetric):
             raise ValueError(
                 f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
             )
-        self._settle({name: FACTS[name](training, given) for name, given in self._left_open.items()})
+        facts = {name: FACTS[name](training, given) for name, given in self._left_open.items()}
+        if any(vars(self)[name] is not value for name, value in facts.items()):
+            self._settle(facts)
         return self
 
     def complete(self, **given: Any) -> None:

@@ -186,12 +186,15 @@ class Shares:
 
         Source: Fay and Feuer, Confidence intervals for directly standardized rates, Statistics in Medicine 16 (1997).
         """
-        from scipy.stats import chi2  # importing tailmetrics.significance needs no scipy
+        from scipy.special import gammaincinv  # importing tailmetrics.significance needs no scipy
+
+        def chi_square(degrees: float, share: float) -> float:
+            return float(2 * gammaincinv(degrees / 2, share))
 
         tail = (1 - confidence) / 2
-        low = self.squares / (2 * self.top) * chi2.ppf(tail, 2 * self.top**2 / self.squares)
+        low = self.squares / (2 * self.top) * chi_square(2 * self.top**2 / self.squares, tail)
         top, squares = self.top + self.largest, self.squares + self.largest**2
-        high = squares / (2 * top) * chi2.ppf(1 - tail, 2 * top**2 / squares)
+        high = squares / (2 * top) * chi_square(2 * top**2 / squares, 1 - tail)
         return float(low / self.bottom), min(1.0, float(high / self.bottom))
 
 
