@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -72,7 +72,8 @@ class CountRatio:
     @property
     def reads(self) -> frozenset[str]:
         """The counts that the ratio reads beside hits."""
-        return frozenset({*(["predicted"] if self.predicted else []), *(["support"] if self.support else [])})
+        counts = {"predicted": self.predicted, "support": self.support}
+        return frozenset(name for name, factor in counts.items() if factor)
 
     @property
     def of(self) -> str:
@@ -124,22 +125,21 @@ class ByAverage:
         """Return the aggregation; arguments that say something about another average are an error."""
         check_choice(caller, "average", average, self.averages, " to this metric")
         check_choice(caller, "labels", labels, LabelSet)
-        of_macro = {"macro": macro, "labels": None if labels == "present" else labels}
         if macro is not None:
             check_choice(caller, "macro", macro, MacroOf)
-        for name, value in of_macro.items():
-            if value is not None and average != "macro":
-                over = " over" if name == "labels" else ""
-                raise ValueError(
-                    f"{caller}: {name}={value!r} says what average='macro' is{over}; average is {average!r}."
-                )
-        over_labels: Callable[..., Aggregation] = partial(OverLabels, ratio=self.ratio, labels=labels, macro=macro)
-        of_rows: dict[str, Callable[..., Aggregation]] = {
-            "samples": MeanOfRows,
-            "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
-        }
-        own: dict[str, Any] = {"average": average, "empty_target_action": empty_target_action}
-        return of_rows.get(average, over_labels)(caller, reading, weighted, **own)
+        if average != "macro" and macro is not None:
+            raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
+        if average != "macro" and labels != "present":
+            raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
+
+        aggregation: Callable[..., Aggregation]
+        if average == "samples":
+            aggregation = MeanOfRows
+        elif average == "micro":
+            aggregation = partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k)
+        else:
+            aggregation = partial(OverLabels, ratio=self.ratio, labels=labels, macro=macro)
+        return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
 
 
 class _CountAggregation(Aggregation):
@@ -167,8 +167,11 @@ class _CountAggregation(Aggregation):
         if self.empty_target_action == "skip":
             return ranks.n_relevant > 0
         row_mask = ranking.row_mask
-        row_mask = torch.ones_like(ranking.n_relevant, dtype=torch.bool) if row_mask is None else row_mask
-        return row_mask if ranks.n_relevant.ndim == 1 else row_mask[:, None].expand_as(ranks.n_relevant)
+        if row_mask is None:
+            row_mask = torch.ones_like(ranking.n_relevant, dtype=torch.bool)
+        if ranks.n_relevant.ndim == 1:
+            return row_mask
+        return row_mask[:, None].expand_as(ranks.n_relevant)
 
 
 class RatioOfCounts(_CountAggregation):
@@ -202,7 +205,7 @@ class RatioOfCounts(_CountAggregation):
         hits, predicted = reading.counts(ranking, ranks)
         support = ranks.n_relevant.view(-1, 1, self.num_buckets).expand_as(hits)
         if self._up_to_k:
-            support = torch.stack([support[:, at].clamp(max=k) for at, k in enumerate(reading.ks)], dim=1)
+            support = torch.stack([support[:, place].clamp(max=k) for place, k in enumerate(reading.ks)], dim=1)
         counts = torch.stack([hits, predicted, support], dim=-1)
         return counts * counted.view(-1, 1, self.num_buckets, 1), counted
 
@@ -215,10 +218,10 @@ class RatioOfCounts(_CountAggregation):
         """Return the ratios. If no row has a prediction, precision is 0; if there are no rows, it is NaN."""
         counted = self.row_format.totals(states["counted"])
         top, bottom = self._terms(states)
-        return [
-            [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
-            for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
-        ]
+        values = []
+        for numerators, denominators in zip(top.tolist(), bottom.tolist(), strict=True):
+            values.append(_ratios_of_counted(zip(numerators, denominators, strict=True), counted))
+        return values
 
     def _terms(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator by cut-off and bucket, (K, G) each, in the format of numbers of rows."""
@@ -228,11 +231,11 @@ class RatioOfCounts(_CountAggregation):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the predictions, the relevant labels, the attainable hits, or for F-scores their weighted sum."""
-        found: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
+        denominators: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
         what = self.ratio.of
         if self._up_to_k:
             what = "attainable hits"
-        return by_weight(what, self.weighted), found
+        return by_weight(what, self.weighted), denominators
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether no label is relevant in any row."""
@@ -269,9 +272,12 @@ class OverLabels(_CountAggregation):
             )
         self.labels: LabelSet = labels
         self.macro: MacroOf | None = macro
-        sets: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
-        kept = {"none": ("predicted", "support"), "weighted": ("support",), "macro": sets[labels]}[self.average]
-        self._kept = frozenset({*self.ratio.reads, *kept})
+        counts: tuple[str, ...] = ()
+        if self.average == "none" or (self.average == "macro" and labels == "union"):
+            counts = ("predicted", "support")
+        elif self.average == "weighted" or labels == "present":
+            counts = ("support",)
+        self._kept = frozenset({*self.ratio.reads, *counts})
         """The counts of each label that the average reads, besides hits."""
 
     # states
@@ -280,23 +286,31 @@ class OverLabels(_CountAggregation):
         """Return the counts of each label that the average reads, and the number of rows that count."""
         reading = self.reading
         columns = (self.row_format.columns,) if self.weighted else ()
-        names = [f"{what}_at_{k}" for k in reading.ks for what in ("hits", *(["predicted"] if self._predicts else []))]
-        names += ["support"] if "support" in self._kept else []
-        of_labels = State((self.reading.known_num_labels, *columns), shared=True, key=self._state_key(False))
-        of_buckets = State((self.num_buckets, self.row_format.columns), shared=True, key=self._state_key(True))
-        return {**dict.fromkeys(names, of_labels), "counted": of_buckets}
+        label_counts = State((reading.known_num_labels, *columns), shared=True, key=self._state_key(False))
+        bucket_counts = State((self.num_buckets, self.row_format.columns), shared=True, key=self._state_key(True))
 
-    def _state_key(self, of_buckets: bool) -> str:
+        states = {}
+        for k in reading.ks:
+            states[f"hits_at_{k}"] = label_counts
+            if self._predicts:
+                states[f"predicted_at_{k}"] = label_counts
+        if "support" in self._kept:
+            states["support"] = label_counts
+        states["counted"] = bucket_counts
+        return states
+
+    def _state_key(self, by_bucket: bool) -> str:
         """Return the suffix of a state's name, by which metrics with equal counts share them.
 
         Buckets change the counts of a label only if each bucket has its own list, or rows are skipped by bucket.
-        ``of_buckets`` is true for counts that are kept by bucket.
+        ``by_bucket`` is true for counts that are kept by bucket.
         """
         action, weighted = self.empty_target_action, "_weighted" if self.weighted else ""
-        return f"_{action}{weighted}{self.reading.key_of_counts(of_buckets or action == 'skip')}"
+        return f"_{action}{weighted}{self.reading.key_of_counts(by_bucket or action == 'skip')}"
 
     @property
     def _predicts(self) -> bool:
+        """Whether the states hold predictions of each label."""
         return "predicted" in self._kept
 
     def increments(self, ranking: Ranking) -> Increments:
@@ -304,13 +318,15 @@ class OverLabels(_CountAggregation):
         reading = self.reading
         ranks, ranking = reading.of(ranking), reading.relevant(ranking)
         counted = self.counted(ranking, ranks)
-        found: dict[str, Increment] = {}
+        increments: dict[str, Increment] = {}
         for k in reading.ks:
-            found[f"hits_at_{k}"] = reading.hit_labels(ranking, ranks, k, counted)
+            increments[f"hits_at_{k}"] = reading.hit_labels(ranking, ranks, k, counted)
             if self._predicts:
-                found[f"predicted_at_{k}"] = reading.predicted_labels(ranking, k, counted)
-        found |= {"support": at_targets(ranking)} if "support" in self._kept else {}
-        return {**found, "counted": PerRow(with_bucket_axis(counted))}
+                increments[f"predicted_at_{k}"] = reading.predicted_labels(ranking, k, counted)
+        if "support" in self._kept:
+            increments["support"] = at_targets(ranking)
+        increments["counted"] = PerRow(with_bucket_axis(counted))
+        return increments
 
     # values
 
@@ -318,73 +334,81 @@ class OverLabels(_CountAggregation):
         """Return the mean over the labels of each bucket, or the value of each label."""
         ks = self.reading.ks
         if self.has_value_per_label:
-            return torch.stack([divide(*self.ratio(*self._of_labels(states, k))) for k in ks])
+            return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in ks])
         if self.macro is None:
             return [self._mean(states, k, self.ratio) for k in ks]
-        sides = [[self._mean(states, k, side) for side in (PRECISION, RECALL)] for k in ks]
-        return [[self._of_averages(*pair) for pair in zip(*of_k, strict=True)] for of_k in sides]
 
-    def _of_averages(self, precision: float, recall: float) -> float:
+        values = []
+        for k in ks:
+            precisions = self._mean(states, k, PRECISION)
+            recalls = self._mean(states, k, RECALL)
+            values.append([self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)])
+        return values
+
+    def _f_score(self, precision: float, recall: float) -> float:
         """Return the F-score of a precision and a recall."""
-        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
         if not (precision and recall):
             return precision * recall  # 0, or NaN without rows
-        one, predicted, support = (
-            torch.tensor(part, dtype=torch.float64, device="cpu") for part in (1, 1 / precision, 1 / recall)
-        )
-        top, bottom = self.ratio(one, predicted, support)
+        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
+        counts = torch.tensor([1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu")
+        top, bottom = self.ratio(*counts.unbind())
         return float(top / bottom)
 
-    def _of_labels(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
+    def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
         """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
 
         A count that is not kept is 0, and takes no memory.
         """
-        kept = [states.get(name) for name in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
-        counts = [count if count is None or not self.weighted else self.row_format.floats(count) for count in kept]
-        hits = counts[0]
-        assert hits is not None
-        return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
+        hits = self._label_count(states[f"hits_at_{k}"])
+        counts = [hits]
+        for name in (f"predicted_at_{k}", "support"):
+            if name in states:
+                counts.append(self._label_count(states[name]))
+            else:
+                counts.append(hits.new_zeros(()).expand(hits.shape))
+        return counts
 
-    def _mean(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
+    def _label_count(self, state: Tensor) -> Tensor:
+        """Return a count of each label, shape (..., L)."""
+        if not self.weighted:
+            return state
+        return self.row_format.floats(state)
+
+    def _mean(self, states: Mapping[str, Tensor], k: int, ratio: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
-        # without a label to average the value is 0; without a counted row it is NaN
-        counted = self.row_format.totals(states["counted"])
-        return [
-            (float(top / bottom) if bottom else 0.0) if some else float("nan")
-            for (top, bottom), some in zip(self._sums(states, k, ratio_of), counted, strict=True)
-        ]
+        return _ratios_of_counted(self._sums(states, k, ratio), self.row_format.totals(states["counted"]))
 
-    def _sums(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[tuple[Fraction, Fraction]]:
+    def _sums(self, states: Mapping[str, Tensor], k: int, ratio: LabelRatio) -> list[tuple[Fraction, Fraction]]:
         """Return the weighted sum over the labels of each bucket, and the sum of their weights, both exact."""
-        counts, buckets = self._of_labels(states, k), self.reading.buckets
-        real = self.weighted or self.weighs_by_support
-        of_values, of_weights = REAL if real else UNIT, REAL if self.weighted else COUNT
-        sums, weights = (
-            torch.zeros(self.num_buckets, one.columns, dtype=torch.int64, device="cpu")
-            for one in (of_values, of_weights)
-        )
+        counts, buckets = self._label_counts(states, k), self.reading.buckets
+        value_format = REAL if self.weighted or self.weighs_by_support else UNIT
+        weight_format = REAL if self.weighted else COUNT
+        sums = torch.zeros(self.num_buckets, value_format.columns, dtype=torch.int64, device="cpu")
+        weights = torch.zeros(self.num_buckets, weight_format.columns, dtype=torch.int64, device="cpu")
+
         for start in range(0, len(counts[0]), BLOCK_LABELS):
             hits, predicted, support = (count[start : start + BLOCK_LABELS].cpu() for count in counts)
             weight = self._weights(predicted, support)
-            weighed, found = (amount.nonzero().squeeze(1) for amount in (weight, hits))
-            _add_by_bucket(weights, of_weights, buckets, weighed + start, weight[weighed])
+            labels = weight.nonzero().squeeze(1)
+            _add_by_bucket(weights, weight_format, buckets, labels + start, weight[labels])
             # only labels with hits are read: others have the value 0, as do most of millions of labels
-            ratio = ratio_of(*(count[found] for count in (hits, predicted, support)))
-            values = divide(*ratio) * weight[found]
-            _add_by_bucket(sums, of_values, buckets, found + start, values)
-        tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
-        return [
-            (Fraction(int(top), of_values.unit), Fraction(int(bottom), of_weights.unit))
-            for top, bottom in zip(tops, bottoms, strict=True)
-        ]
+            labels = hits.nonzero().squeeze(1)
+            values = divide(*ratio(hits[labels], predicted[labels], support[labels])) * weight[labels]
+            _add_by_bucket(sums, value_format, buckets, labels + start, values)
+
+        fractions = []
+        for top, bottom in zip(value_format.totals(sums), weight_format.totals(weights), strict=True):
+            fractions.append((Fraction(int(top), value_format.unit), Fraction(int(bottom), weight_format.unit)))
+        return fractions
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that are averaged; of a weighted average, their relevant rows."""
         if self.has_value_per_label:
             return None
-        what = by_weight("relevant labels", self.weighted) if self.weighs_by_support else AVERAGED[self.labels]
-        return what, [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
+        unit = AVERAGED[self.labels]
+        if self.weighs_by_support:
+            unit = by_weight("relevant labels", self.weighted)
+        return unit, [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
 
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
         """Return the weight of each label in the average."""
@@ -398,10 +422,13 @@ class OverLabels(_CountAggregation):
     def _labels_with_rows(self, states: Mapping[str, Tensor]) -> list[int]:
         """Return how many labels of each bucket are relevant in some row, as far as the support is kept."""
         support, buckets = states.get("support"), self.reading.buckets
-        some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
-        of_one = torch.zeros(self.reading.known_num_labels, dtype=torch.int64, device="cpu")
-        inside = of_one if buckets is None else buckets.assignment
-        counts: list[int] = torch.bincount(inside[some], minlength=self.num_buckets).tolist()
+        if buckets is None:
+            assignment = torch.zeros(self.reading.known_num_labels, dtype=torch.int64, device="cpu")
+        else:
+            assignment = buckets.assignment
+        if support is not None:
+            assignment = assignment[support.cpu().reshape(len(support), -1).any(dim=1)]
+        counts: list[int] = torch.bincount(assignment, minlength=self.num_buckets).tolist()
         return counts
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]] | None:
@@ -416,8 +443,9 @@ class OverLabels(_CountAggregation):
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return how many labels are relevant in some row, of a macro average that knows it."""
-        known = bool(self.mean_over()) and "support" in self._kept
-        return Facts(labels_with_rows=self._labels_with_rows(states) if known else None)
+        if not self.mean_over() or "support" not in self._kept:
+            return Facts()
+        return Facts(labels_with_rows=self._labels_with_rows(states))
 
     # what intervals, comparisons and captions ask
 
@@ -430,17 +458,19 @@ class OverLabels(_CountAggregation):
         self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return support, predictions, true positives and value of each label, as far as they are kept."""
-        found: dict[str, Tensor] = {}
+        columns: dict[str, Tensor] = {}
         reading = self.reading
-        for k, cut, name in zip(reading.ks, reading.cutoffs, names, strict=True):
-            hits, predicted, support = self._of_labels(states, k)
-            at = f"@{self.cut_name(cut)}" if several or len(reading.ks) > 1 else ""
-            known = {"support": support, "predicted": predicted}
-            found |= {what if what == "support" else f"{what}{at}": known[what] for what in sorted(self._kept)}
-            found[f"hits{at}"] = hits
+        for k, cutoff, name in zip(reading.ks, reading.cutoffs, names, strict=True):
+            suffix = f"@{self.cut_name(cutoff)}" if several or len(reading.ks) > 1 else ""
+            hits, predicted, support = self._label_counts(states, k)
+            if "predicted" in self._kept:
+                columns[f"predicted{suffix}"] = predicted
+            if "support" in self._kept:
+                columns["support"] = support
+            columns[f"hits{suffix}"] = hits
             top, bottom = self.ratio(hits, predicted, support)
-            found[name] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
-        return found
+            columns[name] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
+        return columns
 
     @property
     def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here
@@ -451,21 +481,30 @@ class OverLabels(_CountAggregation):
         """Return the weights of the counts in the ratio, and of the labels in the mean."""
         if self.has_value_per_label or self.weighted:
             return None
-        ratio = {"top": float(self.ratio.hits), "below": [float(self.ratio.predicted), float(self.ratio.support)]}
-        of_averages = {} if self.macro is None else {"of_averages": True}
-        return {**ratio, "over": self.labels, "weighted": self.weighs_by_support, **of_averages}
+        terms = {
+            "top": float(self.ratio.hits),
+            "below": [float(self.ratio.predicted), float(self.ratio.support)],
+            "over": self.labels,
+            "weighted": self.weighs_by_support,
+        }
+        if self.macro is not None:
+            terms["of_averages"] = True
+        return terms
 
     def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
         """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
-        found = self.increments(ranking)
-        return [(found[f"hits_at_{k}"], found.get(f"predicted_at_{k}"), found.get("support")) for k in self.reading.ks]
+        increments = self.increments(ranking)
+        support = increments.get("support")
+        return [(increments[f"hits_at_{k}"], increments.get(f"predicted_at_{k}"), support) for k in self.reading.ks]
 
     def mean_over(self) -> str:
         """Return in words the labels of which a macro average is the mean; empty for other averages."""
         if self.average != "macro":
             return ""
-        said = OVER[self.labels]
-        return said if self.macro is None else f"the F-score of precision and recall, each {said}"
+        mean = OVER[self.labels]
+        if self.macro is None:
+            return mean
+        return f"the F-score of precision and recall, each {mean}"
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Raise: only labels have values."""
@@ -473,15 +512,35 @@ class OverLabels(_CountAggregation):
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
-        mean = f"; {self.mean_over()} of the bucket" if self.mean_over() else ""
-        mean += ", those without a relevant row with 0" if mean and self.labels == "all" else ""
-        return super().caption(k) + mean
+        caption = super().caption(k)
+        if not self.mean_over():
+            return caption
+        caption += f"; {self.mean_over()} of the bucket"
+        if self.labels == "all":
+            caption += ", those without a relevant row with 0"
+        return caption
+
+
+def _ratios_of_counted(
+    terms: Iterable[tuple[float | Fraction, float | Fraction]], counted: Sequence[int | float]
+) -> list[float]:
+    """Return numerator / denominator of each bucket; 0 where the denominator is 0, NaN where no row counts."""
+    values = []
+    for (numerator, denominator), rows in zip(terms, counted, strict=True):
+        if denominator:
+            values.append(float(numerator / denominator))
+        elif rows:
+            values.append(0.0)
+        else:
+            values.append(float("nan"))
+    return values
 
 
 def _add_by_bucket(
     sums: Tensor, fixed_point: FixedPoint, buckets: LabelBuckets | None, labels: Tensor, values: Tensor
 ) -> None:
     """Add the values of some labels to sums over the labels of each bucket (G, columns), exact in any order."""
-    exact = values if fixed_point.limbs == 0 else values.to(torch.float64)
+    if fixed_point.limbs:
+        values = values.to(torch.float64)
     bucket = torch.zeros_like(labels) if buckets is None else buckets.assignment[labels]
-    sums.index_add_(0, bucket, fixed_point.digits(exact))
+    sums.index_add_(0, bucket, fixed_point.digits(values))
