@@ -195,6 +195,20 @@ def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message
         make()  # type: ignore[operator]
 
 
+def test_counts_of_a_series_follow_its_index() -> None:
+    """``value_counts()`` sorts by frequency and leaves labels out: counts go by the index, or the error says how to fill it."""
+    pandas = pytest.importorskip("pandas")
+    counts = pandas.Series([2, 2, 2, 0, 1]).value_counts()
+    assert list(counts.index) != [0, 1, 2]
+    assert LabelBuckets.deciles(counts).counts.tolist() == [1, 1, 3]
+    counts = pandas.Series([2, 2, 2, 0, 5]).value_counts()
+    for make in (LabelBuckets.deciles, lambda series: LabelFrequency.from_counts(series, num_rows=5)):
+        with pytest.raises(ValueError, match=r"whose index is not the labels 0 to 2; pass counts\.reindex\(range"):
+            make(counts)
+    with pytest.raises(ValueError, match="whose index is not the labels 0 to 1"):
+        LabelBuckets.deciles(pandas.Series([3, 1], index=["a", "b"]))
+
+
 def test_repr_says_how_many_labels_in_how_many_buckets() -> None:
     """In one line: all names of a few buckets, the first and the last of many."""
     few = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])

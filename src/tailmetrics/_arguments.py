@@ -209,6 +209,8 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU; a metric is computed first."""
     if isinstance(counts, Metric):
         counts = counts.compute()
+    if hasattr(counts, "index") and hasattr(counts, "sort_index"):
+        counts = _by_label(caller, argument, counts)
     device = counts.device if isinstance(counts, Tensor) else "cpu"  # not torch's default device
     try:
         tensor: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
@@ -231,6 +233,25 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
             "by the same number."
         )
     return tensor
+
+
+def _by_label(caller: str, argument: str, series: Any) -> Any:
+    """Return the values of a pandas Series in the order of labels, which are its index.
+
+    ``value_counts()`` sorts by frequency, and leaves labels out that never occur.
+
+    Raises:
+        ValueError: If the index does not hold each label from 0 on once.
+    """
+    sorted_series = series.sort_index()
+    labels = list(sorted_series.index)
+    if labels != list(range(len(labels))):
+        raise ValueError(
+            f"{caller}: {argument} is a {type(series).__name__} whose index is not the labels 0 to {len(labels) - 1}; "
+            f"pass {argument}.reindex(range(num_labels), fill_value=0), or {argument}.to_numpy() if its values are in "
+            "the order of labels."
+        )
+    return sorted_series.to_numpy()
 
 
 def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None) -> int:
