@@ -53,13 +53,13 @@ def test_few_clusters_are_enumerated():
     users = np.array([3, 1, 1, 0, 2, 2, 2, 4, 0, 3])
     first, second = rng.integers(0, 5, (2, 10)).astype(float)
     observed = abs((first - second).mean())
-    found = [
+    comparison = [
         abs(((first - second) * np.where(np.isin(users, np.flatnonzero(signs)), -1, 1)).mean()) - observed
         for signs in itertools.product([False, True], repeat=5)
     ]
-    far = sum(1 if one > 1e-12 else 0.5 if one > -1e-12 else 0 for one in found)
-    (found,) = compare({"b": {"k": second}, "a": {"k": first}}, clusters=users, resamples=100)
-    assert found.p.randomisation == far / 32
+    far = sum(1 if one > 1e-12 else 0.5 if one > -1e-12 else 0 for one in comparison)
+    (comparison,) = compare({"b": {"k": second}, "a": {"k": first}}, clusters=users, resamples=100)
+    assert comparison.p.randomisation == far / 32
 
 
 @pytest.mark.parametrize("form", [np.asarray, torch.tensor, list, pa.array, lambda n: [f"user {one}" for one in n]])
@@ -77,16 +77,16 @@ def test_few_clusters_have_no_interval():
     values = np.random.default_rng(5).random(100)
     users = np.arange(100) // 10
     assert intervals({"k": values}, clusters=users)["k"].method == "studentised bootstrap"
-    found = intervals({"k": np.where(users == 3, NAN, values)}, clusters=users)["k"]
-    assert (found.n, found.clusters, found.reason) == (90, 9, "fewer than 10 clusters")
-    assert math.isnan(found.low)
+    interval = intervals({"k": np.where(users == 3, NAN, values)}, clusters=users)["k"]
+    assert (interval.n, interval.clusters, interval.reason) == (90, 9, "fewer than 10 clusters")
+    assert math.isnan(interval.low)
 
 
 def test_clusters_that_agree_count_once():
     """0 hits in 50 clusters of 4 rows say as much as 0 hits in 50 rows."""
-    found = intervals({"k": np.zeros(200)}, clusters=np.arange(200) // 4)["k"]
-    assert (found.low, found.high) == (0, pytest.approx(1 - 0.025 ** (1 / 50)))
-    assert found.method == "Clopper-Pearson, all agree"
+    interval = intervals({"k": np.zeros(200)}, clusters=np.arange(200) // 4)["k"]
+    assert (interval.low, interval.high) == (0, pytest.approx(1 - 0.025 ** (1 / 50)))
+    assert interval.method == "Clopper-Pearson, all agree"
 
 
 @pytest.mark.parametrize("users", [[1, "1", 2], [2**53, 2**53 + 1, 1.0], [1, 2**63, 2**63 + 1]])

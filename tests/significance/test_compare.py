@@ -38,18 +38,21 @@ def test_equal_runs_do_not_differ():
     rng = np.random.default_rng(0)
     values = np.where(rng.random(60) < 0.3, NAN, rng.random(60))
     run = {"mean": values, "ratio": (values, 1 + rng.random(60)), "median": np.round(9 * values)}
-    for found in compare({"a": run, "b": run}, medians=["median"], resamples=200):
-        assert found.difference == 0
-        if found.statistic == "mean":
-            hidden = 1 - 0.025 ** (1 / found.n)  # n rows without a difference have a probability of 2.5 % there
-            assert (found.interval.low, found.interval.high) == (pytest.approx(-hidden), pytest.approx(hidden))
-        assert (found.p.randomisation, found.p_corrected.randomisation) == (1, 1)
-        assert (found.wins, found.ties, found.losses) == (0, found.n, 0)
-        assert found.n == np.isfinite(values).sum()
-        assert found.relative_difference == 0
-        assert not found.significant
-        if found.statistic == "mean":
-            assert found.cohens_dz == 0
+    for comparison in compare({"a": run, "b": run}, medians=["median"], resamples=200):
+        assert comparison.difference == 0
+        if comparison.statistic == "mean":
+            hidden = 1 - 0.025 ** (1 / comparison.n)  # n rows without a difference have a probability of 2.5 % there
+            assert (comparison.interval.low, comparison.interval.high) == (
+                pytest.approx(-hidden),
+                pytest.approx(hidden),
+            )
+        assert (comparison.p.randomisation, comparison.p_corrected.randomisation) == (1, 1)
+        assert (comparison.wins, comparison.ties, comparison.losses) == (0, comparison.n, 0)
+        assert comparison.n == np.isfinite(values).sum()
+        assert comparison.relative_difference == 0
+        assert not comparison.significant
+        if comparison.statistic == "mean":
+            assert comparison.cohens_dz == 0
 
 
 @pytest.mark.parametrize("kind", ["mean", "ratio", "median"])
@@ -82,13 +85,13 @@ def test_few_differing_rows_are_enumerated():
     for size in (1, 2, 5, 7, 8):
         a, b, c, d = (rng.integers(1, 6, size).astype(float) for _ in range(4))
         first, second = {"mean": a, "ratio": (a, c), "median": a}, {"mean": b, "ratio": (b, d), "median": b}
-        found = compare({"b": second, "a": first}, medians=["median"], resamples=100)
+        comparisons = compare({"b": second, "a": first}, medians=["median"], resamples=100)
         expected = [
             enumerated_p(statistics.fmean, a, b),
             enumerated_p(ratio, list(zip(a, c, strict=True)), list(zip(b, d, strict=True))),
             enumerated_p(statistics.median, a, b),
         ]
-        assert [each.p.randomisation for each in found] == expected
+        assert [each.p.randomisation for each in comparisons] == expected
 
 
 def test_randomisation_agrees_with_scipy():
@@ -99,44 +102,44 @@ def test_randomisation_agrees_with_scipy():
         peer = scipy.stats.permutation_test(
             (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=2**size
         )
-        (found,) = compare({"b": {"k": b}, "a": {"k": a}}, resamples=20_000)
-        assert found.p.randomisation == pytest.approx(peer.pvalue - 2**-size, abs=tolerance + 1e-12)
+        (comparison,) = compare({"b": {"k": b}, "a": {"k": a}}, resamples=20_000)
+        assert comparison.p.randomisation == pytest.approx(peer.pvalue - 2**-size, abs=tolerance + 1e-12)
 
 
 def test_where_all_rows_agree_p_is_half_of_the_exact_one():
     """5 wins of 5, beside ties: mid-p is 1 of 32 swaps, and the exact p, here the sign test, 2 of 32."""
-    (found,) = compare({"b": {"k": [0.0] * 5 + [1.0] * 9}, "a": {"k": [1.0] * 14}})
+    (comparison,) = compare({"b": {"k": [0.0] * 5 + [1.0] * 9}, "a": {"k": [1.0] * 14}})
     assert scipy.stats.binomtest(5, 5).pvalue == 2 / 32
-    assert found.p.randomisation == 1 / 32
+    assert comparison.p.randomisation == 1 / 32
 
 
 def test_monte_carlo_p_never_reaches_zero():
     """With b of m random swaps as far from zero, p = (b + 1) / (m + 1): 1 / 100 for 40 wins of 40 and m = 99."""
-    (found,) = compare({"a": {"k": np.zeros(40)}, "b": {"k": np.arange(1.0, 41)}}, resamples=99)
-    assert found.p.randomisation == 1 / 100
+    (comparison,) = compare({"a": {"k": np.zeros(40)}, "b": {"k": np.arange(1.0, 41)}}, resamples=99)
+    assert comparison.p.randomisation == 1 / 100
 
 
 def test_effect_size():
     """Differences 1, 2, 3: mean 2 over standard deviation 1 is d_z = 2; those of one size have an effect without bound."""
     old, new = np.array([5.0, 1, 4]), np.array([6.0, 3, 7])
-    (found,) = compare({"old": {"k": old}, "new": {"k": new}}, resamples=100)
-    assert found.cohens_dz == 2
-    assert found.relative_difference == pytest.approx((16 - 10) / 10)
-    (found,) = compare({"old": {"k": [0.0, 0.5]}, "new": {"k": [0.5, 1.0]}}, resamples=100)
-    assert (found.p.randomisation, found.cohens_dz) == (0.25, math.inf)
+    (comparison,) = compare({"old": {"k": old}, "new": {"k": new}}, resamples=100)
+    assert comparison.cohens_dz == 2
+    assert comparison.relative_difference == pytest.approx((16 - 10) / 10)
+    (comparison,) = compare({"old": {"k": [0.0, 0.5]}, "new": {"k": [0.5, 1.0]}}, resamples=100)
+    assert (comparison.p.randomisation, comparison.cohens_dz) == (0.25, math.inf)
 
 
 def test_ratio_is_of_sums():
     """Ratios are sums over sums: (1 + 9) / (1 + 90), not the mean 0.55 of 1/1 and 9/90; differences follow."""
     old = {"psp@1": ([1, 9], [1, 90])}
     new = {"psp@1": ([1, 90], [1, 90])}
-    (found,) = compare({"old": old, "new": new}, resamples=100)
-    assert found.statistic == "ratio"
-    assert found.baseline_value == pytest.approx(10 / 91)
-    assert found.value == 1
-    assert found.difference == pytest.approx(81 / 91)
-    assert found.relative_difference == pytest.approx(8.1)
-    assert (found.wins, found.ties, found.losses) == (1, 1, 0)
+    (comparison,) = compare({"old": old, "new": new}, resamples=100)
+    assert comparison.statistic == "ratio"
+    assert comparison.baseline_value == pytest.approx(10 / 91)
+    assert comparison.value == 1
+    assert comparison.difference == pytest.approx(81 / 91)
+    assert comparison.relative_difference == pytest.approx(8.1)
+    assert (comparison.wins, comparison.ties, comparison.losses) == (1, 1, 0)
 
 
 def test_rows_must_count_in_both():
@@ -169,11 +172,11 @@ def test_empty_bucket_is_no_comparison():
 
 def test_infinite_rows_decide_nothing():
     """A cross entropy that is infinite in one row leaves the difference of means untestable, not significant."""
-    (found,) = compare({"a": {"k": np.arange(40.0)}, "b": {"k": [math.inf, *range(39)]}}, resamples=100)
-    assert found.value == math.inf
-    assert math.isnan(found.p.randomisation)
-    assert math.isnan(found.interval.low)
-    assert (found.wins, found.losses) == (1, 39)
+    (comparison,) = compare({"a": {"k": np.arange(40.0)}, "b": {"k": [math.inf, *range(39)]}}, resamples=100)
+    assert comparison.value == math.inf
+    assert math.isnan(comparison.p.randomisation)
+    assert math.isnan(comparison.interval.low)
+    assert (comparison.wins, comparison.losses) == (1, 39)
 
 
 def test_lower_is_better_turns_wins_only():
@@ -192,13 +195,15 @@ def test_result_depends_on_seed_and_rows_alone(monkeypatch):
     """The same seed gives the same result, whatever other keys are compared and however keys are grouped."""
     rng = np.random.default_rng(6)
     runs = {name: {f"{key}": rng.random(50) for key in range(3)} for name in "ab"}
-    found = compare(runs, correction="none", resamples=300, seed=7)
-    assert compare(runs, correction="none", resamples=300, seed=7) == found
-    assert compare(runs, correction="none", resamples=300, seed=8) != found
+    comparisons = compare(runs, correction="none", resamples=300, seed=7)
+    assert compare(runs, correction="none", resamples=300, seed=7) == comparisons
+    assert compare(runs, correction="none", resamples=300, seed=8) != comparisons
     alone = {name: {"2": run["2"]} for name, run in runs.items()}
-    assert compare(alone, correction="none", resamples=300, seed=7)[0].p == found[2].p
+    assert compare(alone, correction="none", resamples=300, seed=7)[0].p == comparisons[2].p
     monkeypatch.setattr(resampling, "TOGETHER", 1)
-    assert [each.p for each in compare(runs, correction="none", resamples=300, seed=7)] == [each.p for each in found]
+    assert [each.p for each in compare(runs, correction="none", resamples=300, seed=7)] == [
+        each.p for each in comparisons
+    ]
 
 
 def test_resamples_suffice_for_the_comparisons():
@@ -303,8 +308,8 @@ def test_a_name_covers_a_key_and_its_buckets_alone():
     first = {key: np.arange(12.0) for key in ("recall@1", "recall@1/tail", "recall@1/head", "recall@10")}
     second = {key: values + 1 for key, values in first.items()}
     for names, wins in (["recall@1"], [0, 0, 0, 12]), (["recall@1/tail"], [12, 0, 12, 12]):
-        found = compare({"a": first, "b": second}, lower_is_better=names, resamples=99)
-        assert [one.wins for one in found] == wins
+        comparisons = compare({"a": first, "b": second}, lower_is_better=names, resamples=99)
+        assert [comparison.wins for comparison in comparisons] == wins
 
 
 def test_few_rows_show_no_difference_however_large():
@@ -312,8 +317,8 @@ def test_few_rows_show_no_difference_however_large():
     rng = np.random.default_rng(0)
     for rows, keys, known in ((2, 1, False), (9, 1, False), (10, 1, True), (12, 1, True), (12, 300, False)):
         runs = {name: {f"k{key}": rng.random(rows) for key in range(keys)} for name in "ab"}
-        found = compare(runs, resamples=99, correction="holm")
-        assert {math.isnan(one.least_difference) for one in found} == {not known}
+        comparisons = compare(runs, resamples=99, correction="holm")
+        assert {math.isnan(comparison.least_difference) for comparison in comparisons} == {not known}
 
 
 def test_a_single_run_is_taken_to_vary_as_the_runs_of_the_other_model():
@@ -322,9 +327,11 @@ def test_a_single_run_is_taken_to_vary_as_the_runs_of_the_other_model():
     rows = rng.random(200)
     many = [{"k": rows + rng.normal(0, 0.2, 200) + shift} for shift in (0.0, 0.1, -0.05)]
     one = {"k": rows + rng.normal(0, 0.2, 200)}
-    (found,) = compare({"one": [one], "many": many}, unbounded=["k"], resamples=99)
+    (comparison,) = compare({"one": [one], "many": many}, unbounded=["k"], resamples=99)
     difference = np.mean([run["k"] for run in many], axis=0) - one["k"]
     of_rows, between = difference.var(ddof=1) / 200, np.var([run["k"].mean() for run in many], ddof=1) * (1 / 3 + 1)
     error, degrees = math.sqrt(of_rows + between), (of_rows + between) ** 2 / (of_rows**2 / 199 + between**2 / 2)
-    assert found.difference == pytest.approx(difference.mean())
-    assert found.interval.high - found.difference == pytest.approx(scipy.stats.t.ppf(0.975, degrees) * error, rel=1e-6)
+    assert comparison.difference == pytest.approx(difference.mean())
+    assert comparison.interval.high - comparison.difference == pytest.approx(
+        scipy.stats.t.ppf(0.975, degrees) * error, rel=1e-6
+    )

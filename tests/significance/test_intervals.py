@@ -86,11 +86,11 @@ def test_rows_that_agree_leave_room_for_others():
     """0 hits of 50 rows are compatible with 1 - 0.025^(1/50) = 7.1 % of hits; of 1s and of any share, likewise."""
     others = 1 - 0.025 ** (1 / 50)
     half, one, zero = np.full(50, 0.5), np.ones(50), np.zeros(50)
-    found = intervals({"half": half, "ones": (3 * one, 3 * one), "zeros": (zero, 2 * one)})
+    estimates = intervals({"half": half, "ones": (3 * one, 3 * one), "zeros": (zero, 2 * one)})
     expected = {"half": (0.5 - 0.5 * others, 0.5 + 0.5 * others), "ones": (1 - others, 1), "zeros": (0, others)}
     for key, ends in expected.items():
-        assert [found[key].low, found[key].high] == pytest.approx(ends)
-        assert found[key].method == "Clopper-Pearson, all agree"
+        assert [estimates[key].low, estimates[key].high] == pytest.approx(ends)
+        assert estimates[key].method == "Clopper-Pearson, all agree"
     (wins,) = compare({"old": {"k": zero}, "new": {"k": half}}, resamples=100)
     assert [wins.interval.low, wins.interval.high] == pytest.approx([0.5 - 1.5 * others, 0.5 + 0.5 * others])
 
@@ -98,18 +98,18 @@ def test_rows_that_agree_leave_room_for_others():
 def test_heavy_rows_count_for_fewer():
     """Where 2 of 50 rows have nearly all the weight, 0 hits say hardly more than 0 of 2 rows."""
     weight = np.where(np.arange(50) < 2, 1e6, 1.0)
-    found = intervals({"psp@1": (np.zeros(50), weight)})["psp@1"]
-    assert found.high == pytest.approx(1 - 0.025 ** (1 / 2), abs=1e-4)
+    interval = intervals({"psp@1": (np.zeros(50), weight)})["psp@1"]
+    assert interval.high == pytest.approx(1 - 0.025 ** (1 / 2), abs=1e-4)
 
 
 def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
     """Equal ranks, and a DCG that is 0 in every row, could be anything elsewhere; said of a key or seen in a value."""
     rows = {"dcg@5/decile_1": np.zeros(50), "hit_rate@5": np.zeros(50), "rank": np.full(50, 3.0)}
-    found = intervals(rows, unbounded=["dcg@5"])
-    assert math.isnan(found["dcg@5/decile_1"].low)
-    assert math.isnan(found["rank"].high)
-    assert found["rank"].reason == "all rows agree"
-    assert found["hit_rate@5"].high > 0
+    estimates = intervals(rows, unbounded=["dcg@5"])
+    assert math.isnan(estimates["dcg@5/decile_1"].low)
+    assert math.isnan(estimates["rank"].high)
+    assert estimates["rank"].reason == "all rows agree"
+    assert estimates["hit_rate@5"].high > 0
     (equal,) = compare({"a": {"k": np.zeros(50)}, "b": {"k": np.zeros(50)}}, unbounded=["k"], resamples=100)
     assert (equal.interval.reason, equal.p.randomisation) == ("all rows agree", 1)
 
@@ -199,8 +199,8 @@ def test_median_is_the_plain_median_of_every_resample():
 def test_median_interval():
     """A run of k-for-recall has the median with a percentile interval around it, also under its buckets' keys."""
     k = np.random.default_rng(4).geometric(0.1, 301)
-    found = intervals({"median_k_for_recall@0.8/decile_1": k}, medians=["median_k_for_recall@0.8"])
-    (interval,) = found.values()
+    estimates = intervals({"median_k_for_recall@0.8/decile_1": k}, medians=["median_k_for_recall@0.8"])
+    (interval,) = estimates.values()
     assert interval.value == np.median(k)
     assert interval.low <= interval.value <= interval.high
     assert interval.low < interval.high
@@ -212,19 +212,19 @@ def test_rows_without_a_denominator_do_not_count_as_rows():
     hits = np.random.default_rng(7).binomial(3, 0.4, 50).astype(float)
     for number, reason in ((9, "fewer than 10 rows"), (10, None)):
         there = np.arange(50) < number
-        found = intervals({"micro_recall@5/decile_1": (hits * there, 3.0 * there)})["micro_recall@5/decile_1"]
-        assert (found.n, found.reason) == (50, reason)
-        assert found.value == pytest.approx(hits[:number].mean() / 3)
+        interval = intervals({"micro_recall@5/decile_1": (hits * there, 3.0 * there)})["micro_recall@5/decile_1"]
+        assert (interval.n, interval.reason) == (50, reason)
+        assert interval.value == pytest.approx(hits[:number].mean() / 3)
 
 
 def test_no_rows_have_no_value():
     """Without a row that counts, or a denominator above 0, there is neither value nor interval."""
-    found = intervals({"one": [math.nan, 2.0], "none": [math.nan, math.nan], "zero": ([0, 0], [0, 0])})
-    assert (found["one"].value, found["one"].n, found["one"].reason) == (2, 1, "all rows agree")
-    assert math.isnan(found["one"].low)
-    assert math.isnan(found["none"].value)
-    assert (found["zero"].n, found["zero"].reason) == (2, "no finite value")
-    assert math.isnan(found["zero"].value)
+    estimates = intervals({"one": [math.nan, 2.0], "none": [math.nan, math.nan], "zero": ([0, 0], [0, 0])})
+    assert (estimates["one"].value, estimates["one"].n, estimates["one"].reason) == (2, 1, "all rows agree")
+    assert math.isnan(estimates["one"].low)
+    assert math.isnan(estimates["none"].value)
+    assert (estimates["zero"].n, estimates["zero"].reason) == (2, "no finite value")
+    assert math.isnan(estimates["zero"].value)
 
 
 @pytest.mark.parametrize("resamples", [0, 999])
@@ -245,11 +245,11 @@ def test_a_gap_is_as_unsure_as_an_end_whose_rows_agree(resamples):
     """180 of 300 rows of the head are hit, and none of 30 rows of the tail, of which up to .1135 may be: so may the gap."""
     head = np.r_[np.ones(180), np.zeros(120), np.full(30, np.nan)]
     tail = np.r_[np.full(300, np.nan), np.zeros(30)]
-    found = intervals({"head": head, "tail": tail}, gaps={"gap": ["head", "tail"]}, resamples=resamples)["gap"]
+    interval = intervals({"head": head, "tail": tail}, gaps={"gap": ["head", "tail"]}, resamples=resamples)["gap"]
     of_head, of_tail = (scipy.stats.binomtest(*one).proportion_ci(method="wilson") for one in ((180, 300), (0, 30)))
-    assert found.low == pytest.approx(0.6 - np.hypot(0.6 - of_head.low, of_tail.high))
-    assert found.high == pytest.approx(of_head.high)
-    assert (found.n, found.method) == (330, "from the intervals of both ends")
+    assert interval.low == pytest.approx(0.6 - np.hypot(0.6 - of_head.low, of_tail.high))
+    assert interval.high == pytest.approx(of_head.high)
+    assert (interval.n, interval.method) == (330, "from the intervals of both ends")
 
 
 @pytest.mark.parametrize("resamples", [0, 300])
@@ -257,7 +257,7 @@ def test_clusters_of_very_unequal_sizes_give_no_interval(resamples):
     """Two of 30 clusters hold 60 rows each, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 of them. Equal ones give one."""
     sizes = [60, 60, *[1] * 28]
     rows = np.random.default_rng(0).random(sum(sizes))
-    found = intervals({"k": rows}, clusters=np.repeat(np.arange(30), sizes), resamples=resamples)["k"]
-    assert found.ends == ()
-    assert found.reason == "a few large clusters hold most rows; the effective number of clusters is 3.0"
+    interval = intervals({"k": rows}, clusters=np.repeat(np.arange(30), sizes), resamples=resamples)["k"]
+    assert interval.ends == ()
+    assert interval.reason == "a few large clusters hold most rows; the effective number of clusters is 3.0"
     assert intervals({"k": rows[:120]}, clusters=np.arange(120) // 4, resamples=resamples)["k"].ends

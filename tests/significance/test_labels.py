@@ -155,17 +155,17 @@ def test_clusters_runs_and_labels_widen_the_interval():
     twice = as_cells(np.repeat(held, 2, axis=0), np.repeat(predicted, 2, axis=0))
 
     def width(rows, **more):
-        found = intervals(rows, resamples=0, **more)["k"]
-        return found.high - found.low
+        interval = intervals(rows, resamples=0, **more)["k"]
+        return interval.high - interval.low
 
     assert width({"k": twice}) < 0.85 * width({"k": once})
     assert width({"k": twice}, clusters=np.repeat(np.arange(N), 2)) == pytest.approx(width({"k": once}), rel=0.2)
     assert width({"k": once}, resample="rows,labels") > width({"k": once})
     runs = [{"k": as_cells(held, rows(seed)[1])} for seed in range(4, 7)]
-    found = intervals(runs, resamples=0)["k"]
+    interval = intervals(runs, resamples=0)["k"]
     values = [one["k"].influence().value for one in runs]
-    assert found.value == pytest.approx(np.mean(values))
-    assert (found.high - found.low) / 2 > np.std(values, ddof=1) / np.sqrt(3)
+    assert interval.value == pytest.approx(np.mean(values))
+    assert (interval.high - interval.low) / 2 > np.std(values, ddof=1) / np.sqrt(3)
 
 
 def test_a_gap_is_of_the_buckets_that_were_measured():
@@ -193,12 +193,12 @@ def test_several_runs_decide_by_the_variance_between_them():
         name: [{"k": base + shift} for shift in shifts]
         for name, shifts in {"a": (0, 0.1, 0.2), "b": (0.05, 0.2, 0.25)}.items()
     }
-    (found,) = compare(models, unbounded=["k"], resamples=199)
-    assert np.isnan(found.p.randomisation)
-    assert found.p.total > 0.05
-    assert not found.significant
+    (comparison,) = compare(models, unbounded=["k"], resamples=199)
+    assert np.isnan(comparison.p.randomisation)
+    assert comparison.p.total > 0.05
+    assert not comparison.significant
     peer = scipy.stats.ttest_ind([0.05, 0.2, 0.25], [0, 0.1, 0.2], equal_var=False)
-    assert found.p.total == pytest.approx(peer.pvalue, abs=0.01)
+    assert comparison.p.total == pytest.approx(peer.pvalue, abs=0.01)
 
 
 def test_rows_that_count_in_one_run_alone_count_in_none():
@@ -208,11 +208,11 @@ def test_rows_that_count_in_one_run_alone_count_in_none():
     tops[0, :5], tops[1, 45:] = np.nan, np.nan
     both = slice(5, 45)
     runs = [{"mean": top, "ratio": (top, bottom)} for top, bottom in zip(tops, bottoms, strict=True)]
-    found = intervals(runs, unbounded=["ratio"], resamples=0)
-    assert found["mean"].value == pytest.approx(tops[:, both].mean())
+    estimates = intervals(runs, unbounded=["ratio"], resamples=0)
+    assert estimates["mean"].value == pytest.approx(tops[:, both].mean())
     ratios = tops[:, both].sum(axis=1) / bottoms[:, both].sum(axis=1)
-    assert found["ratio"].value == pytest.approx(ratios.mean())
-    assert found["mean"].n == found["ratio"].n == 40
+    assert estimates["ratio"].value == pytest.approx(ratios.mean())
+    assert estimates["mean"].n == estimates["ratio"].n == 40
     one = {"mean": np.zeros(50), "ratio": (np.zeros(50), np.ones(50))}
     assert [of.value for of in compare({"one": one, "two": runs}, unbounded=["ratio"], resamples=100)] == pytest.approx(
         [tops[:, both].mean(), ratios.mean()]
@@ -235,8 +235,8 @@ def test_a_mean_and_a_median_have_no_gap():
     rows = np.random.default_rng(0).random(30)
     models = {name: {"r/head": rows, "r/tail": rows**2} for name in "ab"}
     for medians in (["r/tail"], ["r/head"], ["r"]):
-        found = compare(models, medians=medians, gaps={"r/gap": ["r/head", "r/tail"]}, resamples=100)
-        assert [one.key for one in found] == ["r/head", "r/tail"]
+        comparisons = compare(models, medians=medians, gaps={"r/gap": ["r/head", "r/tail"]}, resamples=100)
+        assert [comparison.key for comparison in comparisons] == ["r/head", "r/tail"]
     assert np.isnan(intervals({"k": ([1, 1], [1, -1])})["k"].value)
 
 
@@ -253,7 +253,7 @@ def test_a_verdict_names_the_values_that_are_worse():
     new = {key: better if key.startswith(("first", "loss")) else worse for key in old}
     new["lost/decile_3"], new["first/decile_1"] = rows, rows + 2  # so that the gap is smaller
     more = dict.fromkeys(("first", "lost", "metric"), rows)
-    found = compare(
+    comparisons = compare(
         {"old": old | more, "new": new | dict.fromkeys(more, worse)},
         lower_is_better=["loss"],
         unbounded=[*old, *more],
@@ -261,12 +261,16 @@ def test_a_verdict_names_the_values_that_are_worse():
         resamples=999,
     )
     deciles = ["decile_3", "decile_2", "decile_1"]
-    assert [one.difference < 0 for one in found if one.significant and one.key == "first/gap"] == [True]
-    assert without_sizes(verdict(found, deciles, ["loss"])) == (
+    assert [
+        comparison.difference < 0
+        for comparison in comparisons
+        if comparison.significant and comparison.key == "first/gap"
+    ] == [True]
+    assert without_sizes(verdict(comparisons, deciles, ["loss"])) == (
         "new against old: first: worse over all labels, better in deciles 1 to 3. Worse elsewhere: lost in deciles 1 to 2; "
         "loss in deciles 1 to 3; lost over all labels; 1 more."
     )
-    by_decile = [one for one in found if "/" in one.key]
+    by_decile = [comparison for comparison in comparisons if "/" in comparison.key]
     assert without_sizes(verdict(by_decile, deciles, ["loss"])) == (
         "new against old: first: better in deciles 1 to 3. Worse elsewhere: lost in deciles 1 to 2; loss in deciles 1 to 3."
     )
@@ -278,12 +282,15 @@ def test_a_verdict_names_the_values_that_are_better():
     better, worse = rows + 1, rows - 1
     new = {"first/tail": worse, "lost": worse, "won/tail": better, "won": better}
     old = dict.fromkeys(new, rows)
-    found = compare({"old": old, "new": new}, unbounded=[*new], resamples=999)
-    assert without_sizes(verdict(found, ["tail"])) == (
+    comparisons = compare({"old": old, "new": new}, unbounded=[*new], resamples=999)
+    assert without_sizes(verdict(comparisons, ["tail"])) == (
         "new against old: first: worse in tail. Worse elsewhere: lost over all labels. Better elsewhere: won in "
         "tail; won over all labels."
     )
-    assert without_sizes(verdict(found)) == "new against old: better in won/tail and won, worse in first/tail and lost."
+    assert (
+        without_sizes(verdict(comparisons))
+        == "new against old: better in won/tail and won, worse in first/tail and lost."
+    )
 
 
 def test_a_verdict_says_where_rows_are_too_few():
@@ -292,9 +299,9 @@ def test_a_verdict_says_where_rows_are_too_few():
     old = {f"r/{name}": rng.random(40) for name in ("head", "tail", "unseen")}
     new = {"r/head": old["r/head"] / 2, "r/tail": old["r/tail"] + 0.0, "r/unseen": old["r/unseen"] / 2}
     old["r/unseen"][1:], new["r/unseen"][1:] = np.nan, np.nan
-    found = compare({"old": old, "new": new}, resamples=999)
+    comparisons = compare({"old": old, "new": new}, resamples=999)
     buckets = ["head", "tail", "unseen"]
-    assert without_sizes(verdict(found, buckets)) == (
+    assert without_sizes(verdict(comparisons, buckets)) == (
         "new against old: r: the same in every row in tail, worse in head, too few rows in unseen."
     )
     runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
@@ -314,19 +321,21 @@ def test_the_verdict_says_what_the_numbers_say(seed):
     effect = rng.choice([-0.5, 0.0, 0.0, 0.5], 10)
     old = {f"r@1/{name}": rng.random(40) for name in buckets}
     new = {key: rows + shift + rng.normal(0, 0.1, 40) for (key, rows), shift in zip(old.items(), effect, strict=True)}
-    found = compare({"old": old, "new": new}, unbounded=["r@1"], resamples=999)
-    said = without_sizes(verdict(found, buckets))
+    comparisons = compare({"old": old, "new": new}, unbounded=["r@1"], resamples=999)
+    said = without_sizes(verdict(comparisons, buckets))
 
-    def outcome_of(one):
-        if one.p_corrected.randomisation > 0.05:
+    def outcome_of(comparison):
+        if comparison.p_corrected.randomisation > 0.05:
             return "no difference shown"
-        return "better" if one.difference > 0 else "worse"
+        return "better" if comparison.difference > 0 else "worse"
 
     for outcome in ("better", "no difference shown", "worse"):
         listed = re.search(rf"{outcome} in (?:deciles? )?([\d ,andto]+)", said)
         ends = re.findall(r"(\d+)(?: to (\d+))?", listed[1]) if listed else []
         numbers = {number for first, last in ends for number in range(int(first), int(last or first) + 1)}
-        assert numbers == {int(one.key.rpartition("_")[2]) for one in found if outcome_of(one) == outcome}, said
+        assert numbers == {
+            int(comparison.key.rpartition("_")[2]) for comparison in comparisons if outcome_of(comparison) == outcome
+        }, said
 
 
 def test_models_that_cannot_be_told_apart_share_a_group():
@@ -334,11 +343,11 @@ def test_models_that_cannot_be_told_apart_share_a_group():
     base = np.random.default_rng(1).random(40)
     noise = np.random.default_rng(2).normal(0, 0.3, (3, 40))
     models = {name: {"k": base + noise[place] + 0.14 * place} for place, name in enumerate("abc")}
-    found = compare(models, unbounded=["k"], resamples=999)
-    differ = {frozenset((one.run, one.baseline)) for one in found if one.significant}
-    for group in alike(found, "k"):
+    comparisons = compare(models, unbounded=["k"], resamples=999)
+    differ = {frozenset((comparison.run, comparison.baseline)) for comparison in comparisons if comparison.significant}
+    for group in alike(comparisons, "k"):
         assert not any(pair <= set(group) for pair in differ)
-    together = {frozenset((a, b)) for group in alike(found, "k") for a in group for b in group if a != b}
+    together = {frozenset((a, b)) for group in alike(comparisons, "k") for a in group for b in group if a != b}
     assert together == {frozenset("ab"), frozenset("bc"), frozenset("ac")} - differ
 
 
@@ -392,7 +401,7 @@ def test_popularity_lift_changes_by_what_a_row_shows_and_holds():
 
 
 @pytest.mark.parametrize("measure", ["entropy", "gini", "mean"])
-def test_rows_may_show_different_numbers_label_values(measure):
+def test_rows_may_show_different_numbers_of_labels(measure):
     """Of 300 rows of one to three labels each is worth what the value loses without it, to the first order."""
     rng = np.random.default_rng(0)
     rows = np.repeat(np.arange(300), rng.integers(1, 4, 300))
@@ -430,9 +439,9 @@ def rows_of_one_label(support: int, found: int, **given) -> LabelRows:
 @pytest.mark.parametrize("resamples", [0, 999])
 def test_wrong_predictions_do_not_make_recall_more_certain(given, resamples):
     """A label that one row holds, and forty others wrongly predict, is missed: one row alone leaves [0, .975]."""
-    found = intervals({"macro": rows_of_one_label(1, 0, **given)}, resamples=resamples)["macro"]
-    assert (found.value, found.low) == (0, 0)
-    assert found.high == pytest.approx(1 - 0.025)  # Clopper and Pearson, 0 of 1
+    interval = intervals({"macro": rows_of_one_label(1, 0, **given)}, resamples=resamples)["macro"]
+    assert (interval.value, interval.low) == (0, 0)
+    assert interval.high == pytest.approx(1 - 0.025)  # Clopper and Pearson, 0 of 1
     few, enough = (intervals({"m": rows_of_one_label(n, 4, **given)}, resamples=resamples)["m"] for n in (9, 10))
     assert few.reason == "fewer than 10 rows"
     assert enough.low < enough.value < enough.high
@@ -443,10 +452,13 @@ def test_rows_that_hold_no_label_are_no_evidence(over):
     """Of sixty rows m hold the label; one model finds it in all, the other in none: p is at least 2^-m, as of m rows alone."""
     given = {"recall": {}, "f1": {"top": 2.0, "below": (1.0, 1.0)}, "precision": {"below": (1.0, 0.0)}}[over]
     for held in (1, 3, 4):
-        runs = {name: {"macro": rows_of_one_label(held, found, **given)} for name, found in (("a", 0), ("b", held))}
-        (found,) = compare(runs, resamples=999)
-        assert found.p.randomisation >= 0.5**held
-        assert not found.significant
+        runs = {
+            name: {"macro": rows_of_one_label(held, comparison, **given)}
+            for name, comparison in (("a", 0), ("b", held))
+        }
+        (comparison,) = compare(runs, resamples=999)
+        assert comparison.p.randomisation >= 0.5**held
+        assert not comparison.significant
 
 
 def kinds():

@@ -135,8 +135,8 @@ def test_each_pair_has_a_line_that_names_other_keys():
         }
         for level, name in enumerate("abc")
     }
-    found = compare(runs, resamples=200)
-    lines = verdict(found, ["head", "tail"], headline="mrr").splitlines()
+    comparisons = compare(runs, resamples=200)
+    lines = verdict(comparisons, ["head", "tail"], headline="mrr").splitlines()
     assert [line.partition(": mrr: worse over all labels")[0] for line in lines] == [
         "b against a",
         "c against a",
@@ -159,29 +159,29 @@ def test_an_interval_that_the_correction_overrules_says_so():
     noise -= noise.mean(axis=1, keepdims=True)
     noise[0] += 0.36 * noise[0].std()
     runs = {"old": {f"k{at}": np.zeros(40) for at in range(30)}, "new": {f"k{at}": one for at, one in enumerate(noise)}}
-    found = compare(runs, resamples=2000, correction="bonferroni", unbounded=[f"k{at}" for at in range(30)])
-    one = next(one for one in found if one.key == "k0")
+    comparisons = compare(runs, resamples=2000, correction="bonferroni", unbounded=[f"k{at}" for at in range(30)])
+    one = next(one for one in comparisons if one.key == "k0")
     assert one.interval.low > 0
     assert not one.significant
-    assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(found, headline="k0"))
+    assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(comparisons, headline="k0"))
 
 
 def test_without_buckets_the_line_gives_the_headline_with_its_size():
     """A mean of ranks has digits of its own; without a headline, all keys are named by their outcome."""
     runs = {"old": {"k": [400.0] * 12, "p@1": [0.5] * 12}, "new": {"k": [12.0] * 12, "p@1": [0.25] * 12}}
-    found = compare(runs, lower_is_better=["k"], unbounded=["k"], resamples=200)
-    said = verdict(found, lower_is_better=["k"], headline="k")
+    comparisons = compare(runs, lower_is_better=["k"], unbounded=["k"], resamples=200)
+    said = verdict(comparisons, lower_is_better=["k"], headline="k")
     assert said.startswith("new against old: k: better (400 → 12, -388")
     assert said.endswith("Worse elsewhere: p@1 over all labels.")
-    assert verdict(found, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
+    assert verdict(comparisons, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
 
 
 def test_what_compare_was_told_need_not_be_said_again():
     """Of two ranks the lower one is better: the verdict agrees with wins and losses."""
     runs = {"old": {"rank": [9.0] * 12}, "new": {"rank": [2.0, 3.0] * 6}}
-    (found,) = compare(runs, unbounded=["rank"], lower_is_better=["rank"], resamples=199)
-    assert (found.wins, found.losses, found.lower_is_better) == (12, 0, True)
-    assert verdict([found]).startswith("new against old: rank: better (9.000 → 2.500")
+    (comparison,) = compare(runs, unbounded=["rank"], lower_is_better=["rank"], resamples=199)
+    assert (comparison.wins, comparison.losses, comparison.lower_is_better) == (12, 0, True)
+    assert verdict([comparison]).startswith("new against old: rank: better (9.000 → 2.500")
 
 
 def test_notes_of_several_runs_that_differ_in_numbers_are_one_note() -> None:
