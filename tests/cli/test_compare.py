@@ -160,7 +160,7 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
         assert [(one["run"], one["baseline"]) for one in found if one["key"] == "precision_k@1"] == pairs
     status, _, err = tailmetrics("compare", *words, "--only", "precision@9")
     assert status == 2
-    assert "--only precision@9 matches no value of rows" in err
+    assert "only='precision@9' matches no value of rows" in err
     assert "choose a key such as precision_k@1, precision_k@3, global_recall@3" in err
 
 

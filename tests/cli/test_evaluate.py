@@ -222,7 +222,7 @@ def test_a_warning_is_once_on_a_screen(given, tailmetrics, monkeypatch, screens,
 
 
 def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetrics, tmp_path):
-    """With the options that it names the value is that of the probabilities."""
+    """At the logit that it names the value is that of the probabilities."""
     rng = np.random.default_rng(0)
     target = (rng.random((80, 9)) < 0.3).astype(np.int64)
     logits = rng.normal(size=(80, 9)) + 2 * target
@@ -230,8 +230,9 @@ def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetric
     status, _, err = tailmetrics("evaluate", *files, "--metrics+", "F1AtThreshold", "--metrics.threshold", "0.3")
     assert status == 0
     assert "F1AtThreshold: preds, float64 [80, 9]" in err
-    hint = err.strip().rpartition("write its logit: ")[2].removesuffix(".")
-    (value,) = values_of(evaluated(*files, *hint.split(), warns=())).values()
+    logit = err.strip().rpartition("or its logit: F1AtThreshold(")[2].removesuffix(").")
+    words = ["--metrics+=F1AtThreshold", f"--metrics.threshold={logit}"]
+    (value,) = values_of(evaluated(*files, *words, warns=())).values()
     above = 1 / (1 + np.exp(-logits)) > 0.3
     assert value == pytest.approx(2 * (above & (target > 0)).sum() / (above.sum() + target.sum()))
 
@@ -243,7 +244,7 @@ def test_probabilities_of_a_file(given, evaluated, tailmetrics):
     target = np.arange(40) % 12
     words = [*given(preds=chances, target=target, train_target=target), "--preset", "next_location"]
     before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
-    assert any("add --probabilities" in one for one in before["warnings"])
+    assert any("on the command line --probabilities" in one for one in before["warnings"])
     found = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
     expected = -np.log(chances[np.arange(40), target].astype(np.float64))
     assert found["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
@@ -340,7 +341,7 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(given, evaluate
     assert "perplexity" in (tmp_path / "out" / "report.md").read_text()
     counts = target != padding
     assert found["rows"] == counts.sum()
-    assert f"{(~counts).sum()} of 30 rows are left out by --ignore-index {padding}." in found["warnings"]
+    assert f"{(~counts).sum()} of 30 rows are left out by ignore_index={padding}." in found["warnings"]
     assert values_of(found)["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
     assert found["buckets"][0]["occurrences"] == (train != padding).sum()
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
@@ -350,7 +351,7 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(given, evaluate
     assert by_key(report)["accuracy@1"]["clusters"] == 6
     assert not any("independent" in one for one in report["warnings"])
     status, _, err = tailmetrics("evaluate", *metrics, *files, "--quiet")
-    assert (status, "If -100 marks rows that do not count, add --ignore-index -100." in err) == (
+    assert (status, "If -100 marks rows that do not count, leave them out with" in err) == (
         (2, True) if padding < 0 else (0, False)
     )
 

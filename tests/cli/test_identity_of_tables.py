@@ -56,7 +56,7 @@ def test_what_differs_is_refused(files, table, tailmetrics, tmp_path, what, opti
     one, other = table("one", metrics), table("other", metrics, preds=files["preds"], **changed)
     status, out, err = tailmetrics("compare", one, other, "--out", tmp_path / "compared")
     assert (status, out) == (2, "")
-    assert f"error: 'one' and 'other' have different {what}" in err
+    assert f"error: compare: 'one' and 'other' have different {what}" in err
     assert "hint: evaluate both on the same targets" in err
     assert not (tmp_path / "compared").exists()
 
@@ -99,7 +99,7 @@ def test_thresholds_of_their_own(given, evaluated, tailmetrics, tmp_path):
         evaluated(*words, *metric, "--per-row", table)
     status, _, err = tailmetrics("compare", *tables, "--out", tmp_path / "compared")
     said = "the threshold of 'f1' is 0.6 in 'low', 0.8 in 'high'"
-    assert (status, f"warning: {said}" in err) == (0, True), err
+    assert (status, f"warning: compare: {said}" in err) == (0, True), err
     assert said in json.loads((tmp_path / "compared" / "compare.json").read_text())["warnings"][0]
 
 

@@ -114,7 +114,7 @@ def test_hints_lead_to_a_number(call, more):
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
         (
             ("--target", "unknown.csv", "--label-names", "vocab.txt"),
-            "unknown.csv, row 1: holds the unknown label 'Q9'\nhint: --label-names lacks it: add it there and, where",
+            "unknown.csv, row 1: holds the unknown label 'Q9'\nhint: label_names lacks it: add it there and, where",
         ),
         (
             ("--target", "y.csv", "--label-names", "more.txt", "--train-target", "train.csv"),

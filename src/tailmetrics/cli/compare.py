@@ -23,7 +23,7 @@ from tailmetrics.cli.inputs import (
     read_labels,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, Messages, in_options
+from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
@@ -112,8 +112,7 @@ def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: 
     """Return the report with the warnings of the runs and of the command."""
     notes = {model.name: list(model.notes) for model in models}
     if report.num_clusters:
-        alike = in_options(ALIKE)
-        notes = {name: [note for note in texts if note != alike] for name, texts in notes.items()}
+        notes = {name: [note for note in texts if note != ALIKE] for name, texts in notes.items()}
     warnings = warnings_of(notes)
     noted = {note for texts in notes.values() for note in texts}
     for warning in messages.warnings:

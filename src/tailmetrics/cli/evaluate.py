@@ -27,7 +27,7 @@ from tailmetrics.cli.inputs import (
     read_row_groups,
     show_readings,
 )
-from tailmetrics.cli.messages import CommandError, Messages, in_options
+from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
@@ -70,7 +70,7 @@ class Run:
         """The note on scores (B, T, L), for intervals and comparisons without clusters."""
         if self.dataset.tokens == 1 or self.clusters is not None:
             return []
-        return [in_options(ALIKE)]
+        return [ALIKE]
 
 
 def evaluate(request: Request, messages: Messages) -> None:
@@ -157,13 +157,13 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
 
     # the report repeats warnings, and --quiet hides none
     for text in note_on_equal(dataset, preds, target):
-        messages.warn(in_options(text))
+        messages.warn(text)
     for text in note_on_swapped(dataset, preds, target):
-        messages.warn(in_options(text))
+        messages.warn(text)
     for text in notes_on_queries(dataset, data.missing, preds, target):
-        messages.warn(in_options(text))
+        messages.warn(text)
 
-    notes = [in_options(note) for note in report.notes]
+    notes = list(report.notes)
     notes += dataset.notes
     notes += _notes_on_filter(dataset, data, messages)
     if dataset.label_names is not None and data.num_labels is None and data.label_names is None:

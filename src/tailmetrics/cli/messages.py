@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
-from ast import literal_eval
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from difflib import get_close_matches
-from shlex import quote
 from typing import Any
 
 from tailmetrics._arguments import LONGEST_ERROR, fitted
-from tailmetrics.cli.options import KINDS
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import SCRATCH
 from tailmetrics.ranking._warnings import SpeedWarning
@@ -63,15 +58,15 @@ def describe(error: Exception) -> tuple[str, str]:
         place = str(error.path)
         if error.where:
             place = f"{place}, {error.where}"
-        problem = f"{place}: {in_options(error.problem)}"
-        hint = in_options(error.hint) or "check what wrote the file."
+        problem = f"{place}: {error.problem}"
+        hint = error.hint or "check what wrote the file."
     elif isinstance(error, OSError):
         problem = str(error)
         if error.filename:
             problem = f"{error.filename}: {error.strerror}"
         hint = "check the path, its permissions and the space that is left."
     else:
-        problem, _, hint = in_options(str(error)).partition("; ")
+        problem, _, hint = str(error).partition("; ")
         hint = hint or "check the arguments and the files."
     problem = printable(_one_line(_without_hidden_folders(problem)))
     hint = printable(_one_line(hint))
@@ -114,61 +109,6 @@ def _one_line(text: str) -> str:
     return line
 
 
-# -- the words of the library -------------------------------------------------------------------------------------
-
-NAMES = [one.name for kind in KINDS for one in fields(kind)]
-"""Names of arguments of functions that are also options of the command line."""
-_OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
-_CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
-_PAIR = re.compile(r"columns=\((Columns\([^)]*\)), (Columns\([^)]*\))\)")
-_GIVEN = re.compile(rf"(preds_)?columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
-_INSTEAD = re.compile(r"write its logit: (\w+)\((.*)\)(?=\.$)")
-_MASKED = re.compile(
-    r"(?:make the metrics with|leave them out with(?: row_mask=\S+ != \S+ or)?) ignore_index=(-?\d+)"
-    r"(?:, which metrics, [^;]*? take)?"
-)
-_ANSWER = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\w+)")
-_NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
-
-
-def in_options(text: str) -> str:
-    """Return a message of the library with options in the place of arguments.
-
-    >>> in_options("read: batch_rows=0 is too small; or leave num_labels out, or pass columns=Columns(item='doc').")
-    '--batch-rows 0 is too small; or leave --num-labels out, or pass --columns.item doc.'
-    >>> in_options("columns=Columns(query='0', item='1') chooses others.")
-    '--columns.query 0 --columns.item 1 chooses others.'
-    >>> in_options("columns=Columns(item=NAME, gain='hit' or gain='none') says it.")
-    '--columns.item NAME --columns.gain hit or --columns.gain none says it.'
-    >>> in_options("columns=(Columns(query='member'), Columns(query='user')) joins by it.")
-    '--preds-columns.query member --columns.query user joins by it.'
-    """
-    text = text.replace("pass preds.log()", "add --probabilities").replace("pass preds.sigmoid(), or", "write")
-    text = text.replace(
-        "empty_target_action='skip' leaves", "--metrics.empty_target_action skip behind --metrics+=CLASS leaves"
-    )
-    text = _MASKED.sub(r"add --ignore-index \1", text)
-    text = _INSTEAD.sub(r"write its logit: --metrics+ \1 --metrics.threshold \2", text)
-    if _OF_METRIC.match(text):  # the arguments of a metric are in a config
-        return text
-
-    def option(match: re.Match[str]) -> str:
-        if match[2]:
-            which = "--preds-columns" if match[1] else "--columns"
-            said = _ANSWER.sub(lambda one: f"{which}.{one[1]} {quote(_bare(one[2]))}", match[2])
-            return said.replace(", --", " --")
-        name, value = match[3].replace("_", "-"), _bare(match[4] or "")
-        return f"--{name} {value.lower() if value in ('True', 'False') else quote(value) if value else ''}".rstrip()
-
-    text = _GIVEN.sub(option, _PAIR.sub(r"preds_columns=\1 columns=\2", _CALLER.sub("", text)))
-    return _NAMED.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
-
-
-def _bare(value: str) -> str:
-    """Return a value as it is written in Python without its quotes."""
-    return str(literal_eval(value)) if value[:1] in ("'", '"') else value
-
-
 # -- warnings -----------------------------------------------------------------------------------------------------
 
 
@@ -204,9 +144,9 @@ class Messages:
 
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if issubclass(category, SpeedWarning):
-                self.note(in_options(str(message)))
+                self.note(str(message))
             else:
-                self.warn(in_options(str(message)))
+                self.warn(str(message))
 
         with warnings.catch_warnings():
             warnings.showwarning = show

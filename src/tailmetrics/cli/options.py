@@ -301,7 +301,3 @@ class CompareOptions:
         Correction,
         "How p-values are corrected for the number of comparisons.",
     ] = "max-t"
-
-
-KINDS = DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions
-"""All options of all commands."""

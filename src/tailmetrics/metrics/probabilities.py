@@ -236,7 +236,8 @@ def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> N
     warn_of_batch(
         ranking.notes,
         f"{caller}: preds, {shape_of(scores)}, lie {sign}, {AS_PROBABILITIES}, whose softmax are the probabilities, "
-        f"each at most {highest:.2g}. If these are probabilities, pass preds.log(){remedy}",
+        f"each at most {highest:.2g}. If these are probabilities, pass "
+        f"preds.log(), on the command line --probabilities{remedy}",
     )
 
 
