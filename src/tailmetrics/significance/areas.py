@@ -166,7 +166,7 @@ class AreaRows:
         for block, other_block in zip(self.blocks(num_bins), other.blocks(num_bins), strict=True):
             mean_relevant = (block.relevant + other_block.relevant) / 2
             mean_others = (block.others + other_block.others) / 2
-            relevant_slopes, other_slopes = SLOPES[self.area](mean_relevant, mean_others)
+            relevant_slopes, other_slopes = self._slopes(mean_relevant, mean_others)
             first = np.where(
                 relevant[block.columns], relevant_slopes.reshape(-1)[block.cells], other_slopes.reshape(-1)[block.cells]
             )
@@ -225,33 +225,41 @@ class AreaRows:
         m, n = block.relevant.sum(axis=1, keepdims=True), block.others.sum(axis=1, keepdims=True)
         relevant_slopes, other_slopes = SLOPES[self.area](block.relevant, block.others)
         with np.errstate(divide="ignore", invalid="ignore"):
-            relevant_factor = np.sqrt(m / np.maximum(m - 1.0, 1))
-            relevant_slopes = relevant_factor * (relevant_slopes - area / m)
             if self.area == "precision":
-                return relevant_slopes, relevant_factor * other_slopes
-            return relevant_slopes, np.sqrt(n / np.maximum(n - 1.0, 1)) * (other_slopes - area / n)
+                factor = np.sqrt(m / np.maximum(m - 1, 1))
+                return factor * (relevant_slopes - area) / m, factor * other_slopes / m
+            relevant_changes = (relevant_slopes - area) / np.sqrt(m * np.maximum(m - 1.0, 1))
+            return relevant_changes, (other_slopes - area) / np.sqrt(n * np.maximum(n - 1.0, 1))
+
+    def _slopes(self, relevant: Array, others: Array) -> tuple[Array, Array]:
+        """Return the slopes of each area in the number of relevant rows, and of other rows, of each bin."""
+        m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
+        relevant_slopes, other_slopes = SLOPES[self.area](relevant, others)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.area == "precision":
+                return relevant_slopes / m, other_slopes / m
+            return relevant_slopes / m, other_slopes / n
 
 
 def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
-    """Return the slopes of each label's ROC area in the relevant rows, and in the other rows, of each bin.
+    """Return the share of other rows below each bin, and of relevant rows above it; rows in the bin count half.
 
-    A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins.
-    Counts and slopes have shape (labels, bins). The slopes take m and n as fixed.
+    A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins. So
+    the shares are m and n times the slopes of A in R_b and O_b. Counts and shares have shape (labels, bins).
     """
     m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         others_below = (others.cumsum(axis=1) - others / 2) / n
         relevant_above = (m - relevant.cumsum(axis=1) + relevant / 2) / m
-        return others_below / m, relevant_above / n
+    return others_below, relevant_above
 
 
 def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
-    """Return the slopes of each label's average precision in the relevant rows, and in the other rows, of each bin.
+    """Return m times the slopes of each label's average precision in the relevant rows, and other rows, of each bin.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above. Counts and
     slopes have shape (labels, bins). The slopes take m as fixed.
     """
-    m = relevant.sum(axis=1, keepdims=True)
     relevant_above = np.flip(np.flip(relevant, 1).cumsum(axis=1), 1)
     others_above = np.flip(np.flip(others, 1).cumsum(axis=1), 1)
     rows_above = (relevant_above + others_above).astype(np.float64)
@@ -260,8 +268,8 @@ def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Arr
         # a row in bin b also counts in T and F of every lower bin
         gains = np.where(rows_above > 0, relevant * others_above / rows_above**2, 0.0).cumsum(axis=1)
         costs = np.where(rows_above > 0, relevant * relevant_above / rows_above**2, 0.0).cumsum(axis=1)
-        return (precision + gains) / m, -costs / m
+    return precision + gains, -costs
 
 
 SLOPES = {"roc": _roc_slopes, "precision": _precision_slopes}
-"""The slopes of each area."""
+"""The slopes of each area, times the numbers of rows."""

@@ -384,8 +384,8 @@ class ShownRows(Cells):
         lost = terms - np.log(np.maximum(counts - 1, 1)) * (counts - 1)
         value = np.log(total) - terms.sum() / total
         fewer = max(total - 1, 1)
-        smaller = np.log(fewer) - (terms.sum() - lost) / fewer
-        return float(value), np.where(counts > 0, value - smaller, 0)
+        losses = value - np.log(fewer) + (terms.sum() - lost) / fewer
+        return float(value), np.where(counts > 0, losses, 0)
 
     def _weights_of_places(self, counts: Ints) -> tuple[Array, Array]:
         """Return the weights of labels by their place in the order of counts, and of the first of equal counts.
