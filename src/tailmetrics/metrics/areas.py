@@ -72,24 +72,24 @@ def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
     if ranking.scores is not None:
         return ranking.scores_of_targets
     entries = ranking.targets.entries
-    own = torch.full(entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device)
+    scores = torch.full(entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device)
     for first, block in dense_blocks(ranking, num_labels):
         inside = (entries.rows >= first) & (entries.rows < first + len(block)) & (entries.ids >= 0)
         place = inside.nonzero().squeeze(1)
-        own[place] = block[entries.rows[place] - first, entries.ids[place]].to(own.dtype)
-    return own
+        scores[place] = block[entries.rows[place] - first, entries.ids[place]].to(scores.dtype)
+    return scores
 
 
-def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
+def _sum_of_products(factors: Tensor, other_factors: Tensor) -> Tensor:
     """Return the sum over the last axis of the products of whole numbers (L, B), float64 (L,), rounded once.
 
     int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them, and are added up in Python.
     """
-    found = (these * those).sum(dim=1).double()
-    large = (these.sum(dim=1).double() * those.amax(dim=1).double() >= 2**62).nonzero().squeeze(1)
-    for label in large.tolist():
-        found[label] = float(sum(map(mul, these[label].tolist(), those[label].tolist())))
-    return found
+    sums = (factors * other_factors).sum(dim=1).double()
+    too_large = factors.sum(dim=1).double() * other_factors.amax(dim=1).double() >= 2**62
+    for label in too_large.nonzero().squeeze(1).tolist():
+        sums[label] = float(sum(map(mul, factors[label].tolist(), other_factors[label].tolist())))
+    return sums
 
 
 def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
@@ -103,40 +103,45 @@ def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tenso
     Returns:
         Shape (3, L), float64; NaN for a label that has no area.
     """
-    ends = relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
-    pairs = _sum_of_products(*ends)
+    pairs = _sum_of_products(relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True))
     below = irrelevant.cumsum(dim=1) - irrelevant
-    right, unsure, tied = (_sum_of_products(relevant, one) for one in (below, irrelevant, irrelevant * all_equal))
-    found = right + tied / 2, right + unsure * 0.5, right + unsure - tied / 2
-    return torch.stack([one / pairs for one in found]).clamp(max=1.0)
+    right = _sum_of_products(relevant, below)
+    in_one_bin = _sum_of_products(relevant, irrelevant)
+    tied = _sum_of_products(relevant, irrelevant * all_equal)
+    low, middle, high = right + tied / 2, right + in_one_bin * 0.5, right + in_one_bin - tied / 2
+    return torch.stack([low / pairs, middle / pairs, high / pairs]).clamp(max=1.0)
 
 
 def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
     """Return average precisions as :func:`_roc_areas` returns areas."""
     label, place = relevant.nonzero(as_tuple=True)
-    own, others = relevant[label, place], irrelevant[label, place]
+    hits, others = relevant[label, place], irrelevant[label, place]
     total = relevant.sum(dim=1)
-    above = total[label] - relevant.cumsum(dim=1)[label, place]
-    worse_above = (irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1))[label, place]
-    # P of a relevant row in a bin is TP / (TP + FP) with TP from above + 1 to above + own. Least: the others of the
-    # bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
-    found = (above + own).double()
-    middle, high = (own * (found / (found + wrong)) for wrong in (worse_above + others, worse_above))
-    low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
+    hits_above = total[label] - relevant.cumsum(dim=1)[label, place]
+    others_above = (irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1))[label, place]
+
+    # P of a relevant row in a bin is TP / (TP + FP) with TP from hits_above + 1 to hits_above + hits. Least: the others
+    # of the bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
+    true_positives = (hits_above + hits).double()
+    middle = hits * (true_positives / (true_positives + others_above + others))
+    high = hits * (true_positives / (true_positives + others_above))
+    low = torch.minimum(_sum_of_precisions(hits_above, hits, others_above + others), middle)
     tied = all_equal.expand(relevant.shape)[label, place]
-    low, high = (torch.where(tied, middle, end) for end in (low, high))
+    low = torch.where(tied, middle, low)
+    high = torch.where(tied, middle, high)
+
     sums = torch.zeros(3, *relevant.shape, dtype=torch.float64, device="cpu")
     sums[:, label, place] = torch.stack([low, middle, high])
     return (ordered_sum(sums) / total).clamp(max=1.0)
 
 
-def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
-    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to own, float64.
+def _sum_of_precisions(above: Tensor, hits: Tensor, wrong: Tensor) -> Tensor:
+    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to hits, float64.
 
-    It is own - wrong (H(x + own) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
+    It is hits - wrong (H(x + hits) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
     one by one, the others by Euler's and Maclaurin's formula around x + 1/2, exact to float64 from there on.
     """
-    start, left = (above + wrong).double(), own.double()
+    start, left = (above + wrong).double(), hits.double()
     terms = torch.zeros_like(start)
     for _ in range(24):  # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 / x
         terms += torch.where(left >= 1, 1 / (start + 1), 0.0)
@@ -145,7 +150,7 @@ def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
     rest = torch.log1p(left / first)
     for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
         rest += factor * (last**-power - first**-power)
-    return own - wrong * (terms + rest)
+    return hits - wrong * (terms + rest)
 
 
 Area: TypeAlias = Literal["roc", "precision"]
@@ -217,15 +222,16 @@ class LabelAreas(Aggregation):
     def __init__(self, *arguments: Any, area: Area, peer: str, bins: int, **other_arguments: Any) -> None:
         super().__init__(*arguments, **other_arguments)
         self.area: Area = area
-        self.bins, self._peer = bins, peer
+        self.bins = bins
+        self._peer = peer
         self._warns_of_bins = True
 
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
         shape = (self.reading.known_num_labels, self.bins)
         is_usual = self.reading.min_gain is None and not self.reading.leaves_out
-        kept = State(shape, shared=is_usual, key=f"_in_{self.bins}")
-        return {"scores": kept, "relevant": kept}
+        histogram = State(shape, shared=is_usual, key=f"_in_{self.bins}")
+        return {"scores": histogram, "relevant": histogram}
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the cells of the scores of a batch."""
@@ -234,8 +240,8 @@ class LabelAreas(Aggregation):
         counted = entries.ids >= 0
         if self.reading.leaves_out:
             counted = counted & (scores > -torch.inf)
-        own = AtCells(self._cells(entries.ids.clamp(min=0), scores), counted, entries.rows)
-        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": own}
+        relevant = AtCells(self._cells(entries.ids.clamp(min=0), scores), counted, entries.rows)
+        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": relevant}
 
     def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
@@ -246,8 +252,10 @@ class LabelAreas(Aggregation):
             for number, part in enumerate(torch.split(block, height)):
                 start = first + number * height
                 row = torch.arange(start, start + len(part), device=part.device)
-                counted = row >= 0 if ranking.row_mask is None else ranking.row_mask[row]
-                rows, amounts = (side[:, None].expand(part.shape) for side in (row, counted))
+                rows = row[:, None].expand(part.shape)
+                amounts = torch.ones_like(rows, dtype=torch.bool)
+                if ranking.row_mask is not None:
+                    amounts = ranking.row_mask[rows]
                 if self.reading.leaves_out:
                     amounts = amounts & (part > -torch.inf)
                 yield AtCells(self._cells(label, part).reshape(-1), amounts.reshape(-1), rows.reshape(-1))
@@ -258,53 +266,84 @@ class LabelAreas(Aggregation):
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the area of scores rounded to their bins; warn where bins leave much open."""
-        found = self._areas(states)
-        self._warn_of_bins(found)
-        return found[1:2]
+        areas = self._areas(states)
+        self._warn_of_bins(areas)
+        return areas[1:2]
 
     def _warn_of_bins(self, areas: Tensor) -> None:
         """Warn once where bins leave much open: of areas (3, G), or (3, L) of labels, which count as their mean."""
-        off = (areas - areas[1]).abs().amax(dim=0)
-        most = float(off.nanmean() if self.has_value_per_label else off.nan_to_num().max())
-        if self._warns_of_bins and most > WIDE:
-            self._warns_of_bins = False
-            more = "" if self.bins == FINEST else f", or bins={FINEST}"
-            warn_outside(
-                f"{self.caller}: the value may be off by up to {most:.2g}: scores of a label that lie in one of "
-                f"{self.bins} bins count as equal, as probabilities in a narrow range or near 1 do. Pass logits{more}; "
-                f"or, where memory holds all scores, use scikit-learn's {self._peer}. Equal scores lose nothing."
-            )
+        errors = (areas - areas[1]).abs().amax(dim=0)
+        largest = float(errors.nanmean() if self.has_value_per_label else errors.nan_to_num().max())
+        if not self._warns_of_bins or largest <= WIDE:
+            return
+
+        self._warns_of_bins = False
+        finer_bins = "" if self.bins == FINEST else f", or bins={FINEST}"
+        warn_outside(
+            f"{self.caller}: the value may be off by up to {largest:.2g}: scores of a label that lie in one of "
+            f"{self.bins} bins count as equal, as probabilities in a narrow range or near 1 do. Pass logits"
+            f"{finer_bins}; or, where memory holds all scores, use scikit-learn's {self._peer}. Equal scores lose "
+            "nothing."
+        )
 
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
-        relevant, scores, buckets = states["relevant"], states["scores"], self.reading.buckets
-        inside = (
-            torch.zeros(len(scores), dtype=torch.int64, device="cpu") if buckets is None else buckets.assignment.cpu()
-        )
-        all_equal = torch.arange(self.bins, device="cpu") == (UNSTORED if self.bins == FINEST else self.bins)
-        height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
-        blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
         if self.average == "micro":
-            sums = torch.zeros(2, self.num_buckets, self.bins, dtype=torch.int64, device="cpu")
-            for *kept, labels in blocks:
-                for total, part in zip(sums, kept, strict=True):
-                    total.index_add_(0, labels, part.cpu())
-            return AREAS[self.area](sums[0], sums[1] - sums[0], all_equal)
-        areas = torch.empty(
-            3, len(inside), dtype=torch.float64, device="cpu"
-        )  # first: small tensors between large ones cost memory
-        for place, (own, of_all, _) in zip(torch.split(areas, height, dim=1), blocks, strict=True):
-            place.copy_(AREAS[self.area](own.cpu(), (of_all - own).cpu(), all_equal))
+            return self._areas_of_all_cells(states)
+        areas = self._areas_of_labels(states)
         if self.has_value_per_label:
             return areas
-        support = (
-            relevant.sum(dim=1).double().cpu()
-            if self.weighs_by_support
-            else torch.ones(len(inside), device="cpu").double()
-        )
-        of_buckets = (~areas[0].isnan() & (inside == number) for number in range(self.num_buckets))
-        means = [_means(areas[:, measured], support[measured]) for measured in of_buckets]
+
+        assignment = self._assignment(len(areas[0]))
+        weights = torch.ones(len(assignment), dtype=torch.float64, device="cpu")
+        if self.weighs_by_support:
+            weights = states["relevant"].sum(dim=1).double().cpu()
+        means = []
+        for bucket in range(self.num_buckets):
+            measured = ~areas[0].isnan() & (assignment == bucket)
+            means.append(_means(areas[:, measured], weights[measured]))
         return torch.tensor(means, dtype=torch.float64, device="cpu").T
+
+    def _assignment(self, num_labels: int) -> Tensor:
+        """Return the bucket of each label, shape (L,); 0 without buckets."""
+        buckets = self.reading.buckets
+        if buckets is None:
+            return torch.zeros(num_labels, dtype=torch.int64, device="cpu")
+        return buckets.assignment.cpu()
+
+    @property
+    def _all_equal(self) -> Tensor:
+        """Which bins hold only equal scores, shape (B,): the bin of -inf, where it is a bin of its own."""
+        bins = torch.arange(self.bins, device="cpu")
+        if self.bins != FINEST:
+            return torch.zeros_like(bins, dtype=torch.bool)
+        return bins == UNSTORED
+
+    def _areas_of_all_cells(self, states: Mapping[str, Tensor]) -> Tensor:
+        """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
+        assignment = self._assignment(len(states["scores"]))
+        height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
+        totals = []
+        for name in ("relevant", "scores"):
+            total = torch.zeros(self.num_buckets, self.bins, dtype=torch.int64, device="cpu")
+            blocks = zip(torch.split(states[name], height), torch.split(assignment, height), strict=True)
+            for histograms, labels in blocks:
+                total.index_add_(0, labels, histograms.cpu())
+            totals.append(total)
+        relevant, scores = totals
+        return AREAS[self.area](relevant, scores - relevant, self._all_equal)
+
+    def _areas_of_labels(self, states: Mapping[str, Tensor]) -> Tensor:
+        """Return the areas of each label, (3, L)."""
+        num_labels = len(states["scores"])
+        height = max(1, BLOCK_SCORES // self.bins)
+        # made first: small tensors between large ones cost memory
+        areas = torch.empty(3, num_labels, dtype=torch.float64, device="cpu")
+        for start in range(0, num_labels, height):
+            relevant = states["relevant"][start : start + height].cpu()
+            irrelevant = states["scores"][start : start + height].cpu() - relevant
+            areas[:, start : start + height] = AREAS[self.area](relevant, irrelevant, self._all_equal)
+        return areas
 
     def bounds(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the least and the largest value that scores in bins leave open, (1, G) or (1, L) each."""
@@ -313,16 +352,20 @@ class LabelAreas(Aggregation):
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the least and the largest value that scores in bins leave open."""
-        return Facts() if self.has_value_per_label else Facts(bounds=self.bounds(states))
+        if self.has_value_per_label:
+            return Facts()
+        return Facts(bounds=self.bounds(states))
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that are averaged, of a macro average: those that have an area."""
         if self.average != "macro":
             return None
-        relevant, rows = (states[name].sum(dim=1).cpu() for name in ("relevant", "scores"))
-        measured = (relevant > 0) & ((relevant < rows) | (self.area != "roc"))
-        inside = torch.zeros_like(relevant) if self.reading.buckets is None else self.reading.buckets.assignment.cpu()
-        return "labels with an area", [torch.bincount(inside[measured], minlength=self.num_buckets).tolist()]
+        relevant = states["relevant"].sum(dim=1).cpu()
+        measured = relevant > 0
+        if self.area == "roc":
+            measured &= relevant < states["scores"].sum(dim=1).cpu()
+        assignment = self._assignment(len(relevant))
+        return "labels with an area", [torch.bincount(assignment[measured], minlength=self.num_buckets).tolist()]
 
     @property
     def keeps_labels(self) -> bool:
@@ -345,8 +388,8 @@ class LabelAreas(Aggregation):
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
         entries, num_labels = self.reading.relevant(ranking).targets.entries, self.reading.known_num_labels
         relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool, device="cpu")
-        some = entries.ids >= 0
-        relevant[entries.rows[some].cpu(), entries.ids[some].cpu()] = True
+        is_label = entries.ids >= 0
+        relevant[entries.rows[is_label].cpu(), entries.ids[is_label].cpu()] = True
         blocks = [block.cpu() for _, block in dense_blocks(ranking, num_labels)]
         scores = torch.cat([torch.empty(0, num_labels, device="cpu"), *blocks])
         return self._cells(torch.tensor(0, device="cpu"), scores), relevant, scores
@@ -359,7 +402,9 @@ class LabelAreas(Aggregation):
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
     """Return the mean of each row of areas (3, L), at most 1 after rounding; NaN of no label."""
     total = fsum(weights.tolist())
-    return [min(1.0, fsum((side * weights).tolist()) / total) if total else float("nan") for side in areas]
+    if not total:
+        return [float("nan")] * len(areas)
+    return [min(1.0, fsum((values * weights).tolist()) / total) for values in areas]
 
 
 def _checked_bins(caller: str, bins: int) -> int:
@@ -374,8 +419,9 @@ def _error_bounds(metric: TopKMetric) -> tuple[Tensor, Tensor]:
     """Return bounds of an area over all processes, of the shape of its value."""
     aggregation = cast("LabelAreas", metric.aggregation)
     with metric.over_all_processes():
-        found = [aggregation.bounds(states) for states in metric.states_of_groups()]
-    low, high = (metric.shaped(list(side)) for side in zip(*found, strict=True))
+        bounds = [aggregation.bounds(states) for states in metric.states_of_groups()]
+    low = metric.shaped([least for least, _ in bounds])
+    high = metric.shaped([largest for _, largest in bounds])
     return low, high
 
 
