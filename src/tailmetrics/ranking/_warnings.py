@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
-from typing import TypeVar
 from warnings import warn
 
 from tailmetrics.ranking import native
-
-Value = TypeVar("Value")
 
 INSIDE = ("tailmetrics.", "torch", "functools")
 """How the names of modules begin whose frames a warning passes over."""
@@ -47,13 +41,3 @@ def warn_of_speed() -> None:
             "native. To stay with torch, set TAILMETRICS_NATIVE=0 in the environment.",
             SpeedWarning,
         )
-
-
-@contextmanager
-def with_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
-    """Give a variable of the context a value within the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
