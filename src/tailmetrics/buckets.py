@@ -120,22 +120,7 @@ class LabelBuckets:
                     f"begin with the most frequent ones: pass {','.join(names[::-1])}."
                 )
 
-        sorted_counts, order = torch.sort(counts, descending=True, stable=True)
-        num_seen = int((counts > 0).sum())
-        sizes = sorted_counts if by == "mass" else torch.ones_like(sorted_counts)
-        mass = sizes[:num_seen].cumsum(0)
-        assignment = torch.full_like(counts, n)
-        start = 0
-        for bucket in range(n):
-            stop = start
-            if start < num_seen:
-                placed = int(mass[start - 1]) if start else 0
-                needed = placed - (placed - int(mass[-1])) // (n - bucket)  # + the least whole m with m·b >= R
-                stop = int(torch.searchsorted(mass, needed)) + 1
-            if ties == "together" and start < stop < num_seen:
-                stop += int((sorted_counts[stop:num_seen] == sorted_counts[stop - 1]).sum())
-            assignment[order[start:stop]] = bucket
-            start = stop
+        assignment = _quantile_of_label(counts, n, by, ties)
         return cls.from_assignment(assignment, [*(names or usual_names), "unseen"], counts)
 
     @classmethod
@@ -315,6 +300,30 @@ class LabelBuckets:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
         return LabelBuckets, (self._assignment, self.names, self._counts, self.ordered)
+
+
+def _quantile_of_label(counts: Tensor, n: int, by: QuantileBy, ties: EqualCounts) -> Tensor:
+    """Return the quantile of each label, 0 for the most frequent labels and ``n`` for those that never occur."""
+    sorted_counts, order = torch.sort(counts, descending=True, stable=True)
+    num_seen = int((counts > 0).sum())
+    sizes = sorted_counts[:num_seen]
+    if by == "labels":
+        sizes = torch.ones_like(sizes)
+    mass = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])  # of the labels in front of each place
+
+    quantiles = torch.full_like(counts, n)
+    start = 0
+    for quantile in range(n):
+        if start == num_seen:
+            break
+        left = int(mass[-1]) - int(mass[start])
+        needed = int(mass[start]) - (-left) // (n - quantile)  # + the least whole m with m·b >= R
+        stop = int(torch.searchsorted(mass, needed))
+        if ties == "together":
+            stop += int((sorted_counts[stop:num_seen] == sorted_counts[stop - 1]).sum())
+        quantiles[order[start:stop]] = quantile
+        start = stop
+    return quantiles
 
 
 def _lowest_counts(caller: str, edges: Any) -> list[int]:
