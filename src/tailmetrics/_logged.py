@@ -138,9 +138,9 @@ class LoggedCollection(MetricCollection):
 
     def logged_value(self, place: Place) -> Tensor:
         """Return the scalar at a place; the first call computes the scalars of all places."""
-        pairs = zip(self._values_of, self._versions(), strict=True)
-        is_current = bool(self._values_logged)
-        for (updates, computed), (updates_now, computed_now) in pairs:
+        versions = self._versions()
+        is_current = bool(self._values_logged) and len(versions) == len(self._values_of)
+        for (updates, computed), (updates_now, computed_now) in zip(self._values_of, versions, strict=False):
             is_current = is_current and updates == updates_now and computed is computed_now
         if not is_current:
             values = self.compute()

@@ -97,8 +97,8 @@ def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Tra
         "enable_progress_bar": False,
         "enable_model_summary": False,
     }
-    one = {"accelerator": "cpu", "devices": 1, "max_epochs": 1, "default_root_dir": folder}
-    return Trainer(callbacks=list(callbacks), **{**quiet, **one, **arguments})
+    settings = {"accelerator": "cpu", "devices": 1, "max_epochs": 1, "default_root_dir": folder}
+    return Trainer(callbacks=list(callbacks), **{**quiet, **settings, **arguments})
 
 
 def counted(loaders: Any, folder: Path, train_target: Any = "target", **arguments: Any) -> list[int]:

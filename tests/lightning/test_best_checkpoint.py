@@ -24,11 +24,11 @@ class Fading(ByHeart):
     """Is best in the middle of its training."""
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
-        found = super().validation_step(batch)
+        output = super().validation_step(batch)
         share = BETTER_THEN_WORSE[self.current_epoch]
         generator = torch.Generator().manual_seed(batch_idx)
-        noise = torch.randn(found["preds"].shape, generator=generator)
-        return {**found, "preds": share * found["preds"] + (1 - share) * 5 * noise}
+        noise = torch.randn(output["preds"].shape, generator=generator)
+        return {**output, "preds": share * output["preds"] + (1 - share) * 5 * noise}
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -64,18 +64,18 @@ def numbers_alone(**arguments: Any) -> HeadToTailReport:
     return HeadToTailReport(metrics(), files=False, table=False, **arguments)
 
 
-def trainer(folder: Path, *callbacks: HeadToTailReport, **more: Any) -> Trainer:
+def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Trainer:
     """A Trainer of two epochs that says nothing."""
     return counted.trainer(
-        folder, *callbacks, **{"max_epochs": 2, "logger": CSVLogger(folder), "enable_checkpointing": True, **more}
+        folder, *callbacks, **{"max_epochs": 2, "logger": CSVLogger(folder), "enable_checkpointing": True, **arguments}
     )
 
 
-def same(found: dict[str, float | None], wanted: dict[str, float]) -> None:
+def same(values: dict[str, float | None], expected_values: dict[str, float]) -> None:
     """Equal to the bit, NaN included."""
-    assert found.keys() == wanted.keys()
-    for key, value in wanted.items():
-        assert found[key] == value or (math.isnan(value) and (found[key] is None or math.isnan(found[key]))), key
+    assert values.keys() == expected_values.keys()
+    for key, value in expected_values.items():
+        assert values[key] == value or (math.isnan(value) and (values[key] is None or math.isnan(values[key]))), key
 
 
 def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,13 +114,13 @@ def test_the_sanity_check_neither_leaks_nor_crashes(tmp_path: Path) -> None:
     same(callback.report.scalars, expected())
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_a_test_without_training_counts_first(given: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_counts", [False, True])
+def test_a_test_without_training_counts_first(has_counts: bool, tmp_path: Path) -> None:
     """trainer.test alone: the data module's training labels are counted; with label_counts= it needs none."""
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(scores_and_targets(seed=1)[1])
-    counts = {"label_counts": frequency.compute(), "num_train": frequency.num_rows} if given else {}
-    data = {"dataloaders": Data().test_dataloader()} if given else {"datamodule": Data()}
+    counts = {"label_counts": frequency.compute(), "num_train": frequency.num_rows} if has_counts else {}
+    data = {"dataloaders": Data().test_dataloader()} if has_counts else {"datamodule": Data()}
     callback = numbers_alone(**counts)
     trainer(tmp_path, callback).test(ByHeart(), **data, verbose=False)
     same(callback.report.scalars, expected())
@@ -136,8 +136,8 @@ def test_what_metrics_warn_of_is_in_the_report_of_every_epoch(tmp_path: Path) ->
     assert callback.report is not None
     assert callback.folder is not None
     written = json.loads((callback.folder / "report_val.json").read_text())["warnings"]
-    for told in (callback.report.warnings, written):
-        assert sum("as probabilities do" in one for one in told) == 1
+    for texts in (callback.report.warnings, written):
+        assert sum("as probabilities do" in text for text in texts) == 1
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ({"num_labels": "x"}, "num_labels='x' is not a whole number"),
         ({"num_train": 2.5}, r"num_train=2\.5 is not a whole number"),
@@ -222,10 +222,10 @@ def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None
         ({"label_counts": {"a": 1}}, "label_counts is a dict; pass a tensor or list of whole numbers, one per label"),
     ],
 )
-def test_the_callback_refuses_at_once(given: Mapping[str, Any], said: str) -> None:
+def test_the_callback_refuses_at_once(arguments: Mapping[str, Any], message: str) -> None:
     """What would fail in the middle of a run, or be taken for something else, is refused where it is written."""
-    with pytest.raises((TypeError, ValueError), match=f"HeadToTailReport: {said}"):
-        HeadToTailReport([RecallAtK(k=1)], **given)
+    with pytest.raises((TypeError, ValueError), match=f"HeadToTailReport: {message}"):
+        HeadToTailReport([RecallAtK(k=1)], **arguments)
 
 
 @pytest.mark.parametrize("owner", ["data module", "model"])

@@ -32,10 +32,10 @@ class InLanguages(ByHeart):
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
         """Rows in turn are English, German and of no language."""
-        found: dict[str, Any] = super().validation_step(batch, batch_idx)
+        output: dict[str, Any] = super().validation_step(batch, batch_idx)
         numbers = [int(row) % 3 if row % 3 < 2 else -1 for row in batch[0]]
         named = [None if number < 0 else NAMES[number] for number in numbers]
-        return {**found, "language": named if self.by_name else torch.tensor(numbers)}
+        return {**output, "language": named if self.by_name else torch.tensor(numbers)}
 
     test_step = validation_step
 
@@ -82,7 +82,7 @@ def test_sequences_that_a_distributed_sampler_repeats_are_left_out(mask: Any) ->
     report = running.report("", ())
     assert (report.rows, report.scalars["accuracy@1"], report.scalars["accuracy@1/de"]) == (2, 1.0, 1.0)
     assert [group.rows for group in report.row_groups] == [0, 2]
-    (alike,) = (one for one in report.warnings if "Rows of one sequence are taken for independent" in one)
+    (alike,) = (warning for warning in report.warnings if "Rows of one sequence are taken for independent" in warning)
     assert alike.endswith("The callback does not: save the logits, and evaluate them.")
     assert "1 of 3 rows are left out by ignore_index=-100." in report.warnings
 
@@ -143,9 +143,9 @@ def test_values_of_labels_and_intervals(tmp_path: Path) -> None:
     assert repr(dict(report.intervals)) == repr(dict(expected.intervals))
     assert {"macro_f1@3", "macro_auc"} <= report.intervals.keys()
     assert callback.folder == folder
-    held = json.loads((folder / "report_test.json").read_text())
-    assert by_key(held)
-    assert held["worst_labels"] == expected.as_dict()["worst_labels"]
+    written = json.loads((folder / "report_test.json").read_text())
+    assert by_key(written)
+    assert written["worst_labels"] == expected.as_dict()["worst_labels"]
     plain, folder = after_test(tmp_path / "plain", Numbered(), Data(), labels=True)
     expected = evaluate(*scores_and_targets(), metrics=metrics(), label_counts=counts, labels=True, **names)
     lines = (folder / "labels_test.csv").read_text().splitlines()

@@ -74,11 +74,11 @@ class Model(Trained):
     test_step = validation_step
 
 
-def same(found: Any, wanted: dict[str, float]) -> None:
+def same(values: Any, expected_values: dict[str, float]) -> None:
     """Every key, and its value to float32."""
-    assert set(found) == set(wanted)
-    for key, value in wanted.items():
-        assert float(found[key]) == pytest.approx(value, rel=2**-23, nan_ok=True), key
+    assert set(values) == set(expected_values)
+    for key, value in expected_values.items():
+        assert float(values[key]) == pytest.approx(value, rel=2**-23, nan_ok=True), key
 
 
 def test_each_scalar_is_logged_under_its_key(tmp_path: Path) -> None:
@@ -145,13 +145,13 @@ def test_batches_are_logged_by_forward(tmp_path: Path) -> None:
         def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
             alone = collection("train/")
             alone.update(*batch)
-            wanted = {f"{key}_step": float(value) for key, value in alone.compute().items()}
-            same({key: self.trainer.logged_metrics[key] for key in wanted}, wanted)
+            expected_values = {f"{key}_step": float(value) for key, value in alone.compute().items()}
+            same({key: self.trainer.logged_metrics[key] for key in expected_values}, expected_values)
 
     run = trainer(tmp_path)
     run.fit(Stepping(), loader())
-    wanted = {f"{key}_epoch": value for key, value in expected(0, prefix="train/").items()}
-    same({key: value for key, value in run.callback_metrics.items() if key.endswith("_epoch")}, wanted)
+    expected_values = {f"{key}_epoch": value for key, value in expected(0, prefix="train/").items()}
+    same({key: value for key, value in run.callback_metrics.items() if key.endswith("_epoch")}, expected_values)
 
 
 def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> 
             super().validation_step(batch)
 
     run = trainer(tmp_path)
-    wanted = expected(0)
-    same(run.validate(First(), loader(), verbose=False)[0], wanted | {"val/alone": wanted["val/mrr"]})
+    expected_values = expected(0)
+    same(run.validate(First(), loader(), verbose=False)[0], expected_values | {"val/alone": expected_values["val/mrr"]})
 
 
 class Logging(Trained):
@@ -196,11 +196,11 @@ def test_a_metric_that_is_logged_has_a_value_of_each_loader(number: int, forward
             alone = tailmetrics.RecallAtK(k=3)
             alone.update(*rows(seed).tensors)
             same(values, {f"r/dataloader_idx_{seed - first}" if number > 1 else "r": float(alone.compute())})
-    both = tailmetrics.RecallAtK(k=3)
+    metric_of_all_rows = tailmetrics.RecallAtK(k=3)
     for seed in (0, 1):
         metric.update(*rows(seed).tensors)
-        both.update(*rows(seed).tensors)
-        assert float(metric.compute()) == float(both.compute())
+        metric_of_all_rows.update(*rows(seed).tensors)
+        assert float(metric.compute()) == float(metric_of_all_rows.compute())
     assert metric.update_count == 2
 
 
@@ -240,23 +240,23 @@ def test_copies_have_scalars_of_their_own() -> None:
     copies = [first.clone(prefix="test/"), deepcopy(first), pickle.loads(pickle.dumps(first))]
     first.update(*rows(1).tensors)
     for copy, prefix in zip(copies, ("test/", "val/", "val/"), strict=True):
-        found = {key: scalar.compute() for key, scalar in copy.items(copy_state=False)}
-        same(found, expected(0, prefix=prefix))
-        assert {id(scalar) for _, scalar in copy.items(copy_state=False)} <= {id(one) for one in copy.modules()}
+        values = {key: scalar.compute() for key, scalar in copy.items(copy_state=False)}
+        same(values, expected(0, prefix=prefix))
+        assert {id(scalar) for _, scalar in copy.items(copy_state=False)} <= {id(module) for module in copy.modules()}
     same({key: scalar.compute() for key, scalar in first.items(copy_state=False)}, expected(0, 1))
 
 
 def test_scalars_add_nothing_to_what_is_saved_or_moved() -> None:
     """No entry in the state_dict, no child, no state; members are what they were, by name."""
-    one, two = collection(), collection()
-    list(one.items(copy_state=False))
-    one.persistent(True), two.persistent(True)
-    assert list(one.state_dict()) == list(two.state_dict())
-    assert [name for name, _ in one.named_children()] == list(one.members())
-    assert dict(one.items(keep_base=True)) == one.members()
-    assert [name for name, _ in one.items()] == list(one.compute())
-    assert [name for name, _ in one.items(keep_base=True)] == list(one.members())
-    assert list(one.metric_state) == list(one.keys())
+    first, second = collection(), collection()
+    list(first.items(copy_state=False))
+    first.persistent(True), second.persistent(True)
+    assert list(first.state_dict()) == list(second.state_dict())
+    assert [name for name, _ in first.named_children()] == list(first.members())
+    assert dict(first.items(keep_base=True)) == first.members()
+    assert [name for name, _ in first.items()] == list(first.compute())
+    assert [name for name, _ in first.items(keep_base=True)] == list(first.members())
+    assert list(first.metric_state) == list(first.keys())
 
 
 def test_values_follow_updates_and_resets() -> None:
@@ -264,27 +264,27 @@ def test_values_follow_updates_and_resets() -> None:
     metrics = TopKCollection([tailmetrics.RecallAtK(k=1), tailmetrics.RecallAtK(k=2, compute_with_cache=False)])
     scalars = dict(metrics.items(copy_state=False))
 
-    def found() -> list[float]:
+    def logged_by_epoch() -> list[float]:
         return [float(scalar.compute()) for scalar in scalars.values()]
 
     scores, hit, miss = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([0]), torch.tensor([1])
     metrics.update(scores, hit)
-    assert found() == [1.0, 1.0]
+    assert logged_by_epoch() == [1.0, 1.0]
     metrics.update(scores, miss)  # values were computed: this is another epoch
-    assert found() == [0.0, 1.0]
+    assert logged_by_epoch() == [0.0, 1.0]
     for metric in metrics.members().values():
         metric.update(scores, hit)
-    assert found() == [0.5, 1.0]
+    assert logged_by_epoch() == [0.5, 1.0]
     for metric in metrics.members().values():
         metric.reset()
         metric.update(scores, torch.tensor([2]))
         metric.update(scores, torch.tensor([2]))
-    assert found() == [0.0, 0.0]
+    assert logged_by_epoch() == [0.0, 0.0]
     for scalar in scalars.values():
         scalar.reset()
     assert not any(metric.update_called for metric in metrics.members().values())
     metrics.update(scores, hit)
-    assert found() == [1.0, 1.0]
+    assert logged_by_epoch() == [1.0, 1.0]
 
 
 def test_a_scalar_takes_no_batch() -> None:

@@ -31,9 +31,9 @@ def counts() -> torch.Tensor:
     return frequency.compute()
 
 
-def validated(folder: Path, model: ByHeart, **more: Any) -> None:
+def validated(folder: Path, model: ByHeart, **arguments: Any) -> None:
     """Validate a model; the callback writes into ``folder/reports``."""
-    report = HeadToTailReport(metrics(), label_counts=counts(), table=False, figures=False, **more)
+    report = HeadToTailReport(metrics(), label_counts=counts(), table=False, figures=False, **arguments)
     settings = {"logger": False, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
     Trainer(default_root_dir=folder, callbacks=[report], **settings).validate(model, Data(), verbose=False)
 
@@ -64,14 +64,14 @@ def test_two_folders_of_the_callback_are_compared_as_their_scores_are(
         main(["compare", *folders, "--resamples", "200", "--names", "old", "new", "--out", str(tmp_path / "out")]) == 0
     )
     capsys.readouterr()
-    found = comparisons_of(json.loads((tmp_path / "out" / "compare.json").read_text()))
+    comparisons = comparisons_of(json.loads((tmp_path / "out" / "compare.json").read_text()))
     scores = {"old": scores_and_targets()[0], "new": scores_and_targets(seed=5)[0]}
-    more: dict[str, Any] = {"metrics": metrics(), "label_counts": counts(), "resamples": 200}
-    expected = comparisons_of(compare_runs(scores, scores_and_targets()[1], **more).as_dict())
-    assert [one["key"] for one in found] == [one["key"] for one in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert {name: one[name] for name in ("difference", "low", "p_randomisation", "n")} == pytest.approx(
-            {name: other[name] for name in ("difference", "low", "p_randomisation", "n")}, nan_ok=True
+    arguments: dict[str, Any] = {"metrics": metrics(), "label_counts": counts(), "resamples": 200}
+    expected = comparisons_of(compare_runs(scores, scores_and_targets()[1], **arguments).as_dict())
+    assert [comparison["key"] for comparison in comparisons] == [comparison["key"] for comparison in expected]
+    for comparison, expected_comparison in zip(comparisons, expected, strict=True):
+        assert {name: comparison[name] for name in ("difference", "low", "p_randomisation", "n")} == pytest.approx(
+            {name: expected_comparison[name] for name in ("difference", "low", "p_randomisation", "n")}, nan_ok=True
         )
 
 
@@ -79,16 +79,16 @@ def test_rows_are_those_that_count_and_can_be_left_out(tmp_path: Path) -> None:
     """The mean of a column is the value of the report; ``rows=False`` writes no table, and compare says so."""
     validated(tmp_path, ByHeart())
     table = pq.read_table(tmp_path / "reports" / "rows_val.parquet")
-    found = json.loads((tmp_path / "reports" / "report_val.json").read_text())
-    assert table.num_rows == found["rows"] == 41
+    report = json.loads((tmp_path / "reports" / "report_val.json").read_text())
+    assert table.num_rows == report["rows"] == 41
     column = [value for value in table["precision@1"].to_pylist() if value is not None]
-    assert sum(column) / len(column) == pytest.approx(values_of(found)["precision@1"])
+    assert sum(column) / len(column) == pytest.approx(values_of(report)["precision@1"])
     validated(tmp_path / "masked", Masked())
     table = pq.read_table(tmp_path / "masked" / "reports" / "rows_val.parquet")
-    found = json.loads((tmp_path / "masked" / "reports" / "report_val.json").read_text())
+    report = json.loads((tmp_path / "masked" / "reports" / "report_val.json").read_text())
     column = [value for value in table["precision@1"].to_pylist() if value is not None]
-    assert len(column) == found["rows"] == 21
-    assert sum(column) / len(column) == pytest.approx(values_of(found)["precision@1"])
+    assert len(column) == report["rows"] == 21
+    assert sum(column) / len(column) == pytest.approx(values_of(report)["precision@1"])
     validated(tmp_path / "without", ByHeart(), rows=False)
     assert not list((tmp_path / "without").rglob("*.parquet"))
     assert main(["compare", str(tmp_path / "reports"), str(tmp_path / "without" / "reports")]) == 2

@@ -26,8 +26,8 @@ def test_two_callbacks_with_names_are_kept_apart(tmp_path: Path) -> None:
     """Keys, files and checkpoint entries each have the name; a resumed run finds both."""
     run = trainer(tmp_path, recall_at(1, name="one"), recall_at(2, name="two"), recall_at(4))
     run.fit(Model(), loader(), loader())
-    found = {key: float(value) for key, value in run.callback_metrics.items()}
-    assert {key: round(value * ROWS) for key, value in found.items()} == {
+    values = {key: float(value) for key, value in run.callback_metrics.items()}
+    assert {key: round(value * ROWS) for key, value in values.items()} == {
         "val/one/recall@1": 1,
         "val/two/recall@2": 2,
         "val/recall@4": 4,
@@ -36,10 +36,10 @@ def test_two_callbacks_with_names_are_kept_apart(tmp_path: Path) -> None:
     names = {"one_val", "two_val", "val"}
     assert stems == {f"{kind}_{name}" for kind in ("report", "rows") for name in names}
     run.save_checkpoint(tmp_path / "run.ckpt")
-    one, two, three = recall_at(1, name="one"), recall_at(2, name="two"), recall_at(4)
-    again = trainer(tmp_path, two, three, one, max_epochs=2)
+    first, second, third = recall_at(1, name="one"), recall_at(2, name="two"), recall_at(4)
+    again = trainer(tmp_path, second, third, first, max_epochs=2)
     again.fit(Model(), loader(), loader(), ckpt_path=tmp_path / "run.ckpt")
-    for report, key in ((one, "recall@1"), (two, "recall@2"), (three, "recall@4")):
+    for report, key in ((first, "recall@1"), (second, "recall@2"), (third, "recall@4")):
         assert report.report is not None
         assert list(report.report.scalars) == [key]
 
@@ -104,9 +104,11 @@ def test_repeated_rows_are_found_in_batches_of_any_size() -> None:
             rows = [min(size, 3 - start) for start in range(0, 3, size)]
             masks = [repeats.first_seen(row, "validation_step", masked=False) for row in rows]
             flat = [
-                one for mask, row in zip(masks, rows, strict=True) for one in ([True] * row if mask is None else mask)
+                first
+                for mask, row in zip(masks, rows, strict=True)
+                for first in ([True] * row if mask is None else mask)
             ]
-            assert [bool(one) for one in flat] == [True, True, process < 2]
+            assert [bool(first) for first in flat] == [True, True, process < 2]
 
 
 def test_a_step_that_returns_other_rows_than_it_got_says_which_are_repeats() -> None:

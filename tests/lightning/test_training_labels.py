@@ -61,7 +61,7 @@ def test_an_epoch_without_a_label_is_told(tmp_path: Path) -> None:
 def test_a_row_that_a_sampler_draws_twice_counts_twice(tmp_path: Path) -> None:
     """A sampler that balances classes shows rare rows more often: they are counted as training sees them."""
     drawn = loader(sampler=WeightedRandomSampler(torch.eye(ROWS)[3], 7))
-    assert counted(drawn, tmp_path) == [7 * one for one in each_of(3)]
+    assert counted(drawn, tmp_path) == [7 * rows for rows in each_of(3)]
 
 
 def test_a_label_of_rows_that_are_held_out_is_unseen(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_a_label_of_rows_that_are_held_out_is_unseen(tmp_path: Path) -> None:
     report = callback()
     rows = loader(sampler=SubsetRandomSampler(range(10)))
     trainer(tmp_path, report).fit(Model(), rows, DataLoader(torch.utils.data.Subset(Numbered(), range(15)), 5))
-    found = {row.name: (row.labels, row.positives) for row in report.report.buckets}
-    assert found == {**{f"decile_{place}": (1, 1) for place in range(1, 11)}, "unseen": (10, 5)}
+    labels_and_positives = {row.name: (row.labels, row.positives) for row in report.report.buckets}
+    assert labels_and_positives == {**{f"decile_{place}": (1, 1) for place in range(1, 11)}, "unseen": (10, 5)}
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_rows_that_may_be_shown_more_than_once_or_not_at_all_are_said(
     rows: Any, of: str, arguments: Any, tmp_path: Path
 ) -> None:
     """They hide which labels are rare, so that the buckets would not be those of the data set."""
-    report, said = callback(), f"labels are counted over the rows that {of} shows"
-    with pytest.warns(UserWarning, match=f"{said}.* label_counts= replaces what is counted"):
+    report, text = callback(), f"labels are counted over the rows that {of} shows"
+    with pytest.warns(UserWarning, match=f"{text}.* label_counts= replaces what is counted"):
         trainer(tmp_path, report, **arguments).fit(Model(), rows, loader())
-    assert any(said in note for note in report.report.notes)
+    assert any(text in note for note in report.report.notes)
 
 
 def test_a_last_batch_that_is_full_drops_no_row(tmp_path: Path) -> None:
@@ -118,12 +118,12 @@ def test_a_last_batch_that_is_full_drops_no_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["mixup", "smoothing", "sparse"])
 def test_shares_of_labels_are_refused(kind: str, tmp_path: Path) -> None:
     """A row of Mixup has one label in two parts: it would count twice. One of label smoothing would count L times."""
-    one = torch.eye(ROWS)
-    mixed = 0.7 * one + 0.3 * one.roll(1, 0) if kind == "mixup" else 0.9 * one + 0.1 / ROWS
-    mixed = (0.7 * one).to_sparse_csr() if kind == "sparse" else mixed
+    targets = torch.eye(ROWS)
+    mixed = 0.7 * targets + 0.3 * targets.roll(1, 0) if kind == "mixup" else 0.9 * targets + 0.1 / ROWS
+    mixed = (0.7 * targets).to_sparse_csr() if kind == "sparse" else mixed
     with pytest.raises(ValueError, match="counting training labels.*numbers between 0 and 1, such as those of Mixup"):
         counted(loader(), tmp_path, lambda batch: mixed)
-    assert counted(loader(), tmp_path, lambda batch: one[batch["target"]]) == ALL
+    assert counted(loader(), tmp_path, lambda batch: targets[batch["target"]]) == ALL
 
 
 def test_the_label_that_metrics_ignore_is_not_counted(tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_a_stream_that_may_never_end_is_refused_before_a_row_is_read(
     Lightning itself reads one batch ahead.
     """
     stream = Stream()
-    more = arguments.pop("callbacks", [])
-    run = trainer(tmp_path, callback(), *more, **arguments)
+    callbacks = arguments.pop("callbacks", [])
+    run = trainer(tmp_path, callback(), *callbacks, **arguments)
     with pytest.raises(ValueError, match="no length.*label_counts=.*limit_train_batches=.*train_target="):
         run.fit(model(), DataLoader(stream, 4), loader())
     assert stream.rows_read == 4
@@ -355,9 +355,9 @@ def test_a_checkpoint_of_another_number_of_labels_is_refused(tmp_path: Path) -> 
     with pytest.raises(ValueError, match=message.format(" of the model")):
         again.fit(model, loader(), ckpt_path=tmp_path / "run.ckpt")
     np.save(tmp_path / "counts.npy", [2] * ROWS)
-    given = callback(label_counts=str(tmp_path / "counts.npy"))
-    trainer(tmp_path, given, max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
-    assert given.frequency.counts.tolist() == [2] * ROWS  # counts that were given win
+    report_of_counts = callback(label_counts=str(tmp_path / "counts.npy"))
+    trainer(tmp_path, report_of_counts, max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
+    assert report_of_counts.frequency.counts.tolist() == [2] * ROWS  # counts that were given win
 
 
 def test_a_fit_of_another_trainer_counts_its_own_data(tmp_path: Path) -> None:

@@ -17,16 +17,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the first process saw."""
     script = "import two_processes; two_processes.main()"
     first, _ = processes.printed_by_ranks(script, tmp_path_factory.mktemp("two"))
     return json.loads(first.splitlines()[-1])
 
 
-def test_two_processes_report_the_numbers_of_one(found: Any) -> None:
+def test_two_processes_report_the_numbers_of_one(outcomes: Any) -> None:
     """41 rows do not divide: the sampler repeats one on the last process, and the callback leaves it out by itself."""
-    report = found["report"]
+    report = outcomes["report"]
     test_callback.same(values_of(report), test_callback.expected())
     assert report["rows"] == 41
     for process in (0, 1):  # what Lightning keeps is loaded as weights only
@@ -49,37 +49,37 @@ def test_two_processes_report_the_numbers_of_one(found: Any) -> None:
         ("batches on each", [1, 2, 4, 5, 7, 7, 7, 7]),
     ],
 )
-def test_two_processes_count_an_epoch_of_both(loader: str, labels: Any, found: Any) -> None:
+def test_two_processes_count_an_epoch_of_both(loader: str, labels: Any, outcomes: Any) -> None:
     """Rows that a distributed sampler repeats are left out; a sampler of torch that both show whole is counted once.
 
     A sampler of another kind may show each process its own rows: what both show counts, and a warning says so.
     """
-    assert found["counted"][loader] == list(labels)
+    assert outcomes["counted"][loader] == list(labels)
 
 
-def test_logging_many_values_takes_hardly_any_collective(found: Any) -> None:
+def test_logging_many_values_takes_hardly_any_collective(outcomes: Any) -> None:
     """405 values that both processes have: at most ten collectives beside those in which the metrics add up.
 
     Two scopes of 15 cut-offs in 10 buckets (no label is unseen), 15 values over all labels, a gap and a spread of each scope and cut-off,
     and an adjusted gap of each cut-off of a scope.
     """
-    assert found["collectives"]["logged"] == 2 * 15 * 10 + 15 + 3 * 2 * 15
-    assert len(found["collectives"]["collectives"]) <= 10, found["collectives"]["collectives"]
-    assert found["collectives"]["recall@5"] == 1.0  # labels 2 and 3 are among the first five, on both processes
+    assert outcomes["collectives"]["logged"] == 2 * 15 * 10 + 15 + 3 * 2 * 15
+    assert len(outcomes["collectives"]["collectives"]) <= 10, outcomes["collectives"]["collectives"]
+    assert outcomes["collectives"]["recall@5"] == 1.0  # labels 2 and 3 are among the first five, on both processes
 
 
-def test_metrics_with_a_process_group_are_copied_and_logged_alike(found: Any) -> None:
+def test_metrics_with_a_process_group_are_copied_and_logged_alike(outcomes: Any) -> None:
     """Over both processes labels 0 to 3 of 20 are found; over the first alone labels 0 and 2 of its 10, everywhere logged."""
-    assert found["in groups"] == {"all": [pytest.approx(0.2)] * 2, "first": [pytest.approx(0.2)] * 2}
+    assert outcomes["in groups"] == {"all": [pytest.approx(0.2)] * 2, "first": [pytest.approx(0.2)] * 2}
 
 
-def test_scalars_of_a_collection_are_logged_over_both_processes(found: Any) -> None:
+def test_scalars_of_a_collection_are_logged_over_both_processes(outcomes: Any) -> None:
     """Every key of two loaders, on each process what one process computes of all rows, to float32."""
     for place in (0, 1):
         for key, value in test_log_dict.expected(place).items():
-            logged = found["logged"][f"{key}/dataloader_idx_{place}"]
+            logged = outcomes["logged"][f"{key}/dataloader_idx_{place}"]
             assert logged == [pytest.approx(value, rel=2**-23, nan_ok=True)] * 2, key
-    assert len(found["logged"]) == 2 * len(test_log_dict.expected(0))
+    assert len(outcomes["logged"]) == 2 * len(test_log_dict.expected(0))
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_scalars_of_a_collection_are_logged_over_both_processes(found: Any) -> N
         ("rows of the first process alone", False),
     ],
 )
-def test_a_report_says_that_both_processes_ranked_the_same_rows(kind: str, is_unsplit: bool, found: Any) -> None:
+def test_a_report_says_that_both_processes_ranked_the_same_rows(kind: str, is_unsplit: bool, outcomes: Any) -> None:
     """Each row would count twice; rows that are split by a sampler, by a stream or by the data set are not noted."""
-    assert found["unsplit"][kind] == [is_unsplit] * 2
+    assert outcomes["unsplit"][kind] == [is_unsplit] * 2
 
 
-def test_an_endless_stream_is_read_as_far_as_training_reads_it(found: Any) -> None:
+def test_an_endless_stream_is_read_as_far_as_training_reads_it(outcomes: Any) -> None:
     """Each process reads the batches of three steps, or two batches, and Lightning one ahead; of unknown steps this one alone."""
-    assert found["streamed"]["max_steps"] <= 3 * 4 + 4
-    assert found["streamed"]["limit_train_batches"] <= 2 * 4 + 4
-    assert found["streamed"]["max_time"].startswith("4 HeadToTailReport: the training loader has no length")
+    assert outcomes["streamed"]["max_steps"] <= 3 * 4 + 4
+    assert outcomes["streamed"]["limit_train_batches"] <= 2 * 4 + 4
+    assert outcomes["streamed"]["max_time"].startswith("4 HeadToTailReport: the training loader has no length")

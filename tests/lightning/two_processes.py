@@ -41,7 +41,7 @@ class Tally:
     """Counts collectives, but for those while it pauses."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.calls: list[str] = []
         self.counts = False
 
     def watch(self) -> None:
@@ -52,7 +52,7 @@ class Tally:
 
     def _counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self.found += [name] if self.counts else []
+            self.calls += [name] if self.counts else []
             return function(*args, **kwargs)
 
         return call
@@ -72,8 +72,8 @@ def reported(folder: Path) -> dict[str, Any]:
     run.fit(ByHeart(), datamodule=Data())
     run.test(ByHeart(), datamodule=Data(), verbose=False)
     torch.save(dict(run.callback_metrics), folder / f"values_{run.global_rank}.pt")
-    found: dict[str, Any] = callback.report.as_dict()
-    return found | {"folder": str(folder)}
+    outcomes: dict[str, Any] = callback.report.as_dict()
+    return outcomes | {"folder": str(folder)}
 
 
 def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any) -> dict[str, list[int]]:
@@ -88,14 +88,14 @@ def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any)
 
 def counted_rows(folder: Path) -> dict[str, list[int]]:
     """Labels by kind of loader: where Lightning shares samplers out, and where it leaves them alone."""
-    some, given = SubsetRandomSampler(range(15)), Given([1, 2, 3, 2, 1])
+    sampler, own_sampler = SubsetRandomSampler(range(15)), Given([1, 2, 3, 2, 1])
     rank = int(os.environ.get("LOCAL_RANK", 0))
     ordered = DistributedSampler(range(ROWS), num_replicas=2, rank=rank, shuffle=False)
-    shared = {"shuffled": loader(shuffle=True), "subset": loader(sampler=some), "given": loader(sampler=given)}
+    shared = {"shuffled": loader(shuffle=True), "subset": loader(sampler=sampler), "given": loader(sampler=own_sampler)}
     alone = {
-        "subset on both": loader(sampler=some),
-        "subset in batches on both": loader(batch_sampler=BatchSampler(some, 4, False)),
-        "given on both": loader(sampler=given),
+        "subset on both": loader(sampler=sampler),
+        "subset in batches on both": loader(batch_sampler=BatchSampler(sampler, 4, False)),
+        "given on both": loader(sampler=own_sampler),
         "batches on each": loader(batch_sampler=Given([[1 + rank, 4 + rank], [7, 7]])),
         "not divisible": loader(sampler=DistributedSampler(range(13), num_replicas=2, rank=rank)),
     }
@@ -139,12 +139,12 @@ def collectives(folder: Path) -> dict[str, Any]:
     run.validate(Model(), loader(), verbose=False)
     tally.counts, Evaluation.report = False, whole  # type: ignore[method-assign]
     values = {key: float(value) for key, value in run.callback_metrics.items()}
-    return {"collectives": tally.found, "logged": len(values), "recall@5": values["val/global_recall@5/decile_9"]}
+    return {"collectives": tally.calls, "logged": len(values), "recall@5": values["val/global_recall@5/decile_9"]}
 
 
 def in_groups(folder: Path) -> dict[str, Any]:
     """A metric with a process group of its own, made once there is one."""
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     for name, members in (("all", [0, 1]), ("first", [0])):
         group = distributed.new_group(members)
         mine = group if distributed.get_rank() in members else distributed.new_group([1])
@@ -156,8 +156,8 @@ def in_groups(folder: Path) -> dict[str, Any]:
         run.validate(Model(), loader(), verbose=False)
         logged = [None, None]
         distributed.all_gather_object(logged, float(run.callback_metrics["val/recall@4"]))
-        found[name] = logged
-    return found
+        outcomes[name] = logged
+    return outcomes
 
 
 def unsplit(folder: Path) -> dict[str, list[bool]]:
@@ -239,9 +239,9 @@ def logged_by_itself(folder: Path) -> dict[str, list[float]]:
     """What `self.log_dict(self.metrics)` logs in each process, of two loaders."""
     run = trainer(folder, devices=2, strategy="ddp")
     run.validate(test_log_dict.Model(), [test_log_dict.loader(0), test_log_dict.loader(1)], verbose=False)
-    both: list[Any] = [None, None]
-    distributed.all_gather_object(both, {key: float(value) for key, value in run.callback_metrics.items()})
-    return {key: [one[key] for one in both] for key in both[0]}
+    values: list[Any] = [None, None]
+    distributed.all_gather_object(values, {key: float(value) for key, value in run.callback_metrics.items()})
+    return {key: [process_values[key] for process_values in values] for key in values[0]}
 
 
 def main() -> None:
@@ -252,12 +252,12 @@ def main() -> None:
     folder = Path.cwd()
     with pytest.MonkeyPatch.context() as patched:
         pictures.leave_blank(patched)
-        found = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
-        found["unsplit"], found["streamed"] = unsplit(folder), streamed(folder)
+        outcomes = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
+        outcomes["unsplit"], outcomes["streamed"] = unsplit(folder), streamed(folder)
         distributed.barrier()
-        found["in groups"] = in_groups(folder)
-        found["logged"] = logged_by_itself(folder)
+        outcomes["in groups"] = in_groups(folder)
+        outcomes["logged"] = logged_by_itself(folder)
     if distributed.get_rank() == 0:
-        print(f"\n{json.dumps(found)}")
+        print(f"\n{json.dumps(outcomes)}")
     distributed.barrier()
     distributed.destroy_process_group()  # its threads would else run on while the process ends, which may abort it
