@@ -278,7 +278,7 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
         baseline=options.baseline,
         **asdict(request.resampling),
         clusters=clusters,
-        shown={"clusters": options.clusters or ""},
+        shown={"clusters": options.clusters or "", "words": request.words((first.words[0], first.words[1]))},
         identities={model.name: model.tables[0].identity for model in models},
     )
 

@@ -127,6 +127,7 @@ def evaluate(request: Request, messages: Messages) -> None:
             report = report_of(evaluation, run, data, messages)
             if writer is not None:
                 writer.scalars = report.scalars
+                writer.words = request.words(report.words)
                 writer.notes = notes_for_comparisons(report, run)
 
         report = _with_facts_of_the_command(report, request, inputs, run, messages)

@@ -60,6 +60,7 @@ class Values:
         beside: Values of references and of other orders of equal scores, by name.
         counts: How many a value divides by, and of what.
         intervals: The confidence intervals.
+        errors: The largest error of values from bins of scores.
     """
 
     scalars: Mapping[str, float]
@@ -67,6 +68,7 @@ class Values:
     beside: Mapping[str, Mapping[str, float]]
     counts: Mapping[str, tuple[float, str]]
     intervals: Mapping[str, Interval]
+    errors: Mapping[str, float]
 
 
 def report_of(evaluation: Evaluation, title: str) -> Report:
@@ -141,7 +143,21 @@ def _values(
         for name, values in collection.orders().items():
             beside[name] = _read(values)
     intervals = evaluation.interval_values.intervals({**scalars, **summaries}, averages)
-    return Values(scalars, summaries, beside, counts, intervals)
+    return Values(scalars, summaries, beside, counts, intervals, _errors(evaluation, results))
+
+
+def _errors(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]]) -> dict[str, float]:
+    """Return the largest error of each value over all rows that comes from bins of scores."""
+    errors = {}
+    for metric, result in results:
+        if result.facts.bounds is None:
+            continue
+        low, high = (side.reshape(-1).cpu() for side in result.facts.bounds)
+        values = result.values.reshape(-1)[: low.numel()].to(low)  # over all rows, which come first
+        largest = torch.maximum(high - values, values - low).tolist()
+        for key, error in zip(metric.row_keys(), largest, strict=False):
+            errors[evaluation.collection.named(key)] = error
+    return errors
 
 
 # -- records --------------------------------------------------------------------------------------------------------
@@ -187,6 +203,7 @@ def _records(evaluation: Evaluation, values: Values) -> list[Record]:
                 interval=values.intervals.get(key),
                 count=count,
                 count_of=count_of,
+                error_bound=values.errors.get(key),
                 **beside,
             )
         )

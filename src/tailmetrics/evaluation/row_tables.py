@@ -33,6 +33,7 @@ from tailmetrics.io.database import arrow_names
 from tailmetrics.io.files import check_file, reading
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.report.words import USUAL_WORDS
 
 ROW, QUERY = "row", "query"
 ROWS_FILE = "rows.parquet"
@@ -113,6 +114,7 @@ class RowTable:
         notes: Warnings about the values.
         scalars: The values of the run by key, also for keys without values per row.
         tokens: Number of rows of a sequence, T of scores (B, T, L).
+        words: What rows and labels are called.
         order: Shape (N,), the place in the file of each row of ``names``; None for the order of the file.
     """
 
@@ -124,6 +126,7 @@ class RowTable:
     notes: list[str]
     scalars: dict[str, float]
     tokens: int
+    words: Sequence[str] = USUAL_WORDS
     order: Any = None
 
     @classmethod
@@ -243,6 +246,7 @@ class RowTableWriter:
     Attributes:
         notes: Warnings about the values; the file keeps them in its metadata.
         scalars: The values of the run by key; the file keeps them, too.
+        words: What rows and labels are called; the file keeps the words for comparisons.
     """
 
     def __init__(
@@ -267,6 +271,7 @@ class RowTableWriter:
         self._tokens = dataset.tokens
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}
+        self.words: Sequence[str] = USUAL_WORDS
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
@@ -292,6 +297,7 @@ class RowTableWriter:
             "notes": list(self.notes),
             "identity": {} if self._identity is None else self._identity.entries(),
             "scalars": dict(self.scalars),
+            "words": list(self.words),
         }
 
     def write(self, rows: Tensor, ranking: Ranking) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 UNSEEN = "unseen"
 """The bucket of labels that never occur in training."""
-ALL_LABELS, ALL_ROWS = "all", "all rows"
-"""How tables name the line over all buckets and over all groups."""
+ALL = "all"
+"""How tables name the line over all buckets, and over all groups."""
+MOST_COUNTED = 10
+"""The most buckets whose training counts a sentence names: a paragraph of chapters says nothing."""
 PARTS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 """Names of the parts into which quantiles divide the labels or their occurrences."""
 
@@ -52,11 +54,12 @@ def what_buckets_are(buckets: Sequence[BucketRow]) -> str:
     >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
     'A bucket holds the labels that occur in training as often as its name says.'
     """
-    seen = [bucket for bucket in buckets if bucket.name != UNSEEN]
-    texts = []
-    if seen:
-        texts.append(_what_seen_buckets_are(seen))
-    if len(seen) < len(buckets):
+    buckets_by_kind: dict[int, list[BucketRow]] = {}
+    for bucket in buckets:
+        if bucket.name != UNSEEN:
+            buckets_by_kind.setdefault(bucket.kind, []).append(bucket)
+    texts = [_what_seen_buckets_are(kind) for kind in buckets_by_kind.values()]
+    if any(bucket.name == UNSEEN for bucket in buckets):
         texts.append("unseen holds the labels that never occur in training.")
     return " ".join(texts)
 
@@ -69,7 +72,7 @@ def _what_seen_buckets_are(buckets: Sequence[BucketRow]) -> str:
     if all(bucket.name[:1].isdigit() for bucket in buckets):
         return "A bucket holds the labels that occur in training as often as its name says."
 
-    if any(bucket.counts for bucket in buckets):
+    if len(buckets) <= MOST_COUNTED and all(bucket.counts for bucket in buckets if bucket.labels):
         names = [f"{bucket.name} ({bucket.counts or 'no label'})" for bucket in buckets]
         return f"Training counts: {', '.join(names)}."
 

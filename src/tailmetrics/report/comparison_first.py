@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.answer import short_value
-from tailmetrics.report.breakdowns import ALL_LABELS, ALL_ROWS
+from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.document import Section
 from tailmetrics.report.first_look import BLOCKS, bar
 from tailmetrics.report.formatting import counted, number, short_name, signed
@@ -26,14 +26,14 @@ def first_tables(report: ComparisonReport) -> list[Section]:
     """Return the headline by bucket and by group of rows, and the table over all labels."""
     metric = report.headline or next(iter(report.by_bucket), "")
     whole = report.over_all.get(metric, metric)
-    buckets = {whole: ALL_LABELS}
+    buckets = {whole: ALL}
     buckets |= {key: bucket for bucket, key in report.by_bucket.get(metric, {}).items()}
     title = f"{metric} by bucket" if metric in report.by_bucket else metric
     sections = [_headline(report, buckets, title, "bucket")]
 
     groups = report.by_group.get(whole, {})
     if groups:
-        names = {whole: ALL_ROWS, **{key: group for group, key in groups.items()}}
+        names = {whole: ALL, **{key: group for group, key in groups.items()}}
         sections.append(_headline(report, names, f"{whole} by group of rows", "group"))
 
     keys = [key for key in report.overall if report.parts[key].bucket not in GAPS]

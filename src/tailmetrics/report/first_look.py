@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.breakdowns import ALL_ROWS
+from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import count
 from tailmetrics.report.overview import bucket_lines, bucket_naming, line_records
@@ -46,7 +46,7 @@ def _by_group(report: Report) -> Section:
     if whole is None or not records:
         return Section("first", "")
 
-    table = Table(["group", "rows"], [[ALL_ROWS, count(report.rows)]])
+    table = Table(["group", "rows"], [[ALL, count(report.rows)]])
     for record in records:
         table.lines.append([record.row_group, count(report.group(record.row_group).rows)])
     _add_values(table, report, [whole, *records])

@@ -43,7 +43,7 @@ _OF_LATEX = str.maketrans(
 )
 
 
-def number(value: float, place: bool = False) -> str:
+def number(value: float, place: bool = False, decimals: int = 4) -> str:
     """Return a value as a table shows it; a place in a list has one decimal at most.
 
     >>> number(2.0), number(2.0, place=True), number(5141.5, place=True), number(math.nan)
@@ -53,7 +53,7 @@ def number(value: float, place: bool = False) -> str:
         return "–"
     if place and math.isfinite(value):
         return f"{value:,.1f}".removesuffix(".0")
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+    return f"{value:.{decimals}f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 AT_MOST = "≤"
@@ -85,7 +85,7 @@ def counted(number_of_things: int, singular: str) -> str:
     return f"{number_of_things:,} {singular}{plural}"
 
 
-def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
+def with_interval(value: float, interval: Interval | None, place: bool = False, decimals: int = 4) -> str:
     """Return a value with its interval, if there is one: as ± if both rounded sides are equal, else as [low, high].
 
     >>> from tailmetrics.significance import Interval
@@ -94,18 +94,19 @@ def with_interval(value: float, interval: Interval | None, place: bool = False) 
     ... )
     ('0.5000 ±.0900', '0.0000 [.0000, .1680]')
     """
-    text = number(value, place)
+    text = number(value, place, decimals)
     if interval is None or math.isnan(interval.low):
         return text
-    below, above = number(value - interval.low, place), number(interval.high - value, place)
+    below = number(value - interval.low, place, decimals)
+    above = number(interval.high - value, place, decimals)
     if below == above:
         return f"{text} ±{without_zero(above)}"
-    return f"{text} {between(interval.low, interval.high, place)}"
+    return f"{text} {between(interval.low, interval.high, place, decimals)}"
 
 
-def between(low: float, high: float, place: bool = False) -> str:
+def between(low: float, high: float, place: bool = False, decimals: int = 4) -> str:
     """Return the two ends of a range, as ``[.0249, .1395]``."""
-    return f"[{without_zero(number(low, place))}, {without_zero(number(high, place))}]"
+    return f"[{without_zero(number(low, place, decimals))}, {without_zero(number(high, place, decimals))}]"
 
 
 def without_zero(text: str) -> str:

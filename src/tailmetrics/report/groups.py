@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.bars import bars_by_group
-from tailmetrics.report.breakdowns import ALL_ROWS
+from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import count, sentences
 from tailmetrics.report.overview import intervals_in_words
@@ -22,7 +22,7 @@ def groups_section(report: Report) -> Section:
     The picture has the drawing of the headline alone if there are drawings by bucket, too.
     """
     metrics = report.metrics_by_group
-    table = Table(["group", "rows"], [[ALL_ROWS, count(report.rows)]])
+    table = Table(["group", "rows"], [[ALL, count(report.rows)]])
     names = [""]
     for group in report.row_groups:
         table.lines.append([group.name, count(group.rows)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped
 from tailmetrics.report.bars import bars_by_bucket, bars_by_group
-from tailmetrics.report.breakdowns import ALL_LABELS, what_buckets_are
+from tailmetrics.report.breakdowns import ALL, what_buckets_are
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import between, count, number, sentences
 from tailmetrics.report.records import Record
@@ -187,7 +187,7 @@ def bucket_naming(report: Report, lines: Sequence[str]) -> Table:
         buckets = first_kind if line == "" else [report.bucket(line)]
         labels = sum(bucket.labels for bucket in buckets)
         positives = sum(bucket.positives for bucket in buckets)
-        table.lines.append([line or ALL_LABELS, count(labels), count(positives)])
+        table.lines.append([line or ALL, count(labels), count(positives)])
     return table
 
 

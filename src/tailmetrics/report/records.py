@@ -18,6 +18,8 @@ SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 
 
+DECIMALS = 4
+"""The decimals of an exact value in a table."""
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
 
@@ -44,6 +46,7 @@ class Record:
         expected: The mean value over all orders of equal scores.
         best: The value of the best order of equal scores.
         at_half_the_rows: The value at half of the rows, for an average over labels.
+        error_bound: The largest error of the value that bins of scores leave open; None for an exact value.
     """
 
     key: str
@@ -63,6 +66,14 @@ class Record:
     expected: float | None = None
     best: float | None = None
     at_half_the_rows: float | None = None
+    error_bound: float | None = None
+
+    @property
+    def decimals(self) -> int:
+        """The number of decimals that hold: half of the last one is at least the error bound."""
+        if not self.error_bound or math.isnan(self.error_bound):
+            return DECIMALS
+        return max(0, min(DECIMALS, math.floor(-math.log10(2 * self.error_bound) + 1e-9)))
 
     @property
     def is_measured(self) -> bool:
@@ -106,6 +117,7 @@ class Record:
             "expected": self.expected,
             "best": self.best,
             "at_half_the_rows": self.at_half_the_rows,
+            "error_bound": self.error_bound,
         }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.breakdowns import ALL_LABELS
+from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import between, number
 from tailmetrics.report.overview import bucket_lines, line_records
@@ -97,7 +97,7 @@ def _tables(
         yield replace(section, title=f"{section.title}{title_end}").with_table(table)
 
     if shown_by_bucket:
-        table = Table(["bucket"], [[line or ALL_LABELS] for line in lines])
+        table = Table(["bucket"], [[line or ALL] for line in lines])
         for metric, records in shown_by_bucket.items():
             table.add(metric, [report.text(record) for record in records])
             # a column names its metric, since a narrow page may show it in another table

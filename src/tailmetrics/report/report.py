@@ -312,11 +312,11 @@ class Report(Shown):
         if record is None:
             return number(float("nan"))
         is_place = self.facts(record.metric).is_place
-        return with_interval(record.value, record.interval if interval else None, is_place)
+        return with_interval(record.value, record.interval if interval else None, is_place, record.decimals)
 
     def number(self, record: Record) -> str:
         """Return a value without its interval, as a table shows it."""
-        return number(record.value, self.facts(record.metric).is_place)
+        return number(record.value, self.facts(record.metric).is_place, record.decimals)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return the content that every renderer shows.

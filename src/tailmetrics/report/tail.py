@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.breakdowns import ALL_LABELS, UNSEEN
+from tailmetrics.report.breakdowns import ALL, UNSEEN
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import sentences, short_name, with_interval
 from tailmetrics.report.records import SUMMARIES, Record
@@ -39,7 +39,7 @@ def tail_section(report: Report) -> Section:
     head, tail = pairs.pop() if is_same else ("head", "tail")
     summaries = [what for what in SUMMARIES if any(report.record(metric, summary=what) for metric in metrics)]
 
-    table = Table(["metric", ALL_LABELS, head, tail, *(what.replace("_", " ") for what in summaries)])
+    table = Table(["metric", ALL, head, tail, *(what.replace("_", " ") for what in summaries)])
     for metric, records in ends.items():
         cells = ["–", "–"]
         if len(records) == 2:

@@ -1,0 +1,138 @@
+"""A value shows the digits that hold; a page says everywhere what rows and labels are called in its field."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tailmetrics import LabelAUC, LabelBuckets, RecallAtK, evaluate
+from tailmetrics.evaluation import compare_runs
+from tailmetrics.report import BucketRow, Record, page
+from tailmetrics.report.breakdowns import what_buckets_are
+from tailmetrics.report.words import in_words
+
+COUNTS = (200 / torch.arange(1, 21)).long()
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scores and targets of 90 rows and 20 labels."""
+    generator = torch.Generator().manual_seed(4)
+    scores = torch.randn(90, 20, generator=generator)
+    target = torch.multinomial(COUNTS.float(), 90, replacement=True, generator=generator)
+    scores[torch.arange(90), target] += 1
+    return scores, target
+
+
+@pytest.mark.parametrize(
+    ("error", "decimals"), [(None, 4), (0.0, 4), (0.00005, 4), (0.00006, 3), (0.0018, 2), (0.05, 1), (0.3, 0)]
+)
+def test_half_of_the_last_digit_is_at_least_the_error(error: float | None, decimals: int) -> None:
+    """An error of .0018 leaves two decimals, since half of .001 is less, and half of .01 is more."""
+    assert Record("m", "m", 0.9194, error_bound=error).decimals == decimals
+
+
+def test_an_area_from_histograms_shows_the_digits_that_hold() -> None:
+    """With four bins the error is large; the exact area rounds to what is shown, or is off by half a digit at most."""
+    scores, target = data()
+    coarse = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=64)], intervals=False)
+    exact = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=4096)], intervals=False)
+    record = coarse.by_key["macro_auc"]
+    assert record.error_bound > 0.0005
+    shown = coarse.text(record)
+    assert len(shown.partition(".")[2]) == record.decimals < 4
+    assert abs(float(shown) - exact.scalars["macro_auc"]) <= 10**-record.decimals
+    assert len(exact.text(exact.by_key["macro_auc"]).partition(".")[2]) > record.decimals
+
+
+def test_words_of_a_field_are_words_of_sentences_alone() -> None:
+    """Names, arguments, options and files stay; a capital stays a capital."""
+    users = ("users", "items")
+    assert in_words("Rows with 1 label, and rows.", users) == "Users with 1 item, and users."
+    kept = "rows.parquet, label_names=, --row-groups, 'rows', top_labels, labels/row"
+    assert in_words(kept, users) == kept
+    assert in_words("rare labels: the labels of a query", users, ["rare labels"]) == "rare labels: the items of a user"
+
+
+@pytest.mark.parametrize("kind", ["report", "comparison"])
+def test_a_page_about_users_and_items_says_nothing_of_rows_and_labels(kind: str) -> None:
+    """In headings, captions, columns and notes, but for the arguments of metrics."""
+    scores, target = data()
+    arguments = {
+        "metrics": [RecallAtK(3, average="macro", num_labels=20), RecallAtK(3)],
+        "label_counts": COUNTS,
+        "buckets": "quantiles:3",
+        "row_groups": ["de", "en", "de"] * 30,
+    }
+    if kind == "report":
+        shown = evaluate(scores, target, labels=True, **arguments)
+    else:
+        runs = {"one": scores, "two": scores.roll(1, 0)}
+        shown = compare_runs(runs, target, resamples=200, **arguments)
+    text = page(replace(shown, words=("users", "items")))
+    text = text.partition('<details id="settings">')[0]
+    words = set(re.findall(r"(?<![\w=.'-])(?:[Rr]ows?|[Ll]abels?)(?![\w=.'-])", text_of(text)))
+    assert words == set()
+    assert "users" in text and "items" in text
+
+
+def text_of(text: str) -> str:
+    """Return the text of a part of a page, with the words for readers of drawings."""
+    shown = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+    labels = " ".join(re.findall(r'aria-label="([^"]*)"', shown))
+    return f"{re.sub('<[^>]*>', ' ', shown)} {labels}"
+
+
+def test_chapters_without_counts_have_no_paragraph() -> None:
+    """Each kind of buckets has its sentence, and no sentence says "(no label)" of buckets that have no counts."""
+    deciles = [BucketRow(f"quantile_{number}", 3, 9, 9, "1-3") for number in (2, 1)]
+    chapters = [BucketRow(f"chapter {number}", 2, 0, 1, kind=1) for number in range(12)]
+    text = what_buckets_are([*deciles, *chapters])
+    assert text == (
+        "quantile_2 holds the most frequent labels, quantile_1 the rarest; each has about a half of all labels. "
+        "Buckets of labels, in the order given, from chapter 0 to chapter 11."
+    )
+    assert "no label" not in what_buckets_are(chapters)
+
+
+def test_groups_are_a_breakdown_of_equal_rank() -> None:
+    """In the answer, the first look, the picture, the page, and in a comparison as a table runs × groups."""
+    scores, target = data()
+    groups = ["de", "en", "de"] * 30
+    report = evaluate(scores, target, metrics=[RecallAtK(3)], row_groups=groups)
+    assert re.search(r"By group of rows it is lowest in (de|en) \(.*\) and highest in (de|en)", report.answer)
+    assert [chart.title for chart in report.document().charts] == ["recall@3"]
+    assert "de" in str(report) and "en" in str(report)
+    compared = compare_runs(
+        {"one": scores, "two": -scores}, target, metrics=[RecallAtK(3)], row_groups=groups, resamples=200
+    )
+    (table,) = [one for one in compared.document().tables if one.title == "recall@3 by group of rows"]
+    assert table.header == ["", "run", "de", "en"]
+    values = compared.values["recall@3/de"]
+    assert [line[2][:6] for line in table.lines] == [f"{values[line[1]]:.4f}" for line in table.lines]
+    assert "recall@3 by group of rows" in str(compared)
+
+
+def test_each_value_says_what_it_counts() -> None:
+    """Over all labels in a column, by bucket in a column for each way of counting."""
+    scores, target = data()
+    buckets = LabelBuckets.quantiles(COUNTS, 3)
+    report = evaluate(scores, target, metrics=[RecallAtK(3, buckets=buckets, scope="global")])
+    (overall,) = [one for one in report.document().tables if one.name == "overall"]
+    assert overall.lines[0][2] == "90 rows"
+    (table,) = [one for one in report.document().tables if one.name == "buckets"]
+    column = table.header.index("rows with a relevant label")
+    for line in table.lines[1:-1]:
+        in_bucket = buckets.assignment[target] == buckets.names.index(line[0])
+        assert line[column] == str(int(in_bucket.sum()))
+
+
+def test_an_answer_says_how_rows_without_a_relevant_label_count() -> None:
+    """Half of the rows are empty and count as 0: the sentence says so, and not that lists miss half of the labels."""
+    target = torch.eye(4)[torch.arange(20) % 4]
+    target[10:] = 0
+    report = evaluate(torch.eye(4)[torch.arange(20) % 4], target, metrics=[RecallAtK(1)])
+    assert report.answer == (
+        "On average over 20 rows (10 without a relevant label count as 0), the first place holds 50 % of the relevant "
+        "labels."
+    )
