@@ -244,6 +244,17 @@ def test_a_rounding_error_is_no_difference():
     assert comparison.p.randomisation == 1
 
 
+def test_a_key_of_few_differing_rows_is_exact_beside_others():
+    """Two of 200 rows differ by one key, all by another: p of the first is that of all swaps, .25."""
+    rng = np.random.default_rng(8)
+    hits = np.ones(200)
+    hits[:2] = 0
+    runs = {"a": {"hit": np.ones(200), "score": rng.random(200)}, "b": {"hit": hits, "score": rng.random(200)}}
+    few, many = compare(runs, resamples=199)
+    assert (few.p.randomisation, few.swaps, many.swaps) == (0.25, 0, 199)
+    assert few.p_corrected.randomisation >= 0.25
+
+
 def test_many_rows_are_swapped_at_random():
     """2,000 rows that all differ have more swaps than a float can count."""
     rng = np.random.default_rng(7)

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.significance.estimating import Estimate, Resample, enough, rows_of_terms
+from tailmetrics.significance.estimating import Estimate, Resample, enough
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import FEW, Interval
+from tailmetrics.significance.pair_tests import PairTest
 from tailmetrics.significance.planning import least_difference
-from tailmetrics.significance.resampling import bootstrap, groups, statistics_of_sides, total
+from tailmetrics.significance.resampling import bootstrap, groups, total
 from tailmetrics.significance.rows import (
     Clusters,
     KeyRows,
@@ -30,19 +31,8 @@ from tailmetrics.significance.rows import (
     keys_of,
     read_models,
 )
-from tailmetrics.significance.swapping import (
-    SwapDraws,
-    Swapped,
-    SwappedGap,
-    SwappedSums,
-    step_down,
-    swap_test,
-    swapped_labels,
-)
 
 CALLER = "compare"
-OTHER_NUMBERS = "the runs number their labels differently; compare their predictions, which are read together"
-"""Why an average over labels of two tables has no test."""
 
 Correction: TypeAlias = Literal["max-t", "holm", "bonferroni", "bh", "none"]
 
@@ -235,132 +225,6 @@ class Precision:
         return least + self.bin_error
 
 
-@dataclass(frozen=True)
-class PairTest:
-    """The randomisation test of one pair of models.
-
-    Attributes:
-        places: Key -> its place in ``draws``; a key without a test is left out.
-        differing: Key -> the number of rows or clusters in which the models differ by it.
-        draws: The differences of the keys under the same swaps.
-        tested: The keys that are tested.
-        mid: For each place, whether the p-value is a mid-p.
-    """
-
-    places: Mapping[str, int]
-    differing: Mapping[str, int]
-    draws: SwapDraws | None
-    tested: Collection[str]
-    mid: Sequence[bool]
-
-    @classmethod
-    def of_pair(
-        cls,
-        sides: Mapping[str, tuple[KeyRows, KeyRows]],
-        clusters: Clusters | None,
-        tested: Collection[str],
-        swaps: int,
-        seed: int,
-    ) -> PairTest:
-        """Swap the results of two models.
-
-        Args:
-            sides: Key -> the values of both models.
-            clusters: Clusters that are swapped together.
-            tested: The keys that are tested; the others need swaps for their intervals alone.
-            swaps: Number of random swaps.
-            seed: The same seed gives the same swaps.
-        """
-        statistics: dict[str, Swapped] = {}
-        for key, key_sides in sides.items():
-            statistic = _swapped(key_sides, clusters)
-            if statistic is not None and (key in tested or key_sides[0].label_rows):
-                statistics[key] = statistic
-        draws = None
-        if statistics:
-            draws = swap_test(list(statistics.values()), swaps, seed)
-        return cls(
-            places={key: place for place, key in enumerate(statistics)},
-            differing={key: int(statistic.differing.sum()) for key, statistic in statistics.items()},
-            draws=draws,
-            tested=[key for key in statistics if key in tested],
-            mid=[sides[key][0].kind != "median" for key in statistics],
-        )
-
-    @property
-    def swaps(self) -> int:
-        """The number of random swaps; 0 if the test went through all swaps."""
-        if self.draws is None or self.draws.exact:
-            return 0
-        return int(self.draws.differences.shape[1])
-
-    def p_values(self) -> dict[str, float]:
-        """Return the p-value of each tested key alone."""
-        if self.draws is None:
-            return {}
-        p_values = self.draws.p_values(self.mid)
-        return {key: p_values[self.places[key]] for key in self.tested}
-
-    def corrected_p_values(self, keys: Sequence[str]) -> dict[str, float]:
-        """Return p-values that are corrected for the number of keys; see :func:`step_down`."""
-        if self.draws is None or not keys:
-            return {}
-        places = [self.places[key] for key in keys]
-        draws = SwapDraws(self.draws.differences[places], self.draws.observed[places], self.draws.exact)
-        return dict(zip(keys, step_down(draws, [self.mid[place] for place in places]), strict=True))
-
-    def single_level(self, keys: Sequence[str], level: float) -> float:
-        """Return the level at which one of some keys is tested alone, if all are tested together at ``level``."""
-        if self.draws is None or len(keys) < 2:
-            return level
-        from scipy.special import ndtr  # importing tailmetrics.significance needs no scipy
-
-        largest = self.draws.largest([self.places[key] for key in keys])
-        critical = float(np.quantile(largest, 1 - level))
-        return float(np.clip(2 * ndtr(-critical), level / len(keys), level))
-
-    def widened(self, key: str, contrast: Contrast, interval: Interval) -> Interval:
-        """Return the interval of an average over labels so wide that it holds 0 where the test finds no difference.
-
-        It holds value ± q, where at most 1 - confidence of the swaps differ by more than q.
-        """
-        if not contrast.models[0].label_rows or contrast.extra:
-            return interval
-        if key not in self.places or self.draws is None:
-            return interval.without_ends(OTHER_NUMBERS)
-        if self.differing[key] < FEW:
-            drawn = "rows" if interval.clusters is None else "clusters"
-            return interval.without_ends(f"fewer than {FEW} {drawn} differ")
-        place = self.places[key]
-        reach = self.draws.quantile(place, interval.confidence)
-        observed = abs(float(self.draws.observed[place]))
-        if 0 < observed < abs(contrast.value):  # slopes of average precision add up to less than the difference
-            reach *= abs(contrast.value) / observed
-        return contrast.widened(interval, contrast.value - reach, contrast.value + reach)
-
-
-def _swapped(sides: tuple[KeyRows, KeyRows], clusters: Clusters | None) -> Swapped | None:
-    """Return the difference of two models as a function of swaps.
-
-    It is None for models of several runs, and for averages over labels that both models number differently.
-    """
-    first, second = sides
-    if len(first.runs) > 1 or len(second.runs) > 1:
-        return None
-    if not first.label_rows:
-        statistics = statistics_of_sides(first.kind, [first.terms, second.terms], rows_of_terms(sides), clusters)
-        return SwappedSums(*statistics)
-    swapped = []
-    for first_rows, second_rows in zip(first.label_rows, second.label_rows, strict=True):
-        statistic = swapped_labels(first_rows, second_rows, clusters)
-        if statistic is None:
-            return None
-        swapped.append(statistic)
-    if len(swapped) == 1:
-        return swapped[0]
-    return SwappedGap(*swapped)
-
-
 @names_missing_extra
 def compare(
     runs: Mapping[str, RowValues | Sequence[RowValues]],
@@ -473,7 +337,9 @@ def compare(
                         p = PValues(p_values.get(contrast.key, nan), contrast.p_of_student())
                     is_lower_better = covers(lower_keys, contrast.key)
                     comparison = _comparison(contrast, run, other, interval, p, is_lower_better)
-                    comparisons.append(replace(comparison, swaps=test.swaps, tested=contrast.key in tested))
+                    comparisons.append(
+                        replace(comparison, swaps=test.num_swaps(contrast.key), tested=contrast.key in tested)
+                    )
                     precisions.append(contrast.precision(draws))
     return _corrected(comparisons, precisions, tests, correction)
 

@@ -219,12 +219,9 @@ class SwapDraws:
     observed: Array
     exact: bool
 
-    def p_values(self, mid: Sequence[bool]) -> list[float]:
-        """Return the p-value of each key alone; ``mid`` tells for each key whether it is a mid-p."""
-        p_values = []
-        for null, observed, is_mid in zip(self.differences, self.observed, mid, strict=True):
-            p_values.append(share_as_far(null, float(observed), self.exact, is_mid))
-        return p_values
+    def p_value(self, key: int, mid: bool) -> float:
+        """Return the p-value of a key alone; ``mid`` tells whether it is a mid-p."""
+        return share_as_far(self.differences[key], float(self.observed[key]), self.exact, mid)
 
     def scaled(self) -> tuple[Array, Array]:
         """Return the distances from 0 in standard deviations under swaps: of the models, (K,), and of swaps, (K, S).
