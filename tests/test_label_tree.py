@@ -282,7 +282,7 @@ def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
     for more, words in (
         ([*usual, *of_tree], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
         ([*usual, "--label-tree", str(tmp_path / "two.csv")], "'dog' has two parents, 'animal' and 'vehicle'"),
-        ([*usual, "--label-tree", str(tmp_path / "other.csv")], "columns code, above"),
+        ([*usual, "--label-tree", str(tmp_path / "other.csv")], "columns 'code', 'above'"),
     ):
         assert main(more) == 2
         error = capsys.readouterr().err

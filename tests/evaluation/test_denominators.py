@@ -54,11 +54,12 @@ def test_metrics_of_gains_count_the_rows_with_any_gain_beside_min_gain():
         tm.NDCGAtK(2, min_gain=4, buckets=BUCKETS, scope="global"),
     ]
     report = tm.evaluate(PREDS[:3], target, metrics=metrics, intervals=False)
-    by_key = {key: (value.counted, value.of) for key, value in report.values.items()}
+    by_key = {record.key: (record.count, record.count_of) for record in report.records}
     assert by_key["global_recall_min4@2/head"] == (1, "rows with a relevant label")
     assert by_key["global_ndcg@2/head"] == (2, "rows with any gain")
-    assert report.captions["global_recall_min4@2"].endswith("; rows with a relevant label there")
-    assert report.captions["global_ndcg@2"].endswith("; rows with any gain there")
+    captions = {facts.key: facts.caption for facts in report.metrics}
+    assert captions["global_recall_min4@2"].endswith("; rows with a relevant label there")
+    assert captions["global_ndcg@2"].endswith("; rows with any gain there")
 
 
 NOTHING_RELEVANT = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0]]).bool()
