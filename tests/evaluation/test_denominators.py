@@ -57,7 +57,7 @@ def test_metrics_of_gains_count_the_rows_with_any_gain_beside_min_gain():
     by_key = {record.key: (record.count, record.count_of) for record in report.records}
     assert by_key["global_recall_min4@2/head"] == (1, "rows with a relevant label")
     assert by_key["global_ndcg@2/head"] == (2, "rows with any gain")
-    captions = {facts.key: facts.caption for facts in report.metrics}
+    captions = {facts.metric: facts.caption for facts in report.metrics}
     assert captions["global_recall_min4@2"].endswith("; rows with a relevant label there")
     assert captions["global_ndcg@2"].endswith("; rows with any gain there")
 

@@ -490,7 +490,7 @@ def test_rows_that_miss_a_recall_are_told() -> None:
 
 
 def test_a_comparison_holds_the_values_of_the_reports():
-    """Also where they are by convention: NaN where nothing is relevant or no label is, and 0 for 0 / 0.
+    """Also where they are by convention: NaN where nothing is relevant or no label is, and 0 for 0 / 0 of all labels.
 
     Label 0 (head) is relevant in eight rows, label 2 (mid) in four; nothing is relevant in the tail, and the last
     bucket has no label. One run shows label 0 alone, the other what is relevant.
@@ -506,10 +506,10 @@ def test_a_comparison_holds_the_values_of_the_reports():
     ]
     f1 = 2 * 8 / (12 + 8) / 2  # of label 0, over two labels
     expected = {
-        "one": {"share": [2 / 3, 0, 0, nan], "micro": [2 / 3, 0, nan, nan], "macro": [f1, 0, nan, nan]},
-        "right": {"share": [2 / 3, 1 / 3, 0, nan], "micro": [1, 1, nan, nan], "macro": [0.5, 0.5, nan, nan]},
+        "one": {"share": [2 / 3, 0, 0, nan], "micro": [2 / 3, 0, nan, nan], "macro": [f1, 0, 0, nan]},
+        "right": {"share": [2 / 3, 1 / 3, 0, nan], "micro": [1, 1, nan, nan], "macro": [0.5, 0.5, 0, nan]},
     }
-    gaps = {"one": [2 / 3, 2 / 3, f1], "right": [2 / 3, 0, 0]}
+    gaps = {"one": [2 / 3, 2 / 3, f1], "right": [2 / 3, 0, 0.5]}
     names = ["share", "micro", "macro"]
     for run, of_run in expected.items():
         of_run |= {f"{name}/gap": gap for name, gap in zip(names, gaps[run], strict=True)}

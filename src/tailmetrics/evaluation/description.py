@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from platform import python_version
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torchmetrics
@@ -29,21 +28,31 @@ def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
     """Return metrics as a list, which can be read several times; return a collection or None unchanged."""
     if metrics is None or isinstance(metrics, TopKCollection):
         return metrics
-    return [metrics] if isinstance(metrics, TopKMetric) else list(metrics)
+    if isinstance(metrics, TopKMetric):
+        return [metrics]
+    return list(metrics)
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
     """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out."""
-    sums = "; over all buckets the values add up to the value over all labels" if metric.aggregation.is_additive else ""
-    pairs, said = zip(metric.cutoff_keys(), metric.cutoffs, strict=True), conventions_of(metric)
-    of_name = f"; {said}" if said else ""
-    return {key: f"{metric.aggregation.caption(k)}{sums}{of_name}" for key, k in pairs}
+    additions = ""
+    if metric.aggregation.is_additive:
+        additions += "; over all buckets the values add up to the value over all labels"
+    conventions = conventions_of(metric)
+    if conventions:
+        additions += f"; {conventions}"
+    captions = {}
+    for key, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=True):
+        captions[key] = f"{metric.aggregation.caption(cutoff)}{additions}"
+    return captions
 
 
 def conventions_of(metric: TopKMetric) -> str:
     """Return in words the arguments that the key of a metric would show if it had no name of its own."""
-    unusual = metric.unusual_settings() if metric.name is not None else {}
-    return ", ".join(f"{name}={value}" for name, value in unusual.items() if name not in (*DATA, *WITHIN))
+    if metric.name is None:
+        return ""
+    settings = metric.unusual_settings().items()
+    return ", ".join(f"{name}={value}" for name, value in settings if name not in (*DATA, *WITHIN))
 
 
 WITHIN = ("buckets", "scope", "depth")
@@ -100,10 +109,15 @@ def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetri
     """Return a metric by bucket as a metric over all labels, at some of its cut-offs; None if it has no use there."""
     if not metric.aggregation.has_value_over_all or not metric.row_keys():
         return None  # values of single labels have no bucket
-    own = {} if metric.name is None else {"name": metric.name}
-    chosen = {} if cutoffs is None else {"threshold" if "threshold" in arguments(type(metric)) else "k": cutoffs}
+    changes: dict[str, Any] = {}
+    if metric.name is not None:
+        changes["name"] = metric.name
+    if cutoffs is not None and "threshold" in arguments(type(metric)):
+        changes["threshold"] = cutoffs
+    elif cutoffs is not None:
+        changes["k"] = cutoffs
     try:
-        return metric.again(without=WITHIN, **own, **chosen)
+        return metric.again(without=WITHIN, **changes)
     except (TypeError, ValueError):
         return None  # a metric that needs buckets
 
@@ -128,20 +142,64 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
     Raises:
         ValueError: If no metric has the key ``wanted``.
     """
-    found: dict[str, tuple[bool, ...]] = {}
+    preferences: dict[str, Preference] = {}
     for metric in collection.members().values():
-        aggregation, usual = metric.aggregation, metric.stem == USUAL_STEM
-        order = (not aggregation.is_quality, aggregation.is_additive, metric.buckets is None)
-        for key, k in zip(metric.cutoff_keys() if metric.row_keys() else (), metric.cutoffs, strict=False):
-            here = (*order, not metric.higher_is_better, not usual, metric.reading.scope != "global", k != USUAL_K)
-            found[key] = min(here, found.get(key, here))
-    keys = sorted(found, key=lambda key: found[key])
-    if wanted is not None:
-        named = {key: {key, collection.named(key), over_all.get(collection.named(key))} for key in keys}
-        keys = [key for key in sorted(keys, key=lambda key: found[key][2]) if wanted in named[key]]
+        if not metric.row_keys():
+            continue  # values of single labels alone
+        for key, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=False):
+            preference = _preference(metric, cutoff)
+            preferences[key] = min(preference, preferences.get(key, preference))
+
+    if wanted is None:
+        keys = sorted(preferences, key=lambda key: preferences[key])
+    else:
+        keys = []
+        for key in sorted(
+            sorted(preferences, key=lambda key: preferences[key]), key=lambda key: preferences[key].whole
+        ):
+            name = collection.named(key)
+            if wanted in (key, name, over_all.get(name)):
+                keys.append(key)
         if not keys:
-            raise ValueError(f"headline={wanted!r} is no metric here; choose one of {', '.join(map(repr, found))}.")
-    return collection.named(keys[0]) if keys else ""
+            names = ", ".join(map(repr, preferences))
+            raise ValueError(f"headline={wanted!r} is no metric here; choose one of {names}.")
+    if not keys:
+        return ""
+    return collection.named(keys[0])
+
+
+class Preference(NamedTuple):
+    """Why a metric is no headline, by weight; the least of all metrics is the headline.
+
+    Attributes:
+        no_quality: Whether the metric says nothing about quality.
+        additive: Whether values of buckets are parts of the value over all labels.
+        whole: Whether the metric is over all labels.
+        lower_is_better: Whether a lower value is better.
+        unusual: Whether it is no recall.
+        own_lists: Whether each bucket has a list of its own.
+        unusual_cutoff: Whether the cut-off is another than the usual one.
+    """
+
+    no_quality: bool
+    additive: bool
+    whole: bool
+    lower_is_better: bool
+    unusual: bool
+    own_lists: bool
+    unusual_cutoff: bool
+
+
+def _preference(metric: TopKMetric, cutoff: Any) -> Preference:
+    return Preference(
+        no_quality=not metric.aggregation.is_quality,
+        additive=metric.aggregation.is_additive,
+        whole=metric.buckets is None,
+        lower_is_better=not metric.higher_is_better,
+        unusual=metric.stem != USUAL_STEM,
+        own_lists=metric.reading.scope != "global",
+        unusual_cutoff=cutoff != USUAL_K,
+    )
 
 
 LABELS_K = 10
@@ -161,22 +219,37 @@ def with_label_values(
     tells it.
     """
     members = list(collection.members().values())
-    known = [metric for metric in members if metric.aggregation.keeps_labels]
-    parts = [metric for metric in known if not metric.aggregation.keeps_all_counts]
-    if known and not parts:
+    keeping = [metric for metric in members if metric.aggregation.keeps_labels]
+    keeping_parts = [metric for metric in keeping if not metric.aggregation.keeps_all_counts]
+    if keeping and not keeping_parts:
         return collection
-    cutoffs = sorted({k for metric in parts for k in metric.cutoffs if isinstance(k, int)})
+
+    cutoffs = set()
+    for metric in keeping_parts:
+        cutoffs.update(k for k in metric.cutoffs if isinstance(k, int))
     if not cutoffs:
-        wanted = headline_of(collection, with_values_over_all(collection)[1], headline)
-        pairs = (pair for one in members for pair in zip(one.cutoff_keys(), one.cutoffs, strict=False))
-        cutoffs = [k for key, k in pairs if collection.named(key) == wanted and isinstance(k, int)][:1] or [LABELS_K]
-    alike: dict[str, Any] = {}
+        cutoffs = {_cutoff_of_headline(collection, headline)}
+
+    shared_arguments: dict[str, Any] = {}
     for name in SHARED:
-        alike[name] = next((one for one in map(attrgetter(name), members) if one is not None), None)
-    alike["num_labels"] = alike["num_labels"] or num_labels
-    kinds = (PrecisionAtK, RecallAtK, F1AtK)
-    more: list[TopKMetric] = [kind(cutoffs, average="none", **alike) for kind in kinds]
-    return collection.with_members([*members, *more])
+        values = [getattr(metric, name) for metric in members]
+        shared_arguments[name] = next((value for value in values if value is not None), None)
+    if not shared_arguments["num_labels"]:
+        shared_arguments["num_labels"] = num_labels
+    added: list[TopKMetric] = []
+    for kind in (PrecisionAtK, RecallAtK, F1AtK):
+        added.append(kind(sorted(cutoffs), average="none", **shared_arguments))
+    return collection.with_members([*members, *added])
+
+
+def _cutoff_of_headline(collection: TopKCollection, headline: str | None) -> int:
+    """Return the cut-off of the headline; :data:`LABELS_K` if it has none."""
+    key_of_headline = headline_of(collection, with_values_over_all(collection)[1], headline)
+    for metric in collection.members().values():
+        for key, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=False):
+            if collection.named(key) == key_of_headline and isinstance(cutoff, int):
+                return cutoff
+    return LABELS_K
 
 
 def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> list[TopKMetric]:
@@ -194,14 +267,18 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
     for metric in metrics:
         if metric.buckets is not None:
             # keys over all labels as well: precision@1 needs no copy if metrics hold it by bucket in any scope
-            for version in (metric, _over_all(metric)):
-                known_keys.update(() if version is None else version.cutoff_keys())
+            known_keys.update(metric.cutoff_keys())
+            whole = _over_all(metric)
+            if whole is not None:
+                known_keys.update(whole.cutoff_keys())
 
     copies = []
     for metric in metrics:
         if metric.buckets is not None:
             continue
-        scope = {"scope": "global"} if "scope" in arguments(type(metric)) else {}
+        scope = {}
+        if "scope" in arguments(type(metric)):
+            scope["scope"] = "global"
         try:
             copy = metric.again(buckets=buckets, **scope)
         except (TypeError, ValueError):
@@ -224,8 +301,12 @@ def _takes_buckets(metric: TopKMetric) -> bool:
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
     """Return the class of a metric and every argument that its values depend on, as plain data."""
-    settings = metric.settings() | {"k": list(metric.cutoffs), "num_labels": metric.num_labels}
-    return {"class": type(metric).__name__, **{name: _plain(value) for name, value in settings.items()}}
+    settings: dict[str, Any] = {"class": type(metric).__name__}
+    for name, value in metric.settings().items():
+        settings[name] = _plain(value)
+    settings["k"] = _plain(list(metric.cutoffs))
+    settings["num_labels"] = metric.num_labels
+    return settings
 
 
 def _plain(value: Any) -> Any:
@@ -234,11 +315,15 @@ def _plain(value: Any) -> Any:
         return value.digest
     if isinstance(value, LabelTree):
         return value.digest_of_edges
+    if isinstance(value, Tensor) and value.dtype == torch.int64:
+        return summary_of_counts(value)
     if isinstance(value, Tensor):
-        return summary_of_counts(value) if value.dtype == torch.int64 else value.tolist()
+        return value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return value if isinstance(value, (str, int, float, type(None))) else str(value)
+        return [_plain(entry) for entry in value]
+    if isinstance(value, (str, int, float, type(None))):
+        return value
+    return str(value)
 
 
 def versions() -> dict[str, str]:
@@ -253,9 +338,16 @@ def versions() -> dict[str, str]:
 
 def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0) -> Iterator[BucketRow]:
     """Yield a :class:`BucketRow` for each bucket; ``positives`` is the number of relevant labels in each bucket."""
-    counts = buckets.counts
     for number, (name, labels) in enumerate(zip(buckets.names, buckets.labels, strict=True)):
-        own = labels[:0] if counts is None else counts[labels]
-        ends = dict.fromkeys(map(int, torch.aminmax(own))) if own.numel() else ()
-        found = positives[number] if positives else 0
-        yield BucketRow(name, len(labels), int(own.sum()), found, "-".join(map(str, ends)), kind)
+        occurrences, frequencies = 0, ""
+        if buckets.counts is not None and labels.numel():
+            counts = buckets.counts[labels]
+            occurrences = int(counts.sum())
+            least, most = map(int, torch.aminmax(counts))
+            frequencies = f"{least}-{most}"
+            if least == most:
+                frequencies = f"{least}"
+        bucket_positives = 0
+        if positives:
+            bucket_positives = positives[number]
+        yield BucketRow(name, len(labels), occurrences, bucket_positives, frequencies, kind)
