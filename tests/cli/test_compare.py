@@ -156,6 +156,7 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
         found = compared(*words, "--only", "precision_k@1", *more)
         assert {key for key, one in found.items() if one["tested"]} == {"precision_k@1"}
         assert {key for key, one in found.items() if one["p_randomisation"] is not None} == {"precision_k@1"}
+        assert "| untested |" in (tmp_path / "out" / "compare.md").read_text()
         found = comparisons_of(told(tmp_path / "out"))
         assert [(one["run"], one["baseline"]) for one in found if one["key"] == "precision_k@1"] == pairs
     status, _, err = tailmetrics("compare", *words, "--only", "precision@9")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, nan
+from math import inf, isnan, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -302,7 +302,7 @@ def compared(
     return ComparisonReport(
         comparisons,
         title=title or _title(list(models), compare_arguments.get("baseline")),
-        correction=correction,
+        correction=_correction_in_use(correction, comparisons),
         unequal_lists=unequal_lists,
         verdict=" ".join(sentence for sentence in sentences if sentence),
         headline=headline,
@@ -317,6 +317,13 @@ def compared(
         what_buckets_are=facts.what_buckets_are,
         **shown,
     )
+
+
+def _correction_in_use(correction: str, comparisons: Sequence[Comparison]) -> str:
+    """Return the correction that was made: there are no swaps where runs or labels vary."""
+    if correction == "max-t" and any(not isnan(comparison.p.total) for comparison in comparisons):
+        return "holm"
+    return correction
 
 
 def _mixed_scores(warnings: Mapping[str, Sequence[str]], num_models: int) -> str:

@@ -223,7 +223,7 @@ def _cells(comparison: Comparison, is_unequal: bool) -> list[str]:
         number(comparison.baseline_value),
         signed(comparison.difference),
         f"{signed(interval.low)} … {signed(interval.high)}" if interval.ends else "–",
-        p_value(comparison.p.decisive, comparison.p_is_upper_bound),
+        p_value(comparison.p.decisive, comparison.p_is_upper_bound) if comparison.tested else "untested",
         p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound),
         number(comparison.least_difference),
         "/".join(map(str, outcomes)) if any(outcomes) else "–",
