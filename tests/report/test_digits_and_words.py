@@ -8,7 +8,7 @@ import torch
 
 from tailmetrics import LabelAUC, LabelBuckets, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report import BucketRow, Record, page
+from tailmetrics.report import BucketRow, Record, page, paper_table
 from tailmetrics.report.breakdowns import what_buckets_are
 from tailmetrics.report.words import in_words
 
@@ -136,3 +136,23 @@ def test_an_answer_says_how_rows_without_a_relevant_label_count() -> None:
         "On average over 20 rows (10 without a relevant label count as 0), the first place holds 50 % of the relevant "
         "labels."
     )
+
+
+def test_a_paper_has_one_table_of_runs_and_metrics_by_bucket() -> None:
+    """Runs are lines, metrics by bucket columns, in percent, the best value of a column bold; braces are balanced."""
+    scores, target = data()
+    buckets = LabelBuckets.quantiles(COUNTS, 2)
+    reports = {}
+    for name, preds in {"one_run": scores, "two": -scores}.items():
+        reports[name] = evaluate(preds, target, metrics=[RecallAtK(3, buckets=buckets, scope="global")])
+    table = paper_table(reports, ["global_recall@3"], buckets=["", "quantile_1"], percent=True)
+    best = reports["one_run"]
+    whole, tail = (100 * best.scalars[key] for key in ("recall@3", "global_recall@3/quantile_1"))
+    assert r"\multicolumn{2}{c}{global\_recall@3} \\ \cmidrule(lr){2-3}" in table
+    assert "run & all & 1 " in table
+    assert rf"one\_run & \textbf{{{whole:.1f}}} & \textbf{{{tail:.1f}}} \\" in table
+    assert f"two & {100 * reports['two'].scalars['recall@3']:.1f} & " in table
+    assert table.count("{") == table.count("}")
+    assert "0." in paper_table(reports, ["recall@3"], buckets=[""])
+    with pytest.raises(ValueError, match="has no value in the bucket 'tail' of 'recall@3'"):
+        paper_table(reports, ["recall@3"], buckets=["tail"])

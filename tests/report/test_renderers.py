@@ -284,7 +284,7 @@ def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monke
     found = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
     assert found.keys() == {f"report.{suffix}" for suffix in SUFFIXES}
     moved.clear()
-    monkeypatch.setattr("tailmetrics.report.text.latex", None)
+    monkeypatch.setattr("tailmetrics.report.pages.latex", None)
     with pytest.raises(TypeError):
         replace(report, title="another").write(folders["mixed"])
     assert {path.name: path.read_bytes() for path in folders["mixed"].iterdir()} == found

@@ -34,7 +34,7 @@ from tailmetrics.lightning.trainer import (
 from tailmetrics.lightning.training_labels import TrainingLabels
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report import Report
-from tailmetrics.report.text import print_report
+from tailmetrics.report.terminal import print_report
 
 
 class HeadToTailReport(*callback_bases()):  # type: ignore[misc]

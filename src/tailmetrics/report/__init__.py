@@ -6,11 +6,13 @@
 from tailmetrics.report.breakdowns import BucketRow, GroupRow
 from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.report.labels import LabelTable
+from tailmetrics.report.latex import latex, paper_table
 from tailmetrics.report.pages import page
 from tailmetrics.report.pictures import picture
 from tailmetrics.report.records import MetricFacts, Record
 from tailmetrics.report.report import Report
-from tailmetrics.report.text import latex, markdown, print_report
+from tailmetrics.report.terminal import print_report
+from tailmetrics.report.text import markdown
 
 __all__ = [
     "BucketRow",
@@ -23,6 +25,7 @@ __all__ = [
     "latex",
     "markdown",
     "page",
+    "paper_table",
     "picture",
     "print_report",
 ]

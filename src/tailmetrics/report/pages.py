@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from tailmetrics._arguments import check_choice
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.report import pictures, text
+from tailmetrics.report import pictures
 from tailmetrics.report.charts import run_look
 from tailmetrics.report.document import CsvTable, Document, value_and_interval
 from tailmetrics.report.formatting import printable
+from tailmetrics.report.latex import latex
+from tailmetrics.report.terminal import print_report
+from tailmetrics.report.text import csv_text, markdown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -146,28 +149,39 @@ class Shown(ABC):
         folder.mkdir(parents=True, exist_ok=True)
         # inside the folder, so that os.replace stays within one file system
         with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
-            has_picture = bool(self.document().charts)
-            if has_picture:
-                pictures.picture(self).savefig(Path(unfinished) / f"{stem}.png", dpi=120)
-            tables = {self._file(name, stem): text.csv_text(table) for name, table in self.csv_tables().items()}
-            texts = {
-                f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
-                f"{stem}.md": text.markdown(self, picture=f"{stem}.png" if has_picture else None),
-                f"{stem}.tex": text.latex(self),
-                **tables,
-                f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
-            }
-            for name, content in texts.items():
-                Path(unfinished, name).write_text(content, encoding="utf-8", newline="")
-            names = [*texts, *([f"{stem}.png"] if has_picture else [])]
-            for name, figure in pictures.figures(self) if figures is not None else ():
-                names.append(f"{stem}_{name}.{figures}")
-                pictures.save(figure, Path(unfinished) / names[-1])
+            names = [*self._write_texts(Path(unfinished), stem), *self._write_pictures(Path(unfinished), stem, figures)]
             for name in names:
                 check_replaceable(folder / name)
             for name in names:
                 os.replace(Path(unfinished, name), folder / name)
         return [folder / name for name in names]
+
+    def _write_texts(self, folder: Path, stem: str) -> list[str]:
+        """Write the files that are texts, and return their names."""
+        picture = f"{stem}.png" if self.document().charts else None
+        tables = {self._file(name, stem): csv_text(table) for name, table in self.csv_tables().items()}
+        texts = {
+            f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
+            f"{stem}.md": markdown(self, picture=picture),
+            f"{stem}.tex": latex(self),
+            **tables,
+            f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
+        }
+        for name, content in texts.items():
+            Path(folder, name).write_text(content, encoding="utf-8", newline="")
+        return list(texts)
+
+    def _write_pictures(self, folder: Path, stem: str, figures: Figures | None) -> list[str]:
+        """Write the picture, if there is something to draw, and each drawing alone; return the names of the files."""
+        names = []
+        if self.document().charts:
+            names.append(f"{stem}.png")
+            pictures.picture(self).savefig(folder / names[-1], dpi=120)
+        if figures is not None:
+            for name, figure in pictures.figures(self):
+                names.append(f"{stem}_{name}.{figures}")
+                pictures.save(figure, folder / names[-1])
+        return names
 
     @staticmethod
     def _file(name: str, stem: str) -> str:
@@ -182,10 +196,10 @@ class Shown(ABC):
         try:
             from rich.console import Console
         except ModuleNotFoundError:
-            return text.markdown(self)
-        found = StringIO()
-        text.print_report(self, Console(width=80, file=found))
-        return found.getvalue()
+            return markdown(self)
+        text = StringIO()
+        print_report(self, Console(width=80, file=text))
+        return text.getvalue()
 
     def _repr_html_(self) -> str:
         return fragment(self)

@@ -1,0 +1,200 @@
+"""A report or a comparison in a terminal, by rich."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tailmetrics._arguments import cut
+from tailmetrics._extras import names_missing_extra
+from tailmetrics.report.document import side_by_side
+from tailmetrics.report.formatting import printable
+from tailmetrics.report.text import escaped_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from tailmetrics.report.document import Document, Documented, Section
+
+EDGES = 3
+"""The width of a cell of a terminal beyond its text, in letters."""
+PAIRS = 4
+"""The most pairs of runs whose verdict a terminal shows, unless it is to show all: each takes two or three lines."""
+NOTES = 5
+"""The most notes that a terminal shows, each in one line, unless it is to show all."""
+
+
+@names_missing_extra
+def print_report(
+    shown: Documented,
+    console: Console | None = None,
+    references: bool = False,
+    said: Iterable[str] = (),
+    verbose: bool = False,
+    rest: str = "",
+) -> None:
+    """Print the answer, the headline by bucket, the values over all labels, and the first notes in one line each.
+
+    Args:
+        shown: The report or comparison.
+        console: Where to print.
+        references: Whether to add tables with the references beside each value; all tables are shown then.
+        said: Notes to be left out.
+        verbose: Whether to print all tables and all notes.
+        rest: A line at the end that says where the rest is, if not all is printed.
+    """
+    from rich.console import Console, Group
+
+    console = console or Console()
+    document = shown.document(brief=True, references=references)
+    left_out = {shown.translate(text) for text in said}
+    warnings = [printable(warning) for warning in document.warnings if warning not in left_out]
+    if document.first and not (verbose or references):
+        parts = _first_look(document, console, warnings, rest)
+    else:
+        parts = _all_tables(document, console, warnings)
+    console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
+
+
+def _first_look(document: Document, console: Console, warnings: Sequence[str], rest: str) -> list[Table | Text]:
+    from rich.text import Text
+
+    lines = (document.verdict or "").splitlines()
+    parts: list[Table | Text] = [Text(printable(line), style="bold") for line in lines[:PAIRS]]
+    if len(lines) > PAIRS:
+        parts.append(Text(f"{len(lines) - PAIRS} more pairs", style="bold"))
+    facts = f": {', '.join(document.facts)}" if document.facts else ""
+    parts.append(Text(printable(f"{document.title}{facts}"), style="dim"))
+
+    for section in document.first:
+        title = printable(section.title)
+        if section.caption:
+            title += cut(f": {printable(section.caption)}", max(1, console.width - len(title)))
+        parts.append(Text(title, style="table.title", no_wrap=True, overflow="ignore"))
+        if section.name == "overall":
+            parts.append(_in_columns(section, console.width))
+        else:
+            parts.append(_plain_table(section, console))
+
+    parts += [Text(cut(f"! {warning}", console.width), style="yellow") for warning in warnings[:NOTES]]
+    number_left = len(warnings) - NOTES
+    if number_left > 0:
+        plural = "s" if number_left > 1 else ""
+        parts.append(Text(f"! {number_left} more note{plural}", style="yellow"))
+    if rest:
+        parts.append(Text(printable(rest), style="dim"))
+    return parts
+
+
+def _plain_table(section: Section, console: Console) -> Table:
+    """Return a table without lines between its cells; a last column without a name holds bars."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    last = len(section.header) - 1
+    has_bars = not section.header[last]
+    for place, name in enumerate(section.header):
+        is_text = place == 0 or (place == last and has_bars)
+        table.add_column(Text(printable(name)), justify="left" if is_text else "right", overflow="fold")
+
+    for cells in section.lines:
+        texts = [Text(printable(cell)) for cell in cells]
+        if has_bars:  # the spaces of a bar stay
+            bar = cells[-1]
+            if console.options.ascii_only:
+                bar = re.sub(r"[^ -~]", "#", bar)
+            texts[-1] = Text(bar)
+        table.add_row(*texts)
+    return table
+
+
+def _in_columns(section: Section, width: int) -> Text:
+    """Return names and values, as many beside each other as the width holds, from top to bottom; no name is broken."""
+    from rich.text import Text
+
+    pairs = [(printable(cells[0]), printable(cells[1])) for cells in section.lines]
+    name_width = max(len(name) for name, _ in pairs)
+    value_width = max(len(value) for _, value in pairs)
+    if name_width + value_width + 2 > width:
+        name_width = value_width = 0
+    cells = [f"{name.ljust(name_width)}  {value.ljust(value_width)}" for name, value in pairs]
+
+    cell_width = max(map(len, cells)) + 2
+    columns = max(1, min(len(cells), (width + 2) // cell_width))
+    height = math.ceil(len(cells) / columns)
+    lines = ["  ".join(cells[line::height]).rstrip() for line in range(height)]
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")
+
+
+def _all_tables(document: Document, console: Console, warnings: Sequence[str]) -> list[Table | Text]:
+    from rich.text import Text
+
+    parts: list[Table | Text] = []
+    if document.verdict:
+        parts.append(Text(printable(document.verdict), style="bold"))
+    for section in document.tables:
+        title = section.title
+        if section.name != "comparisons":
+            title = f"{document.title}: {title[0].lower()}{title[1:]}"
+        parts.append(Text(printable(title), style="table.title"))
+        if section.full_caption:
+            parts.append(Text(printable(section.full_caption), style="dim"))
+
+        columns_of_parts = _columns_of_parts(section, console.width)
+        parts += [_table(section, columns) for columns in columns_of_parts]
+        if not columns_of_parts:
+            parts += _one_below_the_other(section)
+    parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
+    return parts
+
+
+def _columns_of_parts(section: Section, width: int) -> list[list[int]]:
+    """Return the columns of each part of a table that is too wide; each part begins with the first column.
+
+    There are no parts if the first column and one other do not fit into the width.
+    """
+    lines = [section.header, *section.lines]
+    places = list(range(len(section.header)))
+    widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in places]
+    if section.texts > 2 or sum(widths) < width:  # texts are broken into lines
+        return [places]
+    order = list(section.order or places)
+    first = order[0]
+    if any(1 + widths[first] + widths[place] > width for place in order[1:]):
+        return []
+    return side_by_side(order, [first], width - 1, widths)
+
+
+def _one_below_the_other(section: Section) -> Iterator[Text]:
+    """Yield the lines of a table with one cell below the other, for keys too long for a cell beside them."""
+    from rich.text import Text
+
+    for cells in section.lines:
+        lines = [printable(cells[0])]
+        for name, cell in zip(section.header[1:], cells[1:], strict=True):
+            if cell:
+                lines.append(f"  {printable(f'  {name} {cell}')}")
+        yield Text("\n".join(lines), no_wrap=True, overflow="ignore")
+
+
+def _table(section: Section, columns: Sequence[int]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for place in columns:
+        is_text = place < section.texts
+        wraps = is_text and place > 0 and section.texts > 1
+        name = Text(printable(section.header[place]))
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=not wraps, overflow="fold")
+    for line, cells in enumerate(escaped_lines(section, printable, "{}")):
+        texts = []
+        for place in columns:
+            texts.append(Text(cells[place], style="bold" if (line, place) in section.bold else ""))
+        table.add_row(*texts)
+    return table
