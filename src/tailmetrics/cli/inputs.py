@@ -67,7 +67,7 @@ class Files:
     def run(self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None) -> Dataset:
         """Open predictions with their targets."""
         options = self.options
-        trained = {}
+        trained: dict[str, Any] = {}
         if share == ALL_ROWS:  # a share would count the same pairs again
             trained = {"train_target": options.train_target, "train_format": options.train_format}
         return read(
@@ -328,16 +328,16 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions, explained: tup
     labels = gathered_labels(
         preds, options.target, options.train_target, forms, options.string_ids, num_labels, other_names
     )
-    names = None if labels is None else labels.names
+    gathered = None if labels is None else labels.names
     notes = () if labels is None else labels.notes
     if path is not None and counted is not None:
-        if names is None and not all(map(str.isdecimal, counted)):
+        if gathered is None and not all(map(str.isdecimal, counted)):
             raise DataFileError(path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
-        counts = read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
-    elif path is not None and names is not None:
-        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
+        counts = read_label_counts(path, num_labels=num_labels, label_names=gathered, columns=columns)
+    elif path is not None and gathered is not None:
+        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {gathered[0]!r}"
         raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
-    return LabelFacts(counts, names, notes, are_numbers=labels is None)
+    return LabelFacts(counts, gathered, notes, are_numbers=labels is None)
 
 
 def _has_columns(path: str, forms: Forms) -> bool:

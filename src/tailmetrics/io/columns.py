@@ -288,7 +288,7 @@ class Reading:
         return " ".join(words)
 
     def _names(self) -> dict[str, str]:
-        names = {}
+        names: dict[str, str] = {}
         if not self.item:
             return names
         if self.query:

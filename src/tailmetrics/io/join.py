@@ -196,7 +196,7 @@ def _judged(database: Database, values: Values) -> Values:
     empty = "SELECT DISTINCT query, NULL AS item FROM listed ANTI JOIN preds USING (query)"
     database.run(f"INSERT INTO preds BY NAME {empty}")
     database.run("DROP TABLE listed")
-    return values._replace(count=count)
+    return values._replace(num_lines=count)
 
 
 def _note_on_seen(database: Database, preds: LineFiles, trained: LineFiles) -> list[str]:
@@ -235,8 +235,9 @@ def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule)
     Raises:
         DataFileError: If the files share no label, or an item has no valid label id.
     """
-    paths = [file.name for file in reversed(files.values())]
-    items = " UNION ALL ".join(f"SELECT item, {file} AS file FROM {name}" for file, name in enumerate(reversed(files)))
+    tables = list(files)[::-1]
+    paths = [files[name].name for name in tables]
+    items = " UNION ALL ".join(f"SELECT item, {number} AS file FROM {name}" for number, name in enumerate(tables))
     distinct = f"SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL"
     database.run(f"CREATE TABLE names AS {distinct}", doing="comparing labels")
     database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM names")
@@ -276,7 +277,7 @@ def _ordered(
     value = ", value" if values.has_values else ""
     number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
     offsets, is_sorted = _offsets(database, name, num_rows)
-    is_sorted = is_sorted and values.count == offsets[-1]
+    is_sorted = is_sorted and values.num_lines == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]
     columns = f"t.rowid AS place, id::{number} AS label{value}" + ("" if is_sorted else ", query")
     labelled = f"SELECT {columns} FROM {name} t JOIN labels USING (item)"

@@ -152,7 +152,7 @@ class LabelRule:
             order = "item DESC"
         database.run(f"CREATE TABLE named AS SELECT item FROM met ORDER BY {order}", "numbering labels", in_order=True)
         database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
-        notes = ()
+        notes: tuple[str, ...] = ()
         if self.strings is None and not self.descending and are_whole and count and last != count - 1:
             content = f"the items of all files are {count:,} whole numbers from {least} to {last}"
             rule = "each a label of its own, as --string-ids true says"

@@ -189,13 +189,13 @@ class Values(NamedTuple):
     Attributes:
         reading: How the columns of the first part are read.
         has_values: Whether lines have values.
-        count: Number of lines.
+        num_lines: Number of lines.
         notes: What a reader of the numbers should know.
     """
 
     reading: Reading
     has_values: bool
-    count: int
+    num_lines: int
     notes: tuple[str, ...] = ()
 
 
@@ -235,7 +235,7 @@ class LineFiles:
             count += part.load(database, table)
         if not count and not may_be_empty:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if first.value is not None:
             self._check_scores(database, table)
             notes = self._note_on_zeros(database, table, count)

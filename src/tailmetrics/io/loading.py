@@ -231,8 +231,7 @@ def read_target(
     source: Source
     if given.lines is not None:
         rule = _label_rule([given], label_names, string_ids, num_labels)
-        options = {"rank": rank, "world_size": world_size, "memory": memory, "on_progress": on_progress}
-        joined = join(None, given.lines, rule, **options)
+        joined = join(None, given.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress)
         source = joined.target
         facts = _joined_facts(joined)
         if not given.reading.query and given.reading.item:
@@ -306,8 +305,11 @@ def gathered_labels(
     gathering = NameGathering(forms.memory)
     with_names = []
     for given in inputs:
-        if given.lines is not None or (given.rows is not None and given.rows.string_ids):
-            gathering.add(given.lines or given.rows)
+        if given.lines is not None:
+            gathering.add(given.lines)
+            with_names.append(given.name)
+        elif given.rows is not None and given.rows.string_ids:
+            gathering.add(given.rows)
             with_names.append(given.name)
     if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None

@@ -58,16 +58,26 @@ class Objects:
             size = min(OBJECT_BYTES, self.database.limit // 8)
             layout = "array" if opening.form == "json" else "newline_delimited"
             self._options = (
-                f"{named(self.owner.path)}, format='{layout}', records=true, compression='none', "
-                f"maximum_object_size={size}"
+                f"{named(self.owner.path)}, format='{layout}', compression='none', maximum_object_size={size}"
             )
-            schema = self.database.schema(f"SELECT * FROM read_json({self._options}, sample_size=-1)")
+            schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true)")
+            if not self._names() <= set(schema.names):  # some come later than DuckDB looks
+                schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true, sample_size=-1)")
         self.columns = [_without_times(column) for column in columns_of(schema)]
+
+    def _names(self) -> set[str]:
+        """Return the names of all fields."""
+        whole = f"read_json({self._options}, records=false, columns={{'json': 'JSON'}})"
+        rows = self.database.rows(f"SELECT DISTINCT array_to_string(json_keys(json), chr(1)) FROM {whole}")
+        names: set[str] = set()
+        for (text,) in rows:
+            names |= set((text or "").split("\x01"))
+        return names - {""}
 
     def source(self, kinds: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""
         types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
-        return f"read_json({self._options}, columns={{{types}}})"
+        return f"read_json({self._options}, records=true, columns={{{types}}})"
 
 
 def open_jsonl(opening: Opening) -> Lines | Source:
@@ -328,7 +338,7 @@ def part_of(path: FilePath, content: Mapping[str, Any], part: str | None, in_mem
     Raises:
         DataFileError: If there is no such part, or if no part is named and there are several.
     """
-    parts = {}
+    parts: dict[str, Any] = {}
     for name, splits in content.items():
         if name != META and isinstance(splits, Mapping):
             parts |= {f"{name}/{split}": run for split, run in splits.items()}

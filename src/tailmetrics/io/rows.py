@@ -250,7 +250,7 @@ class Source(ABC):
 
     def first_rows(self, most: int) -> list[str]:
         """Return the first two rows in words, at most ``most`` entries of each."""
-        texts = []
+        texts: list[str] = []
         for rows in self.batches(0, min(2, self.num_rows), 2):
             for place in range(len(rows)):
                 texts.append(f"row {len(texts)}: {_entries_in_words(rows[place : place + 1], most)}")
