@@ -201,7 +201,7 @@ class ExactMetric(Mergeable, Metric):
     """The states over all processes, while a collection computes that has sent them for all of its members."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add the descriptions of arguments of the base classes to the docstring."""
+        """Add the descriptions of shared parameters to the docstring."""
         super().__init_subclass__(**kwargs)
         cls.__doc__ = documentation(cls)
 
@@ -537,10 +537,12 @@ class ExactMetric(Mergeable, Metric):
         """
         self._computed = None
         self._forward_cache = None
-        before, cache_before = tensors_of(self), self._cache
+        before, cache_before = tensors_of(self), cast("dict[str, Tensor] | None", self._cache)
         super()._apply(fn, exclude_state)
+        cache: dict[str, Tensor] = {}
         if cache_before is not None:  # the states of this process, while those of all are here
-            self._cache = {name: fn(state) for name, state in cache_before.items()}
+            cache = {name: fn(state) for name, state in cache_before.items()}
+            self._cache = dict(cache)
 
         if _keeps_values(fn) and not any(state.is_meta for state in before.values()):
             return self
@@ -548,7 +550,7 @@ class ExactMetric(Mergeable, Metric):
             _restore(state, before[name])
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
             if cache_before is not None:
-                _restore(self._cache[name], cache_before[name])
+                _restore(cache[name], cache_before[name])
         return self
 
     __hash__ = torch.nn.Module.__hash__

@@ -427,7 +427,7 @@ class Kernels(ScoreKernels):
         """Return the rows with a hit, shape (R,), int64; None on a device, or if more than half of the rows have it."""
         if not self.reads:
             return None
-        has_hit = hits.ranks[..., 0].numpy() < NOT_RANKED
+        has_hit: Any = hits.ranks[..., 0].numpy() < NOT_RANKED
         if has_hit.ndim > 1:
             has_hit = has_hit.any(axis=1)
         rows = np.flatnonzero(has_hit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -248,9 +248,9 @@ class Ranking(TargetRanks):
     def hits(self) -> Hits:
         """The relevant labels in the list, by rank."""
         kernels = self.targets.kernels
-        places: Any = self._places(kernels)
+        places = self._places(kernels)
         if kernels.reads:
-            return places
+            return cast("Hits", places)
         return kernels.hits(places, max(1, self.depth))
 
     @property
