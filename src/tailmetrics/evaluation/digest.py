@@ -12,7 +12,7 @@ A table of values per row stores the entries after its last row, when all target
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import UNSEEN
 from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
@@ -75,31 +76,29 @@ class RunDigest:
         label_names: Sequence[str] | None = None,
         row_names: Sequence[str] | None = None,
     ) -> None:
-        metrics = list(metrics)
-        self._codes = None if label_names is None else _Codes(label_names)
+        self._label_codes = None if label_names is None else _Codes(label_names)
         self._row_codes = None if row_names is None else _Codes(row_names)
         self._targets = np.zeros(len(_SEEDS), np.int64)
-        buckets, counts = set(), set()
+
+        bucket_digests, count_digests = set[str](), set[str]()
+        arguments: dict[str, str] = {}
+        cuts: dict[str, str] = {}
         for metric in metrics:
-            if isinstance(metric.buckets, LabelBuckets):  # a catalogue with more unseen labels has the same digest
-                names, assignment = metric.buckets.names, _array(metric.buckets.assignment)
-                known = assignment != (names.index("unseen") if "unseen" in names else -1)
-                buckets.add(_of_labels(assignment, known, self._codes, json.dumps(names).encode()))
-            if isinstance(of_metric := getattr(metric, "label_counts", None), Tensor):
-                counts.add(_of_labels(_array(of_metric), _array(of_metric) != 0, self._codes, b""))
-        cuts = [
-            (key, m, k)
-            for m in metrics
-            for k, of_cutoff in zip(m.cutoffs, m.cutoff_keys(), strict=True)
-            for key in list(m.keys())
-            if f"{key}/".startswith(f"{of_cutoff}/")
-        ]
+            if isinstance(metric.buckets, LabelBuckets):
+                bucket_digests.add(_digest_of_buckets(metric.buckets, self._label_codes))
+            label_counts = getattr(metric, "label_counts", None)
+            if isinstance(label_counts, Tensor):
+                counts = _array(label_counts)
+                count_digests.add(_digest_of_labels(counts, counts != 0, self._label_codes))
+            for key, cutoff in _cutoffs_by_key(metric):
+                arguments[key] = _digest_of_arguments(metric)
+                cuts[key] = metric.reading.cut_text(cutoff)
         self._fixed = {
-            "buckets": _of_all(buckets),
-            "counts": _of_all(counts),
+            "buckets": _digest_of_all(bucket_digests),
+            "counts": _digest_of_all(count_digests),
             "options": dict(options or {}),
-            "keys": {key: _of_arguments(m) for key, m, _ in cuts},
-            "cuts": {key: m.reading.cut_text(k) for key, m, k in cuts},
+            "keys": arguments,
+            "cuts": cuts,
             "version": VERSION,
         }
 
@@ -111,7 +110,7 @@ class RunDigest:
             ranking: The ranking of the batch; rows that its mask drops are left out.
         """
         numbers = _coded(_array(rows), self._row_codes)
-        self._targets += _sums_over_rows(numbers, ranking, self._codes)
+        self._targets += _sums_over_rows(numbers, ranking, self._label_codes)
 
     def entries(self) -> dict[str, Any]:
         """Return the digests in hex as plain data; None for buckets or counts that no metric has.
@@ -138,48 +137,79 @@ def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> In
     rows and of labels makes no difference.
     """
     targets = ranking.targets
-    rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
-    given = targets.entries.gains
-    gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype(np.float64)
-    counted = np.ones(len(numbers), bool) if targets.row_mask is None else targets.row_mask.cpu().numpy()
+    entries = targets.entries
+    rows, ids = _array(entries.rows), _array(entries.ids)
+    gains = np.ones(len(ids))
+    if entries.gains is not None:
+        gains = entries.gains.detach().cpu().numpy().astype(np.float64)
+    counted = np.ones(len(numbers), bool)
+    if targets.row_mask is not None:
+        counted = targets.row_mask.cpu().numpy()
+
     relevant = (ids >= 0) & counted[rows]
     rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), gains[relevant].view(np.int64)
     words = mixed(labels * _SEEDS[0] + bits)
-    factors = [mixed(numbers + seed) | 1 for seed in _SEEDS]
-    of_labels = [one[rows] @ power for one, power in zip(factors, (words, words * words), strict=True)]
-    of_rows = [mixed(one[counted]).sum() for one in factors]
-    return np.array(of_labels, np.int64) + np.array(of_rows, np.int64)
+    sums_of_labels, sums_of_rows = [], []
+    for seed, powers in zip(_SEEDS, (words, words * words), strict=True):
+        factors = mixed(numbers + seed) | 1
+        sums_of_labels.append(factors[rows] @ powers)
+        sums_of_rows.append(mixed(factors[counted]).sum())
+    return np.array(sums_of_labels, np.int64) + np.array(sums_of_rows, np.int64)  # arrays wrap around without a warning
 
 
-def _of_labels(values: Ints, known: NDArray[np.bool_], codes: _Codes | None, more: bytes) -> str:
-    labels = _coded(np.flatnonzero(known), codes)
+def _cutoffs_by_key(metric: TopKMetric) -> Iterator[tuple[str, Any]]:
+    """Yield each key of a metric with its cut-off."""
+    keys = list(metric.keys())
+    for cutoff, stem in zip(metric.cutoffs, metric.cutoff_keys(), strict=True):
+        for key in keys:
+            if f"{key}/".startswith(f"{stem}/"):
+                yield key, cutoff
+
+
+def _digest_of_buckets(buckets: LabelBuckets, codes: _Codes | None) -> str:
+    """Return the digest of the bucket of each label; a catalogue with more unseen labels has the same digest."""
+    assignment = _array(buckets.assignment)
+    seen = np.ones(len(assignment), bool)
+    if UNSEEN in buckets.names:
+        seen = assignment != buckets.names.index(UNSEEN)
+    return _digest_of_labels(assignment, seen, codes, json.dumps(buckets.names).encode())
+
+
+def _digest_of_labels(values: Ints, counted: NDArray[np.bool_], codes: _Codes | None, prefix: bytes = b"") -> str:
+    """Return the digest of the values of the labels that are counted, in the order of their codes."""
+    labels = _coded(np.flatnonzero(counted), codes)
     order = np.argsort(labels)
-    pairs = np.stack([labels[order], values[known][order]], axis=1).astype("<i8")
-    return sha256(more + b"\0" + pairs.tobytes()).hexdigest()
+    pairs = np.stack([labels[order], values[counted][order]], axis=1).astype("<i8")
+    return sha256(prefix + b"\0" + pairs.tobytes()).hexdigest()
 
 
-def _of_all(digests: set[str]) -> str | None:
-    return sha256("".join(sorted(digests)).encode()).hexdigest() if digests else None
+def _digest_of_all(digests: set[str]) -> str | None:
+    """Return one digest of several; None of none."""
+    if not digests:
+        return None
+    return sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
-def _of_arguments(metric: TopKMetric) -> str:
-    others = {name: value for name, value in settings_of(metric).items() if name not in LEFT_OUT}
-    return sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+def _digest_of_arguments(metric: TopKMetric) -> str:
+    """Return the digest of the arguments that no other entry holds."""
+    settings = {name: value for name, value in settings_of(metric).items() if name not in LEFT_OUT}
+    return sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 class _Codes:
-    """The codes of names by their places, each made when it is first asked for: a catalogue may name millions."""
+    """The codes of names by their places, each computed at first use: a catalogue may name millions."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names, self._known = names, np.zeros(len(names), bool)
+        self._names = names
         self._codes = np.zeros(len(names), np.int64)
+        self._is_computed = np.zeros(len(names), bool)
 
     def __getitem__(self, ids: Ints) -> Ints:
-        asked = np.zeros_like(self._known)
-        asked[ids] = True
-        new = np.flatnonzero(asked & ~self._known)
+        needed = np.zeros_like(self._is_computed)
+        needed[ids] = True
+        new = np.flatnonzero(needed & ~self._is_computed)
         self._codes[new] = _codes([self._names[place] for place in new.tolist()])
-        self._known[new] = True
+        self._is_computed[new] = True
         return self._codes[ids]
 
 
@@ -204,8 +234,13 @@ def _codes(names: Sequence[str]) -> Ints:
 
 
 def _coded(ids: Ints, codes: _Codes | None) -> Ints:
-    return ids if codes is None else codes[ids]
+    """Return the codes of labels or rows; without names the ids themselves."""
+    if codes is None:
+        return ids
+    return codes[ids]
 
 
 def _array(values: ArrayLike | Tensor) -> Ints:
-    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values, dtype=np.int64)
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+    return np.asarray(values, dtype=np.int64)
