@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,6 +18,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import group_numbers
+from tailmetrics.evaluation.description import listed
 from tailmetrics.evaluation.evaluating import CONFIDENCE, members_of
 from tailmetrics.evaluation.labels import number_of_labels, stated_numbers
 from tailmetrics.evaluation.preparing import Options, prepared
@@ -108,6 +109,29 @@ def _read(result: bytes) -> dict[str, Any]:
     return content
 
 
+class ColumnNames(NamedTuple):
+    """The names of the columns of a data set; None for a column that it does not have.
+
+    Attributes:
+        preds: Label ids, or scores of all labels.
+        target: Relevant label ids.
+        scores: Scores of the label ids.
+        gains: Gains of the relevant labels.
+        row_groups: The group of each row.
+    """
+
+    preds: str
+    target: str
+    scores: str | None
+    gains: str | None
+    row_groups: str | None
+
+    @property
+    def present(self) -> list[str]:
+        """The names without None."""
+        return [name for name in self if name is not None]
+
+
 class Cluster(ABC):
     """An engine and its machines. The engine itself connects to the machines, and handles their failures.
 
@@ -172,23 +196,25 @@ class Cluster(ABC):
         Raises:
             ValueError: If a column is absent, or if a metric refuses the rows; the engine then repeats no task.
         """
-        confidence = CONFIDENCE if intervals else None
         options = Options(
-            metrics=metrics,
+            metrics=listed(metrics),
             buckets=buckets,
             label_counts=label_counts,
             labels=labels,
             label_names=label_names,
-            confidence=confidence,
+            confidence=CONFIDENCE if intervals else None,
         )
-        stated = stated_numbers(label_names, label_counts, buckets, None, members_of(metrics))
-        columns = {} if num_labels is None else {"num_labels": num_labels}
+        stated = stated_numbers(label_names, label_counts, buckets, None, members_of(options.metrics))
+        columns: dict[str, int] = {}
+        if num_labels is not None:
+            columns["num_labels"] = num_labels
         evaluation = prepared(options, num_labels=number_of_labels("evaluate", columns, stated))
         evaluation.start()
-        given = {"preds": preds, "target": target, "scores": scores, "gains": gains, "row_groups": row_groups}
-        names = {kind: name for kind, name in given.items() if name is not None}
-        work = Work(evaluation, list(names.values()), partial(_evaluate, names=names))
-        return cast("Evaluation", self._counted("evaluate", dataset, work)).report(title)
+
+        names = ColumnNames(preds, target, scores, gains, row_groups)
+        work = Work(evaluation, names.present, partial(_evaluate, names=names))
+        total: Evaluation = self._run("evaluate", dataset, work)
+        return total.report(title)
 
     def count_labels(self, dataset: Any, num_labels: int, *, target: str = "labels") -> LabelFrequency:
         """Return how often each label occurs in training targets; :meth:`evaluate` takes it as ``label_counts``.
@@ -200,10 +226,14 @@ class Cluster(ABC):
         """
         counter = LabelFrequency(check_count("count_labels", "num_labels", num_labels))
         work = Work(counter, [target], partial(_count, target=target))
-        return cast("LabelFrequency", self._counted("count_labels", dataset, work))
+        total: LabelFrequency = self._run("count_labels", dataset, work)
+        return total
 
-    def _counted(self, caller: str, dataset: Any, work: Work) -> Any:
-        columns = dataset.columns() if callable(dataset.columns) else dataset.columns
+    def _run(self, caller: str, dataset: Any, work: Work) -> Any:
+        """Return the counter with the states of all parts of a data set, which must have the columns of the work."""
+        columns = dataset.columns
+        if callable(columns):
+            columns = columns()
         columns = [] if columns is None else list(columns)
         absent = [name for name in work.columns if name not in columns]
         if absent:
@@ -219,26 +249,35 @@ def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
     return [results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)]
 
 
+def results_in(blocks: Iterable[Any]) -> Iterator[bytes]:
+    """Yield the results in Arrow tables or batches with the column ``result``."""
+    for block in blocks:
+        yield from block["result"].to_pylist()
+
+
 def _as_arrow(batch: Any) -> Any:
     """Return a batch as an Arrow table: convert a pandas DataFrame, and return any other batch unchanged."""
     import pyarrow as pa
 
-    return pa.Table.from_pandas(batch, preserve_index=False) if hasattr(batch, "iloc") else batch
+    if hasattr(batch, "iloc"):
+        return pa.Table.from_pandas(batch, preserve_index=False)
+    return batch
 
 
-def _evaluate(evaluation: Evaluation, batch: Any, *, names: Mapping[str, str]) -> None:
+def _evaluate(evaluation: Evaluation, batch: Any, *, names: ColumnNames) -> None:
     """Add the rows of a batch to an evaluation, :data:`BATCH_ROWS` rows at a time."""
     for start in range(0, len(batch), BATCH_ROWS):
         rows = batch.slice(start, BATCH_ROWS)
-        found = {kind: _lists(rows, name) for kind, name in names.items() if kind != "row_groups"}
-        ids, labels, groups = found["preds"], found["target"], None
-        if "row_groups" in names:
-            groups = group_numbers("evaluate", rows[names["row_groups"]].to_pylist(), evaluation.row_groups)
-        evaluation.update(
-            (found["scores"], ids) if "scores" in found else ids,
-            ExplicitTarget(ids=labels, gains=found["gains"]) if "gains" in found else labels,
-            row_groups=groups,
-        )
+        preds: Any = _lists(rows, names.preds)
+        target: Any = _lists(rows, names.target)
+        row_groups = None
+        if names.scores is not None:
+            preds = (_lists(rows, names.scores), preds)
+        if names.gains is not None:
+            target = ExplicitTarget(ids=target, gains=_lists(rows, names.gains))
+        if names.row_groups is not None:
+            row_groups = group_numbers("evaluate", rows[names.row_groups].to_pylist(), evaluation.row_groups)
+        evaluation.update(preds, target, row_groups=row_groups)
 
 
 def _count(frequency: LabelFrequency, batch: Any, *, target: str) -> None:

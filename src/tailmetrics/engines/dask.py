@@ -20,11 +20,12 @@ class DaskCluster(Cluster):
         """Return the sum of the results of all partitions."""
         from dask.delayed import delayed
 
-        kept = delayed(work, pure=True, traverse=False)  # the graph holds ``work`` once, and all tasks share it
-        evaluate, merge = delayed(Work.__call__, pure=True), delayed(Work.merged, pure=True)
-        results = [evaluate(kept, [part]) for part in dataset[list(work.columns)].to_delayed()]
+        shared_work = delayed(work, pure=True, traverse=False)  # the graph holds ``work`` once, for all tasks
+        evaluate = delayed(Work.__call__, pure=True)
+        merge = delayed(Work.merged, pure=True)
+        results = [evaluate(shared_work, [part]) for part in dataset[list(work.columns)].to_delayed()]
         while len(results) != 1:
-            results = [merge(kept, some) for some in in_groups(results)]
+            results = [merge(shared_work, group) for group in in_groups(results)]
         total: bytes = results[0].compute()
         return total
 

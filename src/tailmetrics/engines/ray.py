@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tailmetrics.engines.cluster import Cluster, Work, in_groups
+from tailmetrics.engines.cluster import Cluster, Work, in_groups, results_in
 
 
 class RayCluster(Cluster):
@@ -17,20 +17,19 @@ class RayCluster(Cluster):
         import pyarrow as pa
         import ray
 
-        kept = ray.put(work)  # the cluster holds ``work`` once, and all tasks share it
+        shared_work = ray.put(work)  # the cluster holds ``work`` once, for all tasks
 
         def evaluate(block: Any) -> Any:
-            return pa.table({"result": [ray.get(kept)([block])]})
+            return pa.table({"result": [ray.get(shared_work)([block])]})
 
         def merge(*blocks: Any) -> Any:
-            results = (one for block in blocks for one in block["result"].to_pylist())
-            return pa.table({"result": [ray.get(kept).merged(results)]})
+            return pa.table({"result": [ray.get(shared_work).merged(results_in(blocks))]})
 
-        chosen = dataset.select_columns(list(work.columns))
-        blocks = chosen.map_batches(evaluate, batch_size=None, batch_format="pyarrow").to_arrow_refs()
+        columns = dataset.select_columns(list(work.columns))
+        blocks = columns.map_batches(evaluate, batch_size=None, batch_format="pyarrow").to_arrow_refs()
         task = ray.remote(merge)
         while len(blocks) != 1:
-            blocks = [task.remote(*some) for some in in_groups(blocks)]
+            blocks = [task.remote(*group) for group in in_groups(blocks)]
         result: bytes = ray.get(blocks[0])["result"][0].as_py()
         return result
 

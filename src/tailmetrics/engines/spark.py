@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from tailmetrics.engines.cluster import FAN_IN, Cluster, Work
+from tailmetrics.engines.cluster import FAN_IN, Cluster, Work, results_in
 
 
 class SparkCluster(Cluster):
@@ -17,11 +17,11 @@ class SparkCluster(Cluster):
         """Return the sum of the results of all partitions."""
 
         def merge(batches: Iterable[Any]) -> bytes:
-            return work.merged(one for batch in batches for one in batch["result"].to_pylist())
+            return work.merged(results_in(batches))
 
-        quoted = [f"`{name}`" for name in work.columns]
-        found = dataset.select(*quoted).mapInArrow(_in_arrow(work), "result binary")
-        merged = found.repartition(FAN_IN).mapInArrow(_in_arrow(merge), "result binary").collect()
+        columns = [f"`{name}`" for name in work.columns]
+        results = dataset.select(*columns).mapInArrow(_as_arrow_function(work), "result binary")
+        merged = results.repartition(FAN_IN).mapInArrow(_as_arrow_function(merge), "result binary").collect()
         return work.merged(bytes(row["result"]) for row in merged)
 
     def numbers(self, count: int) -> Any:
@@ -39,15 +39,15 @@ def _session() -> Any:
     return SparkSession.builder.getOrCreate()
 
 
-def _in_arrow(function: Callable[[Iterable[Any]], bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _as_arrow_function(function: Callable[[Iterable[Any]], bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Return a function for ``mapInArrow``: it yields the result of one partition as an Arrow batch."""
 
-    def mapped(batches: Iterable[Any]) -> Iterator[Any]:
+    def arrow_function(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         yield pa.RecordBatch.from_pydict({"result": [function(batches)]})
 
-    return mapped
+    return arrow_function
 
 
 CLUSTER: Final = SparkCluster()
