@@ -246,9 +246,9 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
     Of rows without equal scores none is, and no score is compared again.
     """
     read: list[int] = []
-    some_rows, spans = _ties._some_rows, _ties.spans
+    ranking_of, spans = _ties._ranking_of, _ties.spans
     monkeypatch.setattr(
-        _ties, "_some_rows", lambda ranking, scores, rows: read.append(len(rows)) or some_rows(ranking, scores, rows)
+        _ties, "_ranking_of", lambda ranking, scores, rows: read.append(len(rows)) or ranking_of(ranking, scores, rows)
     )
     generator = torch.Generator().manual_seed(9)
     scores = torch.rand(60, 40, generator=generator).argsort(dim=1).double()
@@ -274,7 +274,7 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
             assert values[0] == pytest.approx(values[1], abs=1e-15)
     assert max(read) <= 7
     assert read
-    for name in ("_some_rows", "_all_spans", "_counts"):
+    for name in ("_ranking_of", "_all_spans", "_counts"):
         monkeypatch.setattr(_ties, name, None)
     metric.reset()
     metric.update(distinct, target)

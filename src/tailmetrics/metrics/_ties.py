@@ -67,16 +67,20 @@ class CutSpan:
         e, m, others = self.equal, self.listed, self.all_equal - self.equal
         low, high = (m - others).clamp(min=0), torch.minimum(m, e)
         most_likely = torch.minimum(torch.maximum((m + 1) * (e + 1) // (self.all_equal + 2), low), high)
-        one = torch.ones_like(most_likely, dtype=real_dtype(e.device))
-        yield most_likely, one
-        up = down = one
+        up = down = torch.ones_like(most_likely, dtype=real_dtype(e.device))
         x_up = x_down = most_likely
+        yield most_likely, up
+
         while bool(((up > 0) | (down > 0)).any()):
             up = up * ((e - x_up) * (m - x_up)) / ((x_up + 1) * (others - m + x_up + 1))
             down = down * (x_down * (others - m + x_down)) / ((e - x_down + 1) * (m - x_down + 1))
             x_up, x_down = x_up + 1, x_down - 1
-            up, down = (torch.where(chance > NEGLIGIBLE, chance, 0.0) for chance in (up, down))
-            yield from ((x, chance) for x, chance in ((x_up, up), (x_down, down)) if bool((chance > 0).any()))
+            up = torch.where(up > NEGLIGIBLE, up, 0.0)
+            down = torch.where(down > NEGLIGIBLE, down, 0.0)
+            if bool((up > 0).any()):
+                yield x_up, up
+            if bool((down > 0).any()):
+                yield x_down, down
 
 
 class ExpectedRanks(TargetRanks):
@@ -99,8 +103,9 @@ class ExpectedRanks(TargetRanks):
         self.cut = cut
         self._by_length: list[tuple[int, Tensor]] = []
         hits = ranks.hits
-        rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest, ranks.documents
-        super().__init__(hits, *rest)
+        super().__init__(
+            hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest, ranks.documents
+        )
         self.n_relevant = ranks.n_relevant
         void = hits.ranks >= NOT_RANKED
         self.above = above.masked_fill(void, NOT_RANKED).contiguous()
@@ -126,41 +131,40 @@ class ExpectedRanks(TargetRanks):
         if self.cut is None:
             return value(self)
         if not self._by_length:  # computed once for all metrics that read these ranks
-            of_length: dict[int, Tensor] = {}
-            for listed, chance in self.cut.lengths():
-                length = (self.cut.above + listed).clamp(min=0)
-                lengths: list[int] = torch.unique(length[chance > 0]).tolist()
-                for one in lengths:
-                    share = torch.where(length == one, chance, 0.0)
-                    of_length[one] = of_length[one] + share if one in of_length else share
-            self._by_length.extend((one, of_length[one]) for one in sorted(of_length))
+            self._by_length.extend(_chances_of_lengths(self.cut))
+
         chances: dict[int, Tensor] = {}
-        for shown, chance in self._by_length:  # lists longer than the deepest cut-off have equal values
-            one = min(shown, deepest)
-            chances[one] = chances[one] + chance if one in chances else chance
+        for length, chance in self._by_length:
+            _add_at(chances, min(length, deepest), chance)  # lists longer than the deepest cut-off have equal values
         # summed in order of length: a length that only other rows have adds 0, and changes no bit
-        whole, total = sum(chances.values()), None
-        for one, chance in chances.items():
-            term = value(self._of_length(one)).to(chance.dtype) * chance
+        total: Tensor | None = None
+        for length, chance in chances.items():
+            term = value(self._with_length(length)).to(chance.dtype) * chance
             total = term if total is None else total + term
         assert total is not None
-        return total / whole
+        return total / sum(chances.values())
 
-    def _of_length(self, most: int) -> ExpectedRanks:
+    def _with_length(self, most: int) -> ExpectedRanks:
         """Return the ranks in lists of length ``most``."""
-        ranks, length = copy(self), torch.full_like(self.n_relevant, most)
-        ranks._memo, ranks.length, ranks._most_shown = {}, length, length
+        ranks = copy(self)
+        ranks._memo = {}
+        ranks.length = torch.full_like(self.n_relevant, most)
+        ranks._most_shown = ranks.length
         return ranks
 
     def shown(self, places: int | Tensor) -> int | Tensor:
         """Return ``places``, or the length of the list if it is shorter."""
         most = self._most_shown
-        return places if most is None else torch.minimum(torch.as_tensor(places, device=most.device), most)
+        if most is None:
+            return places
+        return torch.minimum(torch.as_tensor(places, device=most.device), most)
 
     def limit(self, places: int | Tensor) -> int | Tensor:
         """Return :meth:`shown` in a shape that broadcasts with ``target_ranks``."""
         shown = self.shown(places)
-        return shown if isinstance(shown, int) else shown.unsqueeze(-1)
+        if isinstance(shown, int):
+            return shown
+        return shown.unsqueeze(-1)
 
     def places_within(self, limit: int | Tensor) -> Tensor:
         """Return the number of places of each label's span among the first ``limit`` places, int64."""
@@ -235,18 +239,20 @@ class ExpectedRanks(TargetRanks):
         """
         check_deep_enough(k, self.max_k)
         cutoffs = k if isinstance(k, tuple) else (k,)
-        found = torch.stack([self._reciprocal_of_first(self.limit(self.cutoffs(one))) for one in cutoffs])
-        return found if isinstance(k, tuple) else found[0]
+        reciprocals = [self._reciprocal_of_first(self.limit(self.cutoffs(cutoff))) for cutoff in cutoffs]
+        if isinstance(k, tuple):
+            return torch.stack(reciprocals)
+        return reciprocals[0]
 
     def _reciprocal_of_first(self, k: int | Tensor) -> Tensor:
-        above, equal, tied = (side[..., :1] for side in (self.above, self.equal, self.tied_relevant))
+        above, equal, tied = self.above[..., :1], self.equal[..., :1], self.tied_relevant[..., :1]
         last = (k - above).clamp(min=0).minimum(equal - tied + 1)
         deepest = int(last.max()) if last.numel() else 0
         if deepest <= FEW_PLACES:
             return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
         # with equal scores for all labels, rows with equally many relevant labels have the same span: computed once
-        of_rows = torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4)
-        spans, row = torch.unique(of_rows, dim=0, return_inverse=True)
+        row_spans = torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4)
+        spans, row = torch.unique(row_spans, dim=0, return_inverse=True)
         above, equal, tied, last = spans.split(1, dim=-1)
         return _mean_reciprocal_of_first(above, equal, tied, last, deepest)[row].reshape(self.above.shape[:-1])
 
@@ -290,13 +296,31 @@ class AnyOrder(ExpectedRanks):
         """Return a mask of labels, shape (..., W), that holds one where a relevant label is at rank ``k``."""
         place, cut = self.cutoffs(k, 1), self.cut
         filled = (self.above < place) & (place <= self.above + self.equal)
-        filled = filled & (self.tied_relevant == self.equal) if self._every else filled
+        if self._every:
+            filled = filled & (self.tied_relevant == self.equal)
         if cut is None:
             return filled
         # the list of the bucket holds its labels above the cut, and the fewest or the most of those at the cut
-        others = cut.all_equal - cut.equal
-        some = (cut.listed - others).clamp(min=0) if self._every else torch.minimum(cut.listed, cut.equal)
-        return filled & (self.cutoffs(k) <= cut.above + some).unsqueeze(-1)
+        if self._every:
+            listed = (cut.listed - (cut.all_equal - cut.equal)).clamp(min=0)
+        else:
+            listed = torch.minimum(cut.listed, cut.equal)
+        return filled & (self.cutoffs(k) <= cut.above + listed).unsqueeze(-1)
+
+
+def _chances_of_lengths(cut: CutSpan) -> list[tuple[int, Tensor]]:
+    """Return the lengths that lists of buckets may have, ascending, with the probability of each, not yet divided."""
+    chances: dict[int, Tensor] = {}
+    for listed, chance in cut.lengths():
+        lengths = (cut.above + listed).clamp(min=0)
+        for length in torch.unique(lengths[chance > 0]).tolist():
+            _add_at(chances, length, torch.where(lengths == length, chance, 0.0))
+    return sorted(chances.items())
+
+
+def _add_at(sums: dict[int, Tensor], key: int, amount: Tensor) -> None:
+    """Add an amount to the sum of a key."""
+    sums[key] = sums[key] + amount if key in sums else amount
 
 
 def _mean_reciprocal_of_first(above: Tensor, equal: Tensor, tied: Tensor, last: Tensor, deepest: int) -> Tensor:
@@ -327,7 +351,9 @@ def _discount_sums(size: int) -> Tensor:
 
 def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Return 1 / log2(rank + 1) for hits within the top ``k``, 0 for other labels, shape (..., W), float64."""
-    return ranks.discounts_within(k) if isinstance(ranks, ExpectedRanks) else ranks.discounts * ranks.real_within(k)
+    if isinstance(ranks, ExpectedRanks):
+        return ranks.discounts_within(k)
+    return ranks.discounts * ranks.real_within(k)
 
 
 def in_order(
@@ -376,12 +402,11 @@ def in_order(
             length = cut.above + torch.minimum(cut.listed, cut.equal - relevant) + shown
         number = whole_numbers(above.shape[-1], above.device) - first
         void = void | (inside & (number >= shown.unsqueeze(-1)))
-    found = torch.where(void, NOT_RANKED, above + place + 1)
+    sorted_ranks = torch.where(void, NOT_RANKED, above + place + 1)
     gains = None if hits.gains is None else hits.gains.gather(-1, order)
-    sorted_hits = Hits(found, hits.ids.gather(-1, order), gains)
-    deepest = int(found.masked_fill(void, 0).max()) if found.numel() else 0
-    rest = ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest, ranks.documents
-    return TargetRanks(sorted_hits, *rest)
+    sorted_hits = Hits(sorted_ranks, hits.ids.gather(-1, order), gains)
+    deepest = int(sorted_ranks.masked_fill(void, 0).max()) if sorted_ranks.numel() else 0
+    return TargetRanks(sorted_hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest, ranks.documents)
 
 
 def spans(
@@ -401,24 +426,30 @@ def spans(
         depth: As in :meth:`Ranking.by_bucket`.
         everything: Whether ranks below the list are needed, too.
     """
-    end = ranking.depth if buckets is None or scope == "global" else min(depth, ranking.depth)
+    listed_depth = min(depth, ranking.depth)
+    end = ranking.depth if buckets is None or scope == "global" else listed_depth
     rows = _rows_of_ties(ranking, end, everything)
     if rows is None:
         return _all_spans(ranking, buckets, scope, depth)
-    ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
+
+    ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, listed_depth)
     hits, scores = ranks.hits, ranking.scores
     if not len(rows):
         return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)
     if scores is None:
         return _all_spans(ranking, buckets, scope, depth)
-    some, above, equal = _all_spans(_some_rows(ranking, scores, rows), buckets, scope, depth)
-    found = _with_rows(hits.ranks, some.hits.ranks, rows, NOT_RANKED)
-    ids = _with_rows(hits.ids, some.hits.ids, rows, -1)
-    gains = None if ranks.binary else _with_rows(ranks.target_gains, some.target_gains, rows, 0.0)
-    above = _with_rows(hits.ranks - 1, above, rows, NOT_RANKED)
-    equal = _with_rows(torch.ones_like(hits.ranks), equal, rows, 1)
-    rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest
-    return TargetRanks(Hits(found, ids, gains), *rest), above, equal
+
+    tied_ranks, tied_above, tied_equal = _all_spans(_ranking_of(ranking, scores, rows), buckets, scope, depth)
+    target_ranks = _with_rows(hits.ranks, tied_ranks.hits.ranks, rows, NOT_RANKED)
+    ids = _with_rows(hits.ids, tied_ranks.hits.ids, rows, -1)
+    gains = None
+    if not ranks.binary:
+        gains = _with_rows(ranks.target_gains, tied_ranks.target_gains, rows, 0.0)
+    above = _with_rows(hits.ranks - 1, tied_above, rows, NOT_RANKED)
+    equal = _with_rows(torch.ones_like(hits.ranks), tied_equal, rows, 1)
+    hits = Hits(target_ranks, ids, gains)
+    all_ranks = TargetRanks(hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, tied_ranks.deepest)
+    return all_ranks, above, equal
 
 
 def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
@@ -435,12 +466,16 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
         return None
     if ranking.distinct:
         return EqualRows((1, *[0] * len(cuts)), ranking.num_rows, values.device)
-    inside = cuts if cuts[-1] < values.shape[1] else tuple(cut for cut in cuts if cut < values.shape[1])
-    of_both_sides = values.index_select(1, _sides(inside, values.device))
-    better, next_one = of_both_sides.chunk(2, dim=1)
-    tied = next_one >= better.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
-    tied = tied if len(inside) == len(cuts) else F.pad(tied, (0, len(cuts) - len(inside)))
-    return PerRow(tied if ranking.row_mask is None else tied & ranking.row_mask[:, None])
+    inside = cuts
+    if cuts[-1] >= values.shape[1]:
+        inside = tuple(cut for cut in cuts if cut < values.shape[1])
+    before, behind = values.index_select(1, _sides(inside, values.device)).chunk(2, dim=1)
+    tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
+    if len(inside) < len(cuts):
+        tied = F.pad(tied, (0, len(cuts) - len(inside)))
+    if ranking.row_mask is not None:
+        tied = tied & ranking.row_mask[:, None]
+    return PerRow(tied)
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
@@ -454,22 +489,34 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
         first: Whether only the best relevant label of a row matters.
     """
     values = ranking.values
-    if depth is None and isinstance(exact := ranking.exact, ExactRanks):
-        both = exact.tied(first)
+    exact = ranking.exact if depth is None else None
+    if isinstance(exact, ExactRanks):
+        flags = exact.tied(first)
+        if flags is None:
+            return None
     elif values is None or not values.shape[1]:
         return None
     elif ranking.distinct:
         return EqualRows((1, 0), ranking.num_rows, values.device)
     else:
-        ranks, end = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks, values.shape[1] - 1
-        place = (ranks - 1).clamp(max=end)
-        own, before, behind = (values.gather(1, (place + step).clamp(0, end)) for step in (0, -1, 1))
-        beside = ((before == own) & (place > 0)) | ((behind == own) & (place < end))
-        tied = (beside & (own > -torch.inf) & (ranks <= (depth or EVERYTHING))).any(dim=1)
-        both = torch.stack([values[:, 0] > -torch.inf, tied], dim=1)
-    if both is None:
-        return None
-    return PerRow(both if ranking.row_mask is None else both & ranking.row_mask[:, None])
+        ranks = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks
+        read = ranks <= (EVERYTHING if depth is None else depth)
+        tied = (_tied_with_neighbour(values, ranks) & read).any(dim=1)
+        flags = torch.stack([values[:, 0] > -torch.inf, tied], dim=1)
+    if ranking.row_mask is not None:
+        flags = flags & ranking.row_mask[:, None]
+    return PerRow(flags)
+
+
+def _tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
+    """Return whether the label at each rank (N, W) has the score of the label before or behind it, shape (N, W)."""
+    end = values.shape[1] - 1
+    place = (ranks - 1).clamp(max=end)
+    scores = values.gather(1, place.clamp(0, end))
+    before = values.gather(1, (place - 1).clamp(0, end))
+    behind = values.gather(1, (place + 1).clamp(0, end))
+    tied = ((before == scores) & (place > 0)) | ((behind == scores) & (place < end))
+    return tied & (scores > -torch.inf)
 
 
 @made_once
@@ -498,9 +545,9 @@ def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | N
         equal_in[rows] = buckets.totals(ids.masked_fill(values[rows, : ranking.depth] != last, -1))
     else:
         height = max(1, SCORES_TOGETHER // max(1, ranking.scores.shape[1]))
-        for some, of_some in zip(torch.split(rows, height), torch.split(last, height), strict=True):
-            row, label = (ranking.scores[some] == of_some).nonzero(as_tuple=True)
-            cell = some[row] * len(buckets) + buckets.of(label)
+        for block, last_scores in zip(torch.split(rows, height), torch.split(last, height), strict=True):
+            row, label = (ranking.scores[block] == last_scores).nonzero(as_tuple=True)
+            cell = block[row] * len(buckets) + buckets.of(label)
             equal_in.view(-1).scatter_add_(0, cell, torch.ones_like(cell))
     all_equal = equal_in.sum(dim=1, keepdim=True)
     listed = (min(depth, ranking.depth) - above_in.sum(dim=1, keepdim=True)).clamp(min=0).minimum(all_equal)
@@ -534,32 +581,36 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
 def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
     """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
     rows = ranking.targets.kernels.rows_not_falling(values)
-    some, ranks = values[rows], ranking.hits.ranks[rows]
-    as_next = (some[:, 1:] == some[:, :-1]) & (some[:, 1:] > -torch.inf)
-    beside = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
-    place = (ranks - 1).clamp(max=beside.shape[1] - 1)
-    tied = (beside.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)
-    tied = tied | as_next[:, end - 1] if 0 < end <= as_next.shape[1] else tied
-    return rows[tied if ranking.row_mask is None else tied & ranking.row_mask[rows]]
+    candidates, ranks = values[rows], ranking.hits.ranks[rows]
+    as_next = (candidates[:, 1:] == candidates[:, :-1]) & (candidates[:, 1:] > -torch.inf)
+    as_neighbour = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
+    place = (ranks - 1).clamp(max=as_neighbour.shape[1] - 1)
+    tied = (as_neighbour.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)
+    if 0 < end <= as_next.shape[1]:
+        tied = tied | as_next[:, end - 1]
+    if ranking.row_mask is not None:
+        tied = tied & ranking.row_mask[rows]
+    return rows[tied]
 
 
-def _some_rows(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
-    """Return a new ranking of some rows of dense scores."""
+def _ranking_of(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
+    """Return a new ranking of these rows of dense scores."""
     entries = ranking.targets.entries
     place = torch.full((ranking.num_rows,), -1, device=rows.device)
     place[rows] = torch.arange(len(rows), device=rows.device)
     inside = (place[entries.rows] >= 0) & (entries.ids >= 0)
-    some = scores[rows]
-    gains = torch.zeros(some.shape, dtype=real_dtype(some.device), device=some.device)
+    scores = scores[rows]
+    gains = torch.zeros(scores.shape, dtype=real_dtype(scores.device), device=scores.device)
     gains[place[entries.rows[inside]], entries.ids[inside]] = 1.0 if entries.gains is None else entries.gains[inside]
-    return Ranking.from_scores(some, target_gains=gains, depth=max(1, ranking.depth), validate_args=False)
+    return Ranking.from_scores(scores, target_gains=gains, depth=max(1, ranking.depth), validate_args=False)
 
 
-def _with_rows(of_all: Tensor, of_some: Tensor, rows: Tensor, fill: float) -> Tensor:
+def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) -> Tensor:
     """Return values (N, …, W) with R rows replaced by values (R, …, V); the width is the larger of W and V."""
-    width = max(of_all.shape[-1], of_some.shape[-1])
-    wide, other = (F.pad(part, (0, width - part.shape[-1]), value=fill) for part in (of_all, of_some))
-    return wide.index_copy(0, rows, other.to(wide.dtype))
+    width = max(values.shape[-1], row_values.shape[-1])
+    values = F.pad(values, (0, width - values.shape[-1]), value=fill)
+    row_values = F.pad(row_values, (0, width - row_values.shape[-1]), value=fill)
+    return values.index_copy(0, rows, row_values.to(values.dtype))
 
 
 def _all_spans(
@@ -567,27 +618,31 @@ def _all_spans(
 ) -> tuple[TargetRanks, Tensor, Tensor]:
     """Return :func:`spans` of all relevant labels that are retrieved, for rows with or without ties."""
     ranks = ranking.exact
-    hits, values = ranks.hits, ranking.values if ranking.scores is None else ranking.scores
+    hits = ranks.hits
+    values = ranking.values if ranking.scores is None else ranking.scores
     assert values is not None
     above, equal, _ = _counts(ranking, hits, values)
     if buckets is None:
         return ranks, above, equal
+
     by_bucket = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
     split = ranking.targets.kernels.split(hits, buckets)
     place = torch.searchsorted(hits.ranks.contiguous(), split.ranks.flatten(1)).clamp(max=hits.ranks.shape[1] - 1)
-    above, equal = (side.gather(1, place).view(split.ranks.shape) for side in (above, equal))
+    above = above.gather(1, place).view(split.ranks.shape)
+    equal = equal.gather(1, place).view(split.ranks.shape)
     if scope == "bucket":
-        read = above < depth
-        own = Hits(torch.where(read, split.ranks, NOT_RANKED), split.ids, split.gains)
-        of_buckets = [
-            _counts(ranking, Hits(own.ranks[:, number], own.ids[:, number], None), values, buckets, number)
-            for number in range(len(buckets))
-        ]
-        above, equal, before = (torch.stack(side, dim=1) for side in zip(*of_buckets, strict=True))
-        split = Hits(torch.where(own.ranks < NOT_RANKED, above + before + 1, NOT_RANKED), own.ids, own.gains)
-    rest = by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
-    found = TargetRanks(split, *rest)
-    return found, above, equal
+        listed_ranks = torch.where(above < depth, split.ranks, NOT_RANKED)
+        counts = []
+        for number in range(len(buckets)):
+            bucket_hits = Hits(listed_ranks[:, number], split.ids[:, number], None)
+            counts.append(torch.stack(_counts(ranking, bucket_hits, values, buckets, number)))
+        above, equal, before = torch.stack(counts, dim=2)
+        bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
+        split = Hits(bucket_ranks, split.ids, split.gains)
+    bucket_target_ranks = TargetRanks(
+        split, by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
+    )
+    return bucket_target_ranks, above, equal
 
 
 def _counts(
@@ -601,14 +656,15 @@ def _counts(
         return nothing, nothing + 1, nothing
     if ranking.scores is None:
         return _counts_in_list(ranking, hits, valid, buckets, number)
+
     ids = hits.ids[rows, place]
-    own, columns = values[rows, ids], ids
+    scores, columns = values[rows, ids], ids
     if buckets is not None:
-        inside = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
-        values, columns = values[:, inside], torch.searchsorted(inside, ids)
-    found = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=ids.device)
-    found[:, rows, place] = ranking.targets.kernels.counts_above(values, rows, own, columns)
-    above, equal, before = found
+        labels = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
+        values, columns = values[:, labels], torch.searchsorted(labels, ids)
+    counts = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=ids.device)
+    counts[:, rows, place] = ranking.targets.kernels.counts_above(values, rows, scores, columns)
+    above, equal, before = counts
     return above, equal.masked_fill(~valid, 1), before
 
 
@@ -619,22 +675,26 @@ def _counts_in_list(
     assert ranking.values is not None
     values = (-ranking.values[:, : ranking.depth]).contiguous()
     place = torch.where(valid, hits.ranks - 1, 0)
-    own = values.gather(1, place)
-    first, end = (torch.searchsorted(values, own, right=right) for right in (False, True))
+    scores = values.gather(1, place)
+    first = torch.searchsorted(values, scores)
+    end = torch.searchsorted(values, scores, right=True)
     if buckets is not None:  # count only labels of the bucket before each place
         in_front = F.pad((buckets.of(ranking.ids) == number).cumsum(dim=1), (1, 0))
-        first, end, place = (in_front.gather(1, side) for side in (first, end, place))
+        first, end, place = in_front.gather(1, first), in_front.gather(1, end), in_front.gather(1, place)
     return first.masked_fill(~valid, 0), (end - first).masked_fill(~valid, 1), (place - first).masked_fill(~valid, 0)
 
 
 def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]) -> str:
     """Return the text of the warning of equal scores; it proposes the other values of ``ties`` that a metric takes."""
-    where = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
-    what = "ties='expected', the mean over all orders of equal scores" if "expected" in tie_rules else ""
-    others = "worst" in tie_rules
-    bounds = "ties='worst' and ties='best' for bounds" if others else "scores of more digits, such as float32"
+    place = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
+    remedies = []
+    if "expected" in tie_rules:
+        remedies.append("ties='expected', the mean over all orders of equal scores")
+    if "worst" in tie_rules:
+        remedies.append("ties='worst' and ties='best' for bounds")
+    else:
+        remedies.append("scores of more digits, such as float32")
     return (
-        f"{caller}: {share:.1%} of the rows have equal scores {where}. The list has the lower label "
-        "id first there: if labels are numbered by frequency, that favours the head. Pass "
-        f"{', or '.join(part for part in (what, bounds) if part)}."
+        f"{caller}: {share:.1%} of the rows have equal scores {place}. The list has the lower label id first there: if "
+        f"labels are numbered by frequency, that favours the head. Pass {', or '.join(remedies)}."
     )
