@@ -142,7 +142,7 @@ class Database:
     def schema(self, statement: str) -> Any:
         """Return the Arrow schema of the result of a query."""
         with self._failing():
-            return self._sql.execute(f"{statement} LIMIT 0").to_arrow_table().schema
+            return self._sql.sql(f"{statement} LIMIT 0").to_arrow_table().schema
 
     def row(self, statement: str, *values: Any) -> Any:
         """Return the first row of the result of a query; None if the result is empty."""
