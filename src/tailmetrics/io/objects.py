@@ -58,7 +58,7 @@ class Objects:
             size = min(OBJECT_BYTES, self.database.limit // 8)
             layout = "array" if opening.form == "json" else "newline_delimited"
             self._options = (
-                f"{named(self.owner.path)}, format='{layout}', compression='none', maximum_object_size={size}"
+                f"{named(self.owner.path)}, format='{layout}', compression='uncompressed', maximum_object_size={size}"
             )
             schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true)")
             if not self._names() <= set(schema.names):  # some come later than DuckDB looks
