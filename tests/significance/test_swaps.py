@@ -328,3 +328,39 @@ def test_a_gap_of_parts_is_tested_only_by_its_name():
         comparisons = compare(runs, only=only, **arguments)
         assert {comparison.key for comparison in comparisons if comparison.tested} == expected
         assert len(comparisons) == 4
+
+
+def test_labels_that_are_numbered_differently_are_not_swapped():
+    """Two tables that number the same labels in other orders: values and wins apart, neither p nor interval, and why."""
+    rng = np.random.default_rng(9)
+    held, predicted = rng.random((2, 60, 6)) < 0.3
+    order = [3, 1, 2, 0, 5, 4]
+    runs = {"a": {"k": label_rows(held, predicted)}, "b": {"k": label_rows(held[:, order], predicted[:, order])}}
+    (comparison,) = compare(runs, resamples=99)
+    assert comparison.difference == pytest.approx(0)
+    assert math.isnan(comparison.p.randomisation)
+    assert comparison.interval.reason.startswith("the runs number their labels differently")
+
+
+def test_compare_runs_takes_keys_and_patterns():
+    """recall@3 over all labels alone, recall@3/* the buckets of the one list and their gap, without the adjusted gap."""
+    rng = np.random.default_rng(10)
+    target = torch.from_numpy(rng.integers(0, 20, 80))
+    scores = {name: torch.from_numpy(rng.normal(size=(80, 20))) for name in "ab"}
+    arguments = {"metrics": [tm.RecallAtK(3), tm.NDCGAtK(3)], "label_counts": list(range(20, 0, -1)), "resamples": 99}
+    buckets = "quantiles:2:head,tail"
+    for only, tested in (
+        (["recall@3"], {"recall@3"}),
+        (["recall@3/tail"], {"global_recall@3/tail"}),
+        (["recall@3/*"], {"global_recall@3/head", "global_recall@3/tail", "global_recall@3/gap"}),
+    ):
+        report = compare_runs(scores, target, buckets=buckets, only=only, **arguments)
+        with_p = [comparison for comparison in report.comparisons if not math.isnan(comparison.p_corrected.decisive)]
+        assert {comparison.key for comparison in with_p} == tested
+        assert report.corrected_for == len(tested)
+        assert f"Tested: {only[0]}; other values stand in the tables with their intervals, untested." in report.verdict
+    whole = compare_runs(scores, target, buckets=buckets, **arguments)
+    untested = {comparison.key for comparison in whole.comparisons if not comparison.tested}
+    assert untested == {"global_recall@3/adjusted_gap", "global_ndcg@3/adjusted_gap"}
+    with pytest.raises(ValueError, match="compare: only='recall@7' matches no value of rows"):
+        compare_runs(scores, target, buckets=buckets, only=["recall@7"], **arguments)
