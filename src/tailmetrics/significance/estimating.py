@@ -26,6 +26,7 @@ from tailmetrics.significance.interval import (
     Shares,
     choose,
     student,
+    unit_names,
     with_gaps_of_ends,
 )
 from tailmetrics.significance.resampling import (
@@ -73,7 +74,7 @@ class Estimate:
         self.bin_error = sum(side.bin_error for side in sides)
         self._clusters = clusters
         self._draws_labels = resample == "rows,labels"
-        self._drawn_units = "rows" if clusters is None else "clusters"
+        self._drawn_units = unit_names(clusters)
 
         self._inside = rows_of_terms(sides)
         self.rows: NDArray[np.bool_] = np.logical_or.reduce(self._inside)

@@ -90,6 +90,11 @@ class Interval:
         return self.low, self.high
 
     @property
+    def units(self) -> int:
+        """Number of rows, or of clusters, that were drawn and that count."""
+        return self.n if self.clusters is None else self.clusters
+
+    @property
     def agrees(self) -> bool:
         """Whether all rows have the same value. The interval then says only how many other rows may differ."""
         return self.method is Method.ALL_AGREE
@@ -239,7 +244,7 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
 
 def _ends(facts: Facts, confidence: float) -> Ends | None:
     """Return the ends by rules 1 to 5; None if none of them fits."""
-    drawn = "rows" if facts.clusters is None else "clusters"
+    units = unit_names(facts.clusters)
     if not facts.units or not isfinite(facts.value):
         return Ends.none("no finite value")
     if facts.refusal is not None:
@@ -248,13 +253,13 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         return Ends(*wilson(facts.num_ones, facts.units, confidence), Method.WILSON)
     if facts.agrees:
         if facts.bounds is None:
-            return Ends.none(f"all {drawn} agree")
+            return Ends.none(f"all {units} agree")
         # rows with other values may lie at either bound
         share = _share_of_others(facts.effective, confidence)
         low, high = (facts.value + (bound - facts.value) * share for bound in facts.bounds)
         return Ends(low, high, Method.ALL_AGREE)
     if facts.units < FEW:
-        return Ends.none(f"fewer than {FEW} {drawn}")
+        return Ends.none(f"fewer than {FEW} {units}")
     if facts.weakness is not None:
         return Ends.none(facts.weakness)
     if facts.shares is not None and facts.shares.are_rare:
@@ -263,6 +268,11 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         low, high = facts.shares_of_misses.limits(confidence)
         return Ends(1 - high, 1 - low, Method.FAY_FEUER)
     return None
+
+
+def unit_names(clusters: object) -> str:
+    """Return what is drawn, in words: rows if there are no clusters."""
+    return "rows" if clusters is None else "clusters"
 
 
 def _share_of_others(rows: float, confidence: float) -> float:

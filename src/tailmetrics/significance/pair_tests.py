@@ -9,7 +9,7 @@ from math import log2
 import numpy as np
 
 from tailmetrics.significance.estimating import Estimate, rows_of_terms
-from tailmetrics.significance.interval import FEW, Interval
+from tailmetrics.significance.interval import FEW, Interval, unit_names
 from tailmetrics.significance.resampling import statistics_of_sides
 from tailmetrics.significance.rows import Clusters, KeyRows
 from tailmetrics.significance.swapping import (
@@ -137,8 +137,7 @@ class PairTest:
         if key not in self.places:
             return interval.without_ends(OTHER_NUMBERS)
         if self.differing[key] < FEW:
-            drawn = "rows" if interval.clusters is None else "clusters"
-            return interval.without_ends(f"fewer than {FEW} {drawn} differ")
+            return interval.without_ends(f"fewer than {FEW} {unit_names(interval.clusters)} differ")
         draws, place = self._draws_of(key)
         reach = draws.quantile(place, interval.confidence)
         observed = abs(float(draws.observed[place]))

@@ -72,12 +72,17 @@ def counted(term: Term) -> NDArray[np.bool_]:
 
 
 def value_of(kind: Kind, term: Term) -> float:
-    """Return the statistic of a key with one term, over all rows that count."""
-    top, bottom = (column[counted(term)] for column in term[1:])
+    """Return the statistic of a key with one term, over all rows that count; NaN without any."""
+    rows = counted(term)
+    top, bottom = term[1][rows], term[2][rows]
+    if not top.size:
+        return float("nan")
     if kind == "median":
-        return float(np.median(top)) if top.size else float("nan")
+        return float(np.median(top))
     total = float(bottom.sum())
-    return float(top.sum()) / total if total else float("nan")
+    if not total:
+        return float("nan")
+    return float(top.sum()) / total
 
 
 @dataclass(frozen=True, eq=False)

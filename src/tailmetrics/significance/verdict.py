@@ -128,8 +128,7 @@ class VerdictWriter:
         if comparison.significant:
             lower_is_better = comparison.lower_is_better or covers(self.lower_is_better, comparison.key)
             return BETTER if (comparison.difference > 0) != lower_is_better else WORSE
-        num_drawn = comparison.n if comparison.interval.clusters is None else comparison.interval.clusters
-        if num_drawn < FEW:
+        if comparison.interval.units < FEW:
             return TOO_FEW
         return SAME if comparison.ties == comparison.n else NOT_SHOWN
 
