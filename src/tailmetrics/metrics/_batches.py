@@ -26,11 +26,11 @@ class QueriesSeen:
     Only the first repeated query causes a warning.
 
     Attributes:
-        known: Shape (Q,), the latest queries; None before the first query.
+        earlier: Shape (Q,), the latest queries; None before the first query.
         warned: Whether the warning was given.
     """
 
-    known: Tensor | None = None
+    earlier: Tensor | None = None
     warned: bool = False
 
     def with_queries(self, caller: str, queries: Tensor | None) -> QueriesSeen:
@@ -42,15 +42,19 @@ class QueriesSeen:
         """
         if queries is None or self.warned or is_compiling():
             return self
-        known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
-        back = queries[torch.isin(queries, known)]
-        if len(back):
+
+        earlier = queries[:0]
+        if self.earlier is not None:
+            earlier = self.earlier.to(queries.device, queries.dtype)
+        repeated = queries[torch.isin(queries, earlier)]
+        if len(repeated):
             warn_outside(
-                f"{caller}: the query {int(back[0])} of indexes was in an earlier update, too. Its documents there "
+                f"{caller}: the query {int(repeated[0])} of indexes was in an earlier update, too. Its documents there "
                 "count as another query: pass all documents of a query in one update. If it is another query, "
                 "number the queries of all batches differently."
             )
-        return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
+        latest = torch.cat([earlier, queries])[-QUERIES_REMEMBERED:]
+        return QueriesSeen(latest, bool(len(repeated)))
 
 
 def check_batch(metric: Any, ranking: Ranking) -> None:
@@ -60,38 +64,30 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
         raise TypeError(
             f"{caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as tailmetrics.rank(preds, target)."
         )
+
     reads, scores = reading.reads, ranking.scores
     if scores is not None and scores.dtype == torch.bool:
         if not reads.decisions:
             raise ValueError(f"{caller}: preds are decisions (bool) without an order; pass scores or ids.")
-    elif reads.ranked is not None and not ranking.complete and ranking.depth < reads.ranked:
-        name = "depth" if reading.uses_depth else "k"
-        raise ValueError(
-            f"{caller}: {name}={reads.ranked} is deeper than the ranking ({ranking.depth} ids "
-            f"per row); rank again with depth={reads.ranked}."
-        )
-    if reading.needs_scores and scores is None and ranking.values is None:
-        raise ValueError(f"{caller}: preds are ranked ids, which have no scores; pass scores.")
-    if reading.check is not None:
-        reading.check(ranking, metric.validate_args)
+    elif not ranking.complete and reads.ranked is not None and ranking.depth < reads.ranked:
+        raise _too_shallow(caller, reading, ranking)
     if reads.kept is None and not ranking.complete and not ranking.scores_all:
         raise ValueError(
             f"{caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
             "rank the scores or whole lists."
         )
+    if scores is None and ranking.values is None:
+        _check_needs_no_scores(caller, metric)
+    if reading.check is not None:
+        reading.check(ranking, metric.validate_args)
+
     if ranking.documents is not None and metric.reads_labels:
         raise ValueError(
             f"{caller}: the documents of flat queries have no labels here, which this metric reads; pass "
             "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
         )
-    num_labels = metric.num_labels
-    if num_labels is not None and ranking.num_labels not in (None, num_labels):
-        raise ValueError(
-            f"{caller}: the ranking is of {ranking.num_labels} labels, the metric of {num_labels}; "
-            "make both for the same labels."
-        )
-    if num_labels is not None and ranking.num_labels is None and ranking.documents is None and metric.validate_args:
-        ranking.remembered(("ids below", num_labels), lambda: _check_ids_below(caller, ranking, num_labels))
+    if metric.num_labels is not None and metric.num_labels != ranking.num_labels:
+        _check_num_labels(caller, metric, ranking)
     if metric.row_groups is not None or metric.weighted:
         _check_rows(metric, ranking.rows)
     if metric._device != ranking.ids.device:
@@ -99,20 +95,49 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
             f"{caller}: the batch is on {ranking.ids.device}, the metric on {metric._device}; "
             f"move the metric with .to({str(ranking.ids.device)!r})."
         )
-    has_no_scores = scores is None and ranking.values is None
-    if metric.ties != "id" and has_no_scores:
-        raise ValueError(
-            f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids; pass "
-            "scores or scored candidates, or leave ties out."
-        )
     if metric.empty_target_action == "error":
         metric.aggregation.check(ranking)
     if metric.formula.check is not None and metric.validate_args:
         metric.formula.check(caller, ranking)
+
     if metric._warns and not is_compiling():  # only the first batch is checked for likely mistakes
         metric._warns = False
         if metric.validate_args:
-            (metric.aggregation.warn_of or reading.warn_of)(metric, ranking)
+            warn_of = metric.aggregation.warn_of or reading.warn_of
+            warn_of(metric, ranking)
+
+
+def _too_shallow(caller: str, reading: Any, ranking: Ranking) -> ValueError:
+    """Return the error for a list that was cut above the depth that a metric reads."""
+    needed = reading.reads.ranked
+    argument = "depth" if reading.uses_depth else "k"
+    return ValueError(
+        f"{caller}: {argument}={needed} is deeper than the ranking ({ranking.depth} ids "
+        f"per row); rank again with depth={needed}."
+    )
+
+
+def _check_needs_no_scores(caller: str, metric: Any) -> None:
+    """Raise if a metric reads scores, which a ranking of ids does not have."""
+    if metric.reading.needs_scores:
+        raise ValueError(f"{caller}: preds are ranked ids, which have no scores; pass scores.")
+    if metric.ties != "id":
+        raise ValueError(
+            f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids; pass "
+            "scores or scored candidates, or leave ties out."
+        )
+
+
+def _check_num_labels(caller: str, metric: Any, ranking: Ranking) -> None:
+    """Raise if a ranking is of another number of labels, or holds an id that is not below this number."""
+    num_labels = metric.num_labels
+    if ranking.num_labels is not None:
+        raise ValueError(
+            f"{caller}: the ranking is of {ranking.num_labels} labels, the metric of {num_labels}; "
+            "make both for the same labels."
+        )
+    if ranking.documents is None and metric.validate_args:
+        ranking.remembered(("ids below", num_labels), lambda: _check_ids_below(caller, ranking, num_labels))
 
 
 def _check_ids_below(caller: str, ranking: Ranking, num_labels: int) -> None:
@@ -165,28 +190,18 @@ OF_SHORT_LISTS = (
 
 def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
     """Warn of rows without a class, of buckets of at most k labels, and of lists that are too short or too long."""
-    caller, reading = type(metric).__name__, metric.reading
-    padded, by_default = ranking.targets.padded, "empty_target_action" not in metric._given
-    if padded is not None and padded.shape[1] == 1 and metric.empty_target_action == "neg" and by_default:
-        missing = ranking.n_relevant == 0
-        if bool((missing if ranking.row_mask is None else missing & ranking.row_mask).any()):
-            warn_once(ranking, "no class", f"{caller}: {OF_NO_CLASS}")
-    cut, ignored = max((k or 0 for k in metric.cutoffs), default=0), metric.ignore_index
-    if cut and ignored is not None and ignored >= 0 and bool((ranking.ids[:, :cut] == ignored).any()):
-        warn_once(ranking, "ignored", f"{caller}: {OF_IGNORED.format(label=ignored)}")
+    caller = type(metric).__name__
+    if _has_rows_without_class(metric, ranking):
+        warn_once(ranking, "no class", f"{caller}: {OF_NO_CLASS}")
+    if _lists_ignored_label(metric, ranking):
+        warn_once(ranking, "ignored", f"{caller}: {OF_IGNORED.format(label=metric.ignore_index)}")
     if metric._warns_of_cutoffs:
-        for said in whole_buckets([metric], str):
-            warn_of_batch(ranking.notes, f"{caller}: {said}")
-    known = metric.num_labels or ranking.num_labels or EVERYTHING
-    whole = f"k=None, all {known:,} labels"
-    cuts = {f"k={k}" if k else whole: k or known for k in metric.cutoffs}
-    depth = reading.places(None) if reading.uses_depth else 0
-    if depth and "depth" in metric._given:  # nobody asked for the default depth
-        cuts = {f"depth={depth}": depth}
-    for name, cut in {} if reading.needs_scores else cuts.items():
-        if short_lists(ranking, min(cut, known)) is not None:
-            warn_once(ranking, "short lists", f"{caller}, {name}: {OF_SHORT_LISTS}")
-            break
+        for text in whole_buckets([metric], str):
+            warn_of_batch(ranking.notes, f"{caller}: {text}")
+    if not metric.reading.needs_scores:
+        _warn_of_short_lists(metric, ranking)
+
+    depth = _depth_read(metric)
     if depth and is_listed(ranking) and bool((ranking.length > depth).any()):
         warn_once(
             ranking,
@@ -194,6 +209,53 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
             f"{caller}, depth={depth}: some lists are longer. A value by bucket (scope 'bucket') reads "
             f"the first {depth:,} places alone; a larger depth reads more.",
         )
+
+
+def _has_rows_without_class(metric: Any, ranking: Ranking) -> bool:
+    """Whether counted rows have no class in a target of classes, and nobody said how they count."""
+    padded = ranking.targets.padded
+    is_class_target = padded is not None and padded.shape[1] == 1
+    counts_as_miss = metric.empty_target_action == "neg" and "empty_target_action" not in metric._given
+    if not is_class_target or not counts_as_miss:
+        return False
+    missing = ranking.n_relevant == 0
+    if ranking.row_mask is not None:
+        missing = missing & ranking.row_mask
+    return bool(missing.any())
+
+
+def _lists_ignored_label(metric: Any, ranking: Ranking) -> bool:
+    """Whether the top k of a list holds the label that ``ignore_index`` takes out of the target."""
+    ignored = metric.ignore_index
+    if ignored is None or ignored < 0:
+        return False
+    deepest = max((k or 0 for k in metric.cutoffs), default=0)
+    return bool(deepest) and bool((ranking.ids[:, :deepest] == ignored).any())
+
+
+def _depth_read(metric: Any) -> int:
+    """Return the number of places of a list that a metric reads for all of its cut-offs; 0 without such a number."""
+    depth: int = metric.reading.places(None) if metric.reading.uses_depth else 0
+    return depth
+
+
+def _warn_of_short_lists(metric: Any, ranking: Ranking) -> None:
+    """Warn if most lists end before a cut-off, or before ``depth`` where somebody asked for one."""
+    num_labels = metric.num_labels or ranking.num_labels or EVERYTHING
+    cutoffs: dict[str, int] = {}
+    for k in metric.cutoffs:
+        if k:
+            cutoffs[f"k={k}"] = k
+        else:
+            cutoffs[f"k=None, all {num_labels:,} labels"] = num_labels
+    depth = _depth_read(metric)
+    if depth and "depth" in metric._given:
+        cutoffs = {f"depth={depth}": depth}
+
+    for text, cutoff in cutoffs.items():
+        if short_lists(ranking, min(cutoff, num_labels)) is not None:
+            warn_once(ranking, "short lists", f"{type(metric).__name__}, {text}: {OF_SHORT_LISTS}")
+            return
 
 
 def warn_once(ranking: Ranking, what: object, text: str) -> None:
@@ -210,8 +272,12 @@ def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
     """Return the lengths of the lists of counted rows if most lists end before ``cut``; else None."""
     if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
         return None
-    length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
-    return length if 2 * int((length < cut).sum()) > len(length) else None  # in any data some rows have few candidates
+    lengths = ranking.length
+    if ranking.row_mask is not None:
+        lengths = lengths[ranking.row_mask]
+    if 2 * int((lengths < cut).sum()) > len(lengths):  # in any data some rows have few candidates
+        return lengths
+    return None
 
 
 def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
@@ -237,24 +303,33 @@ def whole_buckets(
         named: Adds prefix and postfix to a key.
         among: Names of the buckets that matter; None for all.
     """
-    keys: dict[str, list[str]] = {}
+    keys_by_buckets: dict[str, list[str]] = {}
     for metric in metrics:
         buckets = metric.bound_buckets
         if buckets is None or metric.reading.scope == "global" or metric.formula.reads_one_rank:
             continue
         for k, key in zip(metric.cutoffs, metric.cutoff_keys(), strict=True):
-            if not isinstance(k, int):
-                continue
-            sizes = zip(buckets.names, buckets.sizes, strict=True)
-            whole = [name for name, size in sizes if 0 < size <= k and (among is None or name in among)]
-            if whole:
-                keys.setdefault(", ".join(whole), []).append(named(key))
-    if keys:
-        found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items())
-        yield (
-            f"k reaches the number of labels for {found}: every relevant label there that is ranked within depth is a "
-            "hit, whatever the model; scope='global' asks for the row's overall top k."
-        )
+            names = _buckets_within(buckets, k, among)
+            if names:
+                keys_by_buckets.setdefault(", ".join(names), []).append(named(key))
+    if not keys_by_buckets:
+        return
+
+    parts = [f"{', '.join(keys)} in {names}" for names, keys in keys_by_buckets.items()]
+    yield (
+        f"k reaches the number of labels for {'; '.join(parts)}: every relevant label there that is ranked within "
+        "depth is a hit, whatever the model; scope='global' asks for the row's overall top k."
+    )
+
+
+def _buckets_within(buckets: Any, k: Any, among: Collection[str] | None) -> list[str]:
+    """Return the names of the buckets with labels, at most k of them."""
+    names = []
+    if isinstance(k, int):
+        for name, size in zip(buckets.names, buckets.sizes, strict=True):
+            if 0 < size <= k and (among is None or name in among):
+                names.append(name)
+    return names
 
 
 SORTED_SCORES = 2**21

@@ -160,7 +160,7 @@ class Formula:
         return value
 
 
-def of_hits(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None, **facts: Any) -> Formula:
+def hit_formula(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None, **facts: Any) -> Formula:
     """Return a formula of hits: 0 without one, depends on counts alone, and its mean over all orders is known."""
     known = {"zero_without_hits": True, "is_averaged": True, "reads_counts_alone": True, **facts}
     return Formula(function, {} if arguments is None else arguments, **known)

@@ -122,53 +122,57 @@ class TopKMetric(ExactMetric):
         **kwargs: Any,
     ) -> None:
         caller = self._caller
-        of_reading, of_aggregation = (
-            {key: kwargs.pop(key) for key in part.takes if key in kwargs}
-            for part in (getattr(one, "func", one) for one in (reading, aggregation))
-        )
-        batch = {key: kwargs.pop(key, default) for key, default in BATCH_DEFAULTS.items()}
+        reading_arguments = _taken_by(reading, kwargs)
+        aggregation_arguments = _taken_by(aggregation, kwargs)
+        batch_arguments = {argument: kwargs.pop(argument, default) for argument, default in BATCH_DEFAULTS.items()}
         super().__init__(**kwargs)
+
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
-        if isinstance(buckets, str):
-            names_of(buckets)  # raises where no kind has this name
-        elif not isinstance(buckets, LabelBuckets | None):
-            raise TypeError(
-                f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
-                "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
-            )
+        _check_buckets(caller, buckets)
         self.formula, self.name, self.validate_args = formula, name, validate_args
         self.buckets, self.weighted = buckets, bool(weighted)
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
-        rows = {"row_groups": row_groups, **batch}
-        vars(self).update(check_rows_of(caller, **rows, bucket_names=self.bucket_names))
-        made = reading(caller, k, formula, buckets is not None, **of_reading)
-        vars(self).update(reading=made, aggregation=aggregation(caller, made, self.weighted, **of_aggregation))
+        row_arguments = {"row_groups": row_groups, **batch_arguments}
+        vars(self).update(check_rows_of(caller, **row_arguments, bucket_names=self.bucket_names))
+
+        self.reading = reading(caller, k, formula, buckets is not None, **reading_arguments)
+        self.aggregation = aggregation(caller, self.reading, self.weighted, **aggregation_arguments)
         if weighted and not self.aggregation.can_be_weighted:
             raise ValueError(
                 f"{caller}: weighted=True means nothing here, where no mean over rows is taken; leave it out."
             )
-        for part in (self.reading, self.aggregation):
-            vars(self).update({key: getattr(part, key) for key in part.takes})
-        settings = arguments(type(self))
-        unset = {key: self._given.get(key, settings[key].default) for key in settings if key not in vars(self)}
-        vars(self).update({key: value for key, value in unset.items() if key in settled_arguments(type(self))})
-        self.cutoffs = made.cutoffs
-        self.k = made.cutoffs if made.several else made.cutoffs[0]
+        self._take_arguments_of_parts()
+        self.cutoffs = self.reading.cutoffs
+        self.k = self.cutoffs if self.reading.several else self.cutoffs[0]
         self.usual_settings = {**type(self).usual_settings, "empty_target_action": self.aggregation.usual_action}
         self.needs = (*self.aggregation.needs, *needs)
-        facts = {key: value for key, value in vars(self).items() if key in FACTS}
+        facts = {argument: value for argument, value in vars(self).items() if argument in FACTS}
         # bind completes buckets that are given by kind, and facts that are None
-        self._left_open = {key: value for key, value in facts.items() if value is None or isinstance(value, str)}
+        self._left_open = {
+            argument: value for argument, value in facts.items() if value is None or isinstance(value, str)
+        }
         self._settle({})
+
+    def _take_arguments_of_parts(self) -> None:
+        """Set the arguments of the reading and the aggregation as attributes, and those that no part has set."""
+        attributes = vars(self)
+        for part in (self.reading, self.aggregation):
+            for argument in part.takes:
+                attributes[argument] = getattr(part, argument)
+        settled = settled_arguments(type(self))
+        for argument, parameter in arguments(type(self)).items():
+            if argument in settled and argument not in attributes:
+                attributes[argument] = self._given.get(argument, parameter.default)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Set the range of values for TorchMetrics' plots."""
         super().__init_subclass__(**kwargs)
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
-        said = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": cls.stem}
-        for name in said.keys() - vars(cls).keys():
-            setattr(cls, name, said[name])
+        plot_attributes = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": cls.stem}
+        for attribute, value in plot_attributes.items():
+            if attribute not in vars(cls):
+                setattr(cls, attribute, value)
 
     @property
     def bucket_names(self) -> tuple[str, ...]:
@@ -200,25 +204,32 @@ class TopKMetric(ExactMetric):
 
     def missing(self) -> list[str]:
         """Return the names of the facts that are not known yet, and that an update needs."""
-        missing = ["buckets"] if isinstance(self.buckets, str) else []
-        known = ("num_labels",) if missing else ()  # the buckets tell it
-        return missing + [name for name in self.needs if getattr(self, name) is None and name not in known]
+        names = []
+        if isinstance(self.buckets, str):
+            names.append("buckets")
+        for name in self.needs:
+            comes_with_buckets = bool(names) and name == "num_labels"
+            if getattr(self, name) is None and not comes_with_buckets:
+                names.append(name)
+        return names
 
     def check_bound(self, when: str, advice: str = "") -> None:
         """Raise if a fact is missing that the states need; ``advice`` replaces "call bind"."""
-        missing = [] if self._defaults else self.missing()
+        if self._defaults:
+            return
+        missing = self.missing()
         if not missing:
             return
-        lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not known yet"
+
+        verb = "is" if len(missing) == 1 else "are"
+        problem = f"{' and '.join(missing)} {verb} not known yet"
         if "buckets" in missing:
-            lacking = f"buckets={self.buckets!r} has no label counts yet"
-        passed = " and ".join(f"{name}=" for name in missing)
+            problem = f"buckets={self.buckets!r} has no label counts yet"
         if missing == ["tree"]:  # a LabelFrequency knows of no parents
-            raise ValueError(f"{self._caller}: {lacking}; {advice or 'pass tree=LabelTree(parents) to the metric'}.")
-        raise ValueError(
-            f"{self._caller}: {lacking}; {advice or f'call bind(frequency) with a LabelFrequency {when}'}, or pass "
-            f"{passed} to the metric."
-        )
+            raise ValueError(f"{self._caller}: {problem}; {advice or 'pass tree=LabelTree(parents) to the metric'}.")
+        passed = " and ".join(f"{name}=" for name in missing)
+        remedy = advice or f"call bind(frequency) with a LabelFrequency {when}"
+        raise ValueError(f"{self._caller}: {problem}; {remedy}, or pass {passed} to the metric.")
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> Self:
         """Set what the constructor left open: ``buckets="deciles"``, the number of labels, the training counts.
@@ -233,22 +244,23 @@ class TopKMetric(ExactMetric):
             TypeError: If ``frequency`` is neither.
             ValueError: If the metric has been updated since its last reset, or the facts do not agree.
         """
-        self.check_own_states("bind")
         training = frequency if isinstance(frequency, Training) else Training.of(self._caller, frequency)
         if self._update_count:
             raise ValueError(
                 f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
             )
-        facts = {name: FACTS[name](training, given) for name, given in self._left_open.items()}
-        if any(vars(self)[name] is not value for name, value in facts.items()):
+        facts = {}
+        for argument, value in self._left_open.items():
+            facts[argument] = FACTS[argument](training, value)
+        if any(vars(self)[argument] is not value for argument, value in facts.items()):
             self._settle(facts)
         return self
 
-    def complete(self, **given: Any) -> None:
+    def complete(self, **shared_arguments: Any) -> None:
         """Take arguments that a collection gives to its members, except those that the metric was given."""
-        taken = {name: value for name, value in given.items() if self._given.get(name) is None}
-        if taken:
-            self._settle(check_rows_of("TopKCollection", **taken, bucket_names=self.bucket_names))
+        missing = {name: value for name, value in shared_arguments.items() if self._given.get(name) is None}
+        if missing:
+            self._settle(check_rows_of("TopKCollection", **missing, bucket_names=self.bucket_names))
 
     def _settle(self, facts: Mapping[str, Any]) -> None:
         """Set arguments, and make what depends on them: the parts, the keys and new states."""
@@ -257,7 +269,7 @@ class TopKMetric(ExactMetric):
         self._settle_facts()
         reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
         vars(self).update(reading=reading, aggregation=self.aggregation.bound(reading))
-        self._keys = self._made_keys()
+        self._keys = self._make_keys()
         self._make_states()
         self._is_made = True
 
@@ -289,16 +301,25 @@ class TopKMetric(ExactMetric):
 
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
-        usual = {name: one.default for name, one in arguments(type(self)).items()} | {**self.usual_settings}
-        return {name: one for name, one in self.settings().items() if identity(one) != identity(usual.get(name))}
+        usual = {name: parameter.default for name, parameter in arguments(type(self)).items()}
+        usual |= self.usual_settings
+        unusual = {}
+        for name, value in self.settings().items():
+            if identity(value) != identity(usual.get(name)):
+                unusual[name] = value
+        return unusual
 
     def again(self, without: Sequence[str] = (), **changed: Any) -> Self:
         """Return an empty metric with the arguments of this one, some ``changed``, and some left out (``without``)."""
-        settled = {name: vars(self)[name] for name in (*FACTS, "row_groups", *BATCH_DEFAULTS)
-                   if vars(self).get(name) not in (None, BATCH_DEFAULTS.get(name))}  # fmt: skip
-        given = {name: value for name, value in {**self._given, **settled}.items() if name not in without} | changed
-        by_place = [given.pop(name) for name in list(given) if not name.isidentifier()]
-        return type(self)(*by_place, **given)
+        passed = dict(self._given)
+        for name in (*FACTS, "row_groups", *BATCH_DEFAULTS):
+            value = vars(self).get(name)
+            if value not in (None, BATCH_DEFAULTS.get(name)):
+                passed[name] = value
+        passed = {name: value for name, value in passed.items() if name not in without} | changed
+        by_place = [value for name, value in passed.items() if not name.isidentifier()]
+        by_name = {name: value for name, value in passed.items() if name.isidentifier()}
+        return type(self)(*by_place, **by_name)
 
     def extra_repr(self) -> str:
         """Return the arguments that are not the default, for ``repr``."""
@@ -307,24 +328,33 @@ class TopKMetric(ExactMetric):
             unusual.pop("num_labels", None)
         if self.name is not None:
             unusual["name"] = self.name
-        by_name = {name for name, one in arguments(type(self)).items() if one.kind == Parameter.KEYWORD_ONLY}
-        names = sorted(unusual, key=lambda name: (name in by_name, name != "buckets"))
-        return ", ".join(_shown(name, unusual[name]) for name in names)
+        parameters = arguments(type(self))
 
-    def _made_keys(self) -> Keys:
-        reading, aggregation, unusual = self.reading, self.aggregation, self.unusual_settings()
-        hidden = {*(["depth"] if not reading.uses_depth else []), *(["min_gain"] if self.formula.reads_gains else [])}
-        hidden |= {*aggregation.not_in_key, *(["empty_target_action"] if self.empty_target_action == "error" else [])}
-        unusual = {name: value for name, value in unusual.items() if name not in hidden}
-        plain = self.name or f"{reading.prefix}{aggregation.prefix}{self.stem}{convention(unusual)}"
-        named = [aggregation.cut_name(k) for k in self.cutoffs]
-        cuts = [f"@{cut}" if cut and (self.name is None or len(named) > 1) else "" for cut in named]
-        return Keys(
-            tuple(f"{plain}{cut}" for cut in cuts),
-            ("", *(f"/{group}" for group in self.row_groups or ())),
-            tuple(f"/{bucket}" for bucket in self.bucket_names) or ("",),
-            plain,
-        )
+        def order(name: str) -> tuple[bool, bool]:
+            by_name_only = name in parameters and parameters[name].kind == Parameter.KEYWORD_ONLY
+            return by_name_only, name != "buckets"
+
+        return ", ".join(_argument_text(name, unusual[name]) for name in sorted(unusual, key=order))
+
+    def _make_keys(self) -> Keys:
+        """Return the keys of the values, from the arguments that are not the default."""
+        reading, aggregation = self.reading, self.aggregation
+        hidden = {*aggregation.not_in_key}
+        if not reading.uses_depth:
+            hidden.add("depth")
+        if self.formula.reads_gains:
+            hidden.add("min_gain")
+        if self.empty_target_action == "error":
+            hidden.add("empty_target_action")
+        shown = {name: value for name, value in self.unusual_settings().items() if name not in hidden}
+        plain = self.name or f"{reading.prefix}{aggregation.prefix}{self.stem}{convention(shown)}"
+
+        cut_names = [aggregation.cut_name(k) for k in self.cutoffs]
+        needs_cut = self.name is None or len(cut_names) > 1
+        cutoff_keys = [f"{plain}@{name}" if name and needs_cut else plain for name in cut_names]
+        groups = ["", *(f"/{group}" for group in self.row_groups or ())]
+        buckets = [f"/{bucket}" for bucket in self.bucket_names] or [""]
+        return Keys(tuple(cutoff_keys), tuple(groups), tuple(buckets), plain)
 
     def keys(self) -> list[str]:
         """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
@@ -346,7 +376,7 @@ class TopKMetric(ExactMetric):
         """Take the name that a collection gives to this metric, which replaces its keys; an own name stays."""
         if self.name is None:
             vars(self).update(name=name, _given={**self._given, "name": name})
-            self._keys = self._made_keys()
+            self._keys = self._make_keys()
 
     # states
 
@@ -359,6 +389,7 @@ class TopKMetric(ExactMetric):
         self._names: dict[str, str] = {}
         if not self.is_bound:
             return
+
         self._declared = dict(self.aggregation.states())
         self._tie_count = None
         if isinstance(self.reading, Ranks) and self.ties == "id":
@@ -366,11 +397,12 @@ class TopKMetric(ExactMetric):
             shape = 1 + len(self._tie_count.cuts), self.aggregation.row_format.columns
             self._declared[self._tie_count.name] = State(shape, shared=not self.formula.is_own)
         self._names = self._full_names()
+        num_groups = 1 + len(self.row_groups or ())
         for name, state in self._declared.items():
+            full_name = self._names[name]
             zero = torch.zeros((), dtype=state.dtype, device=self.device)
-            self.add_state(self._names[name], zero, state.reduce, persistent=self._keep_states)
-            size = 1 + len(self.row_groups or ()), *state.shape
-            setattr(self, self._names[name], torch.zeros(size, dtype=state.dtype, device=self.device))
+            self.add_state(full_name, zero, state.reduce, persistent=self._keep_states)
+            setattr(self, full_name, torch.zeros((num_groups, *state.shape), dtype=state.dtype, device=self.device))
         self._expand_defaults()
 
     def _expand_defaults(self) -> None:
@@ -389,16 +421,23 @@ class TopKMetric(ExactMetric):
         """Return the name of each state: equal for two metrics only if these add equal amounts, in all processes."""
         unusual = self.unusual_settings()
         # metrics that read a batch in different ways add different amounts
-        counted = {key: value for key, value in unusual.items() if key in BATCH_DEFAULTS}
-        groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
-        told_apart = f"_of_{self.num_labels}{groups}" + (f"_{digest_of(counted)}" if counted else "")
+        batch_settings = {name: value for name, value in unusual.items() if name in BATCH_DEFAULTS}
+        suffix = f"_of_{self.num_labels}"
+        if self.row_groups:
+            suffix += f"_of_{len(self.row_groups)}_groups"
+        if batch_settings:
+            suffix += f"_{digest_of(batch_settings)}"
         unusual.pop("num_labels", None)  # the shapes of states depend on it
         own = f"{self.stem}_{digest_of((type(self).__qualname__, unusual))}"
-        kind = next(one for one in type(self.aggregation).__mro__ if "states" in vars(one)).__name__
-        return {
-            name: f"{kind}_{name}{state.key}{told_apart}" if state.shared else f"{own}_{name}{state.key}"
-            for name, state in self._declared.items()
-        }
+        aggregation = _class_with_states(self.aggregation)
+
+        names = {}
+        for name, state in self._declared.items():
+            if state.shared:
+                names[name] = f"{aggregation}_{name}{state.key}{suffix}"
+            else:
+                names[name] = f"{own}_{name}{state.key}"
+        return names
 
     @property
     def shares_states(self) -> bool:
@@ -461,8 +500,8 @@ class TopKMetric(ExactMetric):
             value = super().forward(*args, **kwargs)
         finally:
             self._warns_of_ties = warns
-        if seen.known is not None:
-            self._queries_seen = seen.with_queries(self._caller, self._queries_seen.known)
+        if seen.earlier is not None:
+            self._queries_seen = seen.with_queries(self._caller, self._queries_seen.earlier)
         return value
 
     def _enter_stage(self, stage: Stage) -> None:
@@ -495,14 +534,14 @@ class TopKMetric(ExactMetric):
 
     def note_in(self, addition: Addition, prepared: Prepared) -> None:
         """Note the prepared amounts in ``addition``: sums over all rows here, the others by :meth:`Addition.note`."""
-        rows, held = prepared.rows, vars(self)
+        rows, attributes = prepared.rows, vars(self)
         if rows.groups is not None or rows.weights is not None:
             rows = self.own_rows(rows)
         for name, increment in prepared.increments.items():
-            full = self._names[name]
-            state = held[full]
+            full_name = self._names[name]
+            state = attributes[full_name]
             if state.is_inference():  # after a reset under inference_mode a state cannot be changed in place
-                state = held[full] = state.clone()
+                state = attributes[full_name] = state.clone()
             if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
                 if isinstance(increment, EqualRows):
                     addition.states.append(state)
@@ -516,7 +555,9 @@ class TopKMetric(ExactMetric):
 
     def own_rows(self, rows: BatchRows) -> BatchRows:
         """Return the row groups and row weights of a batch without those that the metric does not take."""
-        if (rows.groups is None or self.row_groups) and (rows.weights is None or self.weighted):
+        takes_groups = rows.groups is None or self.row_groups
+        takes_weights = rows.weights is None or self.weighted
+        if takes_groups and takes_weights:
             return rows
         return BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
 
@@ -534,12 +575,14 @@ class TopKMetric(ExactMetric):
         front, all rows first. With ``average="none"``, the last axis is the labels, (L,). float64; float32 on a device
         without float64. One-element results have no axis, as TorchMetrics squeezes them.
         """
-        of_groups = self.states_of_groups()
-        cut, most = max(self._tied_shares(of_groups[0]).items(), key=itemgetter(1), default=(None, 0.0))
-        if self._warns_of_ties and most > MANY_TIED:
+        group_states = self.states_of_groups()
+        tied_shares = self._tied_shares(group_states[0])
+        cut, largest_share = max(tied_shares.items(), key=itemgetter(1), default=(None, 0.0))
+        if self._warns_of_ties and largest_share > MANY_TIED:
             self._warns_of_ties = False
-            warn_outside(ties_in_words(self._caller, most, cut, self.aggregation.tie_rules))
-        value = self.shaped([self.aggregation.values(states) for states in of_groups])
+            warn_outside(ties_in_words(self._caller, largest_share, cut, self.aggregation.tie_rules))
+
+        value = self.shaped([self.aggregation.values(states) for states in group_states])
         if self.weighted and self._update_count and bool(value.isnan().all()):
             warn_outside(f"{self._caller}: no row with a weight above 0 counts, so the value is NaN; see row_weights.")
         return value
@@ -547,18 +590,27 @@ class TopKMetric(ExactMetric):
     def result(self) -> Result:
         """Return the values over all batches and processes, with what is known of them; call it in every process."""
         with self.over_all_processes():
-            of_groups = self.states_of_groups()
-            values = self.shaped([self.aggregation.values(states) for states in of_groups])
-            known = self.aggregation.facts(of_groups[0]), self.not_measured(), self._tied_shares(of_groups[0])
-            denominators = self._denominators(of_groups)
-        return Result(values, *known, denominators)
+            group_states = self.states_of_groups()
+            return Result(
+                values=self.shaped([self.aggregation.values(states) for states in group_states]),
+                facts=self.aggregation.facts(group_states[0]),
+                not_measured=self.not_measured(),
+                tied_shares=self._tied_shares(group_states[0]),
+                denominators=self._denominators(group_states),
+            )
 
-    def _denominators(self, of_groups: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
-        found: dict[str, tuple[float, str]] = {}
-        for group, states in zip(self.group_keys(), of_groups, strict=True):
-            what, numbers = self.aggregation.denominators(states) or ("", ())
-            found |= zip(self.row_keys(group), ((number, what) for of_k in numbers for number in of_k), strict=False)
-        return found
+    def _denominators(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
+        """Return by key how many a value is divided by, and of what."""
+        denominators: dict[str, tuple[float, str]] = {}
+        for group, states in zip(self.group_keys(), group_states, strict=True):
+            counted = self.aggregation.denominators(states)
+            if counted is None:
+                continue
+            what, by_cutoff = counted
+            numbers = [number for by_bucket in by_cutoff for number in by_bucket]
+            for key, number in zip(self.row_keys(group), numbers, strict=False):
+                denominators[key] = number, what
+        return denominators
 
     def tied_shares(self) -> dict[int | None, float]:
         """Return by cut-off (None: any relevant label) the share of rows with equal scores on both sides of it."""
@@ -568,8 +620,11 @@ class TopKMetric(ExactMetric):
     def _tied_shares(self, states: Mapping[str, Tensor]) -> dict[int | None, float]:
         if self._tie_count is None:
             return {}
-        rows, *tied = self.aggregation.row_format.totals(states[self._tie_count.name])
-        return {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._tie_count.cuts, tied, strict=True)}
+        rows, *tied_rows = self.aggregation.row_format.totals(states[self._tie_count.name])
+        shares = {}
+        for cut, tied in zip(self._tie_count.cuts, tied_rows, strict=True):
+            shares[cut] = tied / rows if rows else 0.0
+        return shares
 
     def not_measured(self) -> frozenset[str]:
         """Return the keys whose values are 0 by convention, because they are averages of no label."""
@@ -587,18 +642,22 @@ class TopKMetric(ExactMetric):
     def states_of_groups(self) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
         self.check_bound("first")
-        states = {name: getattr(self, full) for name, full in self._names.items()}
-        return [{name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))]
+        states = {name: getattr(self, full_name) for name, full_name in self._names.items()}
+        num_groups = len(self.group_keys())
+        return [{name: state[number] for name, state in states.items()} for number in range(num_groups)]
 
-    def shaped(self, values: Sequence[Values]) -> Tensor:
+    def shaped(self, group_values: Sequence[Values]) -> Tensor:
         """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`, one alone as ()."""
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
-        found = torch.stack([torch.as_tensor(of_group, dtype=real, device=self.device) for of_group in values])
+        value = torch.stack([torch.as_tensor(values, dtype=real, device=self.device) for values in group_values])
         if self.bound_buckets is not None and not per_label:  # a bucket without labels says nothing about the model
-            found = found.masked_fill((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
-        several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or per_label)
-        shape = [size for size, asked in zip(found.shape, several, strict=True) if asked]
-        return found.view(shape if found.numel() > 1 else ())
+            is_empty = (self.bound_buckets.label_counts == 0).to(self.device)
+            value = value.masked_fill(is_empty, torch.nan)
+        if value.numel() == 1:
+            return value.view(())
+
+        has_axis = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or per_label)
+        return value.view([size for size, is_kept in zip(value.shape, has_axis, strict=True) if is_kept])
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.
@@ -616,15 +675,16 @@ class TopKMetric(ExactMetric):
 
     def row_values_of(self, aggregation: Aggregation, ranking: Ranking) -> dict[str, Any]:
         """Return :meth:`row_values` with another aggregation of this metric, such as that of a reference."""
-        found = aggregation.of_rows(ranking)
-        found = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
-        if found.ndim == 2 and self.bound_buckets is not None and 0 in self.bound_buckets.sizes:
-            # the mean over rows is NaN, too; both terms of a ratio are 0
-            empty = (self.bound_buckets.label_counts == 0).to(found.device).repeat(len(self.cutoffs))
-            found = found.masked_fill(empty[:, None], torch.nan)
-        if found.ndim == 3:
-            return dict(zip(self.row_keys(), zip(*found.unbind(0), strict=True), strict=True))
-        return dict(zip(self.row_keys(), found.unbind(0), strict=True))
+        values = aggregation.of_rows(ranking)
+        if ranking.row_mask is not None:
+            values = torch.where(ranking.row_mask, values, torch.nan)
+        if values.ndim == 3:  # both terms of a ratio: they are 0 in a bucket without labels
+            return dict(zip(self.row_keys(), zip(*values.unbind(0), strict=True), strict=True))
+
+        if self.bound_buckets is not None and 0 in self.bound_buckets.sizes:
+            is_empty = (self.bound_buckets.label_counts == 0).to(values.device).repeat(len(self.cutoffs))
+            values = values.masked_fill(is_empty[:, None], torch.nan)
+        return dict(zip(self.row_keys(), values.unbind(0), strict=True))
 
     def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return counts and values of each label over all rows and processes, by name, shape (L,) each.
@@ -642,9 +702,11 @@ class TopKMetric(ExactMetric):
         with self.over_all_processes():
             states = {name: state.clone() for name, state in self.states_of_groups()[0].items()}
         names = [self._label_key(key) for key in self.cutoff_keys()]
-        found = self.aggregation.per_label(states, names, several, zero_division)
-        real = real_dtype(self.device)
-        return {name: one.to(self.device, real) if one.is_floating_point() else one for name, one in found.items()}
+        columns = self.aggregation.per_label(states, names, several, zero_division)
+        for name, column in columns.items():
+            if column.is_floating_point():
+                columns[name] = column.to(self.device, real_dtype(self.device))
+        return columns
 
     def _label_key(self, key: str) -> str:
         """Return the name of values per label: the key of a cut-off without average and conventions."""
@@ -679,20 +741,52 @@ class TopKMetric(ExactMetric):
         Returns:
             Figure (None when ``ax`` was given) and axes, as TorchMetrics' metrics do.
         """
-        val = self.compute() if val is None else val
-        one = isinstance(val, Tensor)
-        if not one and (not isinstance(val, Sequence) or not val):
+        if val is None:
+            val = self.compute()
+        if isinstance(val, Tensor):
+            scalars = self.scalars(val)
+            if self.buckets is not None:
+                return _bars(self, val, ax)
+            steps = [scalars]
+        elif isinstance(val, Sequence) and val:
+            steps = [self.scalars(step) for step in val]
+        else:
             raise ValueError(
                 f"{self._caller}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
             )
-        steps = [self.scalars(step) for step in ([val] if isinstance(val, Tensor) else val)]
-        if isinstance(val, Tensor) and self.buckets is not None:
-            return _bars(self, val, ax)
+
         keys = list(steps[0])
-        named: Any = steps if len(keys) > 1 else [step[keys[0]] for step in steps]  # a legend names several values
-        figure, ax = self._plot(named[0] if one else named, ax)
+        plotted: Any = steps  # a legend names several values
+        if len(keys) == 1:
+            plotted = [step[keys[0]] for step in steps]
+        figure, ax = self._plot(plotted[0] if isinstance(val, Tensor) else plotted, ax)
         ax.set_ylabel(keys[0] if len(keys) == 1 else self.stem)
         return figure, ax
+
+
+def _taken_by(part: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Take the arguments out of ``kwargs`` that a reading or an aggregation takes, and return them."""
+    takes = getattr(part, "func", part).takes
+    return {argument: kwargs.pop(argument) for argument in takes if argument in kwargs}
+
+
+def _check_buckets(caller: str, buckets: Any) -> None:
+    """Raise unless buckets are buckets, or the text of a kind of buckets."""
+    if isinstance(buckets, str):
+        names_of(buckets)  # raises where no kind has this name
+    elif not isinstance(buckets, LabelBuckets | None):
+        raise TypeError(
+            f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
+            "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
+        )
+
+
+def _class_with_states(aggregation: Aggregation) -> str:
+    """Return the name of the class that declares the states of an aggregation."""
+    for base in type(aggregation).__mro__:
+        if "states" in vars(base):
+            return base.__name__
+    raise AssertionError("an aggregation declares states")
 
 
 def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
@@ -700,22 +794,25 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
     if not metric._defaults:  # there are no states until all facts are known
         metric.check_bound("before update")
     if not isinstance(batch.preds, Ranking):
-        for argument, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
-            if getattr(batch, argument) is not None and not getattr(metric, asked):
+        for argument, setting in (("row_weights", "weighted"), ("row_groups", "row_groups")):
+            if getattr(batch, argument) is not None and not getattr(metric, setting):
                 raise ValueError(
-                    f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {asked}=."
+                    f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {setting}=."
                 )
-    of_batch = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
-    context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **of_batch, warns=metric._warns)
+    settings = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
+    context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **settings, warns=metric._warns)
     return rank_rows(context, batch, metric.reading.reads)
 
 
-def _shown(name: str, value: Any) -> str:
+def _argument_text(name: str, value: Any) -> str:
+    """Return an argument as ``repr`` shows it."""
     if isinstance(value, LabelBuckets):
         return f"{len(value)} buckets"
     if isinstance(value, Tensor):
         return f"{name}={shape_of(value)}"
-    return f"{name}={list(value) if isinstance(value, tuple) else value!r}"
+    if isinstance(value, tuple):
+        return f"{name}={list(value)}"
+    return f"{name}={value!r}"
 
 
 def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:

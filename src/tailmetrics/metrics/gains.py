@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
 from tailmetrics.metrics._batches import warn_once
-from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
+from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
@@ -170,7 +170,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 def _of_gains(caller: str, function: Callable[..., Tensor], gain: Gain, number: FixedPoint) -> Formula:
     """Return a formula of gains, which any ``min_gain`` leaves as they are."""
     check_choice(caller, "gain", gain, Gain)
-    return of_hits(
+    return hit_formula(
         function,
         {"gain": gain},
         value_format=number,
@@ -406,7 +406,7 @@ class ERRAtK(TopKMetric):
             max_gain = check_number(self._caller, "max_gain", max_gain, SMALLEST_GAIN, LARGEST_GRADE)
         self.max_gain = max_gain
         most = max_gain or 1.0
-        formula = of_hits(err_at_k, {"max_gain": most}, check=partial(_check_below, most), is_averaged=False)
+        formula = hit_formula(err_at_k, {"max_gain": most}, check=partial(_check_below, most), is_averaged=False)
         super().__init__(k, formula, **kwargs)
 
 
@@ -477,4 +477,4 @@ class RBPAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RankArguments]) -> None:
         self.persistence = check_number(self._caller, "persistence", persistence, 0.0, 1.0, inside=True)
-        super().__init__(k, of_hits(rbp_at_k, {"persistence": self.persistence}, is_additive=True), **kwargs)
+        super().__init__(k, hit_formula(rbp_at_k, {"persistence": self.persistence}, is_additive=True), **kwargs)

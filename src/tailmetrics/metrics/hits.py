@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LabelArguments, MacroOf, RankArguments
-from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
+from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, f_beta
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import COUNT, divide
@@ -96,7 +96,7 @@ class PrecisionAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, *, denominator: Denominator = "predicted", **kwargs: Unpack[LabelArguments]) -> None:
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
-        formula = of_hits(precision_at_k, {"denominator": denominator}, is_additive=denominator == "k")
+        formula = hit_formula(precision_at_k, {"denominator": denominator}, is_additive=denominator == "k")
         if denominator == "k":  # whole numbers need one column of a state
             formula = replace(formula, function=_hits_of_k, value_format=COUNT, per_one=int)
         super().__init__(k, formula, aggregation=ByAverage(PRECISION), **kwargs)
@@ -172,7 +172,7 @@ class RecallAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[LabelArguments]) -> None:
-        super().__init__(k, of_hits(recall_at_k), aggregation=ByAverage(RECALL), **kwargs)
+        super().__init__(k, hit_formula(recall_at_k), aggregation=ByAverage(RECALL), **kwargs)
 
 
 @final
@@ -204,7 +204,7 @@ class NormalizedRecallAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
         pooled = ByAverage(RECALL, ("samples", "micro"), up_to_k=True)
-        super().__init__(k, of_hits(normalized_recall_at_k), aggregation=pooled, **kwargs)
+        super().__init__(k, hit_formula(normalized_recall_at_k), aggregation=pooled, **kwargs)
 
 
 @takes_arrays
@@ -270,7 +270,7 @@ class F1AtK(TopKMetric):
         **kwargs: Unpack[LabelArguments],
     ) -> None:
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
-        formula = of_hits(f1_at_k, {"denominator": denominator})
+        formula = hit_formula(f1_at_k, {"denominator": denominator})
         super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
 
 
@@ -343,7 +343,7 @@ class FBetaAtK(TopKMetric):
     ) -> None:
         self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
-        formula = of_hits(f_beta_at_k, {"beta": self.beta, "denominator": denominator})
+        formula = hit_formula(f_beta_at_k, {"beta": self.beta, "denominator": denominator})
         super().__init__(k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs)
 
 
@@ -419,7 +419,7 @@ class HitRateAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, of_hits(hit_rate_at_k, value_format=COUNT), **kwargs)
+        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT), **kwargs)
 
 
 @final
@@ -448,7 +448,7 @@ class AccuracyAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, of_hits(hit_rate_at_k, value_format=COUNT, of_one_class=True), **kwargs)
+        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, of_one_class=True), **kwargs)
 
 
 @final
@@ -478,7 +478,7 @@ class RelevanceAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        formula = of_hits(relevance_at_k, value_format=COUNT, reads_one_rank=True, is_additive=True)
+        formula = hit_formula(relevance_at_k, value_format=COUNT, reads_one_rank=True, is_additive=True)
         super().__init__(k, formula, **kwargs)
 
 
@@ -629,4 +629,4 @@ class RPrecision(TopKMetric):
     higher_is_better = True
 
     def __init__(self, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(None, of_hits(r_precision, reads_cutoff=False, optional_k=True), **kwargs)
+        super().__init__(None, hit_formula(r_precision, reads_cutoff=False, optional_k=True), **kwargs)

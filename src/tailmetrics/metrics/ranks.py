@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count, check_number, number_text
 from tailmetrics.metrics._aggregations import MedianOfRows, RowStatistic
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
-from tailmetrics.metrics._formulas import Formula, of_hits, takes_arrays
+from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import divide
@@ -81,7 +81,7 @@ class MRR(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, of_hits(reciprocal_rank, optional_k=True, reads_first=True), **kwargs)
+        super().__init__(k, hit_formula(reciprocal_rank, optional_k=True, reads_first=True), **kwargs)
 
 
 HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
@@ -157,7 +157,7 @@ class MAP(TopKMetric):
         self, k: Cutoffs | None = None, *, denominator: HitsDenominator = "relevant", **kwargs: Unpack[RankArguments]
     ) -> None:
         self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, HitsDenominator)
-        super().__init__(k, of_hits(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)
+        super().__init__(k, hit_formula(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)
 
 
 def _check_min_recall(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
