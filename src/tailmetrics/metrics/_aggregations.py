@@ -122,8 +122,7 @@ class Aggregation(ABC):
         self.average: Average = check_choice(caller, "average", average, self.averages, f" to this metric{by_class}")
         self.has_value_per_label, self.weighs_by_support = (average == kind for kind in ("none", "weighted"))
         self.tie_rules = self.tie_rules or reading.tie_rules
-        of_average = f" to this metric with average={average!r}"
-        check_choice(caller, "ties", reading.ties, self.tie_rules, of_average)
+        check_choice(caller, "ties", reading.ties, self.tie_rules, f" to this metric with average={average!r}")
         self.usual_action = self._usual_action(reading)
         self.empty_target_action = empty_target_action or self.usual_action
         self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
@@ -179,18 +178,22 @@ class Aggregation(ABC):
 
     def answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return whether each row has a value, (N,) or (N, G), bool; if not, ``empty_target_action`` applies."""
-        known, arguments = self.reading.formula.answered, self.reading.formula.arguments
-        return ranks.n_relevant > 0 if known is None else known(ranking, ranks, **arguments)
+        formula = self.reading.formula
+        if formula.answered is None:
+            return ranks.n_relevant > 0
+        answered: Tensor = formula.answered(ranking, ranks, **formula.arguments)
+        return answered
 
     def check(self, ranking: Ranking) -> None:
         """Raise if a counted row has no value; called if ``empty_target_action`` is ``"error"``."""
-        empty = ~self.answered(ranking, self.reading.of(ranking))
+        empty = with_bucket_axis(~self.answered(ranking, self.reading.of(ranking)))
         if ranking.row_mask is not None:
-            empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
+            empty = empty & ranking.row_mask[:, None]
         if bool(empty.any()):
-            row, lacking = int(empty.nonzero()[0, 0]), self.reading.formula.lacking
+            row = int(empty.nonzero()[0, 0])
+            where = " in some bucket" if self.reading.buckets is not None else ""
             raise ValueError(
-                f"{self.caller}: row {row} has {lacking}{' in some bucket' if empty.ndim > 1 else ''}; "
+                f"{self.caller}: row {row} has {self.reading.formula.lacking}{where}; "
                 "drop such rows with row_mask, or choose another empty_target_action."
             )
 
@@ -347,11 +350,11 @@ class MeanOfRows(_RowAggregation):
     def increments(self, ranking: Ranking) -> Increments:
         """Return the values of the rows of a batch, and which rows count."""
         reading = self.reading
-        ranks = read = reading.of(ranking)
+        ranks = ranks_read = reading.of(ranking)
         only_hits = reading.formula.zero_without_hits
         if only_hits and ranking.rows is PLAIN_ROWS and ranking.num_rows * reading.num_buckets >= MANY_ROWS:
-            read = ranks.with_hits
-        values = reading.values(ranking, read)
+            ranks_read = ranks.with_hits
+        values = reading.values(ranking, ranks_read)
         if self.is_mean_of_counts:
             values = self._fractions(values)
         if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
@@ -366,12 +369,15 @@ class MeanOfRows(_RowAggregation):
         memo: dict[object, PerRow] = ranks._memo if by_labels else {}
         if "rows counted" in memo:
             return memo["rows counted"]
+
         if by_labels and ranks is ranking and ranking.targets.filled:  # every row has a label, as with class indices
             counted: PerRow = EqualRows((1, 1), ranking.num_rows, ranking.ids.device)
         else:
-            answered, row_mask = with_bucket_axis(self.answered(ranking, ranks)), ranking.row_mask
-            sides = F.pad(answered, (1, 0), value=True)
-            counted = PerRow(sides if row_mask is None else sides & row_mask[:, None])
+            answered = with_bucket_axis(self.answered(ranking, ranks))
+            flags = F.pad(answered, (1, 0), value=True)
+            if ranking.row_mask is not None:
+                flags = flags & ranking.row_mask[:, None]
+            counted = PerRow(flags)
         memo["rows counted"] = counted
         return counted
 
@@ -379,12 +385,15 @@ class MeanOfRows(_RowAggregation):
         """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
         rows, answered, counted = self._rows(states)
         unit, values = self.row_format.unit, []
-        for row_one, of_k in zip(self._ones(), self.by_cutoff(self.sum_format.totals(states["sum"])), strict=True):
-            one = self.sum_format.unit * row_one
+        sums = self.by_cutoff(self.sum_format.totals(states["sum"]))
+        for row_one, bucket_sums in zip(self._ones(), sums, strict=True):
+            value_one = self.sum_format.unit * row_one
             if self.empty_target_action == "pos":
-                pairs = zip(of_k, answered, strict=True)
-                of_k = [total + (rows - some) * one // unit for total, some in pairs]
-            values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
+                missing = [rows - bucket_rows for bucket_rows in answered]
+                bucket_sums = [
+                    total + number * value_one // unit for total, number in zip(bucket_sums, missing, strict=True)
+                ]
+            values.append(ratios([total * unit for total in bucket_sums], [count * value_one for count in counted]))
         return values
 
     def _rows(self, states: Mapping[str, Tensor]) -> tuple[int, list[int], list[int]]:
@@ -393,7 +402,9 @@ class MeanOfRows(_RowAggregation):
         They are in the format of numbers of rows.
         """
         rows, *answered = (int(total) for total in self.row_format.totals(states["rows"]))
-        return rows, answered, answered if self.empty_target_action == "skip" else [rows] * len(answered)
+        if self.empty_target_action == "skip":
+            return rows, answered, answered
+        return rows, answered, [rows] * len(answered)
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows that count: all, or those with a value where others are skipped."""
@@ -418,14 +429,12 @@ class MeanOfRows(_RowAggregation):
 
     def of_other_order(self, usual: Any, increments: Increments) -> Increments:
         """Return the amounts of a batch without equal scores, given those of the same metric with other ``ties``."""
-        kept = super().of_other_order(usual, increments)
-        total = kept["sum"]
+        own = super().of_other_order(usual, increments)
+        total = own["sum"]
         assert isinstance(total, PerRow)
         if total.fixed_point == self.value_format:
-            return kept
-        counts = zip(total.values, self.reading.ks, strict=True)
-        values = torch.stack([divide(of_cutoff, usual.reading.formula.one(k)) for of_cutoff, k in counts])
-        return {**kept, "sum": PerRow(values, self.value_format, total.row_axis)}
+            return own
+        return {**own, "sum": PerRow(self._fractions(total.values), self.value_format, total.row_axis)}
 
 
 class RatioOfSums(_RowAggregation):
@@ -546,7 +555,10 @@ class MedianOfRows(Aggregation):
         }
 
     def _miss_of(self, states: Mapping[str, Tensor]) -> int:
-        return self.miss_value if self.miss_value is not None else int(states["num_labels"]) // 2
+        """Return what a row counts as that misses."""
+        if self.miss_value is not None:
+            return self.miss_value
+        return int(states["num_labels"]) // 2
 
     def _histograms(self, states: Mapping[str, Tensor]) -> list[list[int]]:
         """Return for each bucket the rows by rank, the misses last."""
@@ -557,38 +569,43 @@ class MedianOfRows(Aggregation):
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the median or the mean of each bucket."""
         miss_value = self._miss_of(states)
-        found = []
+        values = []
         for *counts, misses in self._histograms(states):
             ascending = sorted([*enumerate(counts, start=1), (miss_value, misses)])
-            found.append(_statistic(ascending, self.statistic))
-        return [found]
+            values.append(_statistic(ascending, self.statistic))
+        return [values]
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows with a relevant label."""
-        counted = [sum(of_bucket) / self.row_format.unit for of_bucket in self._histograms(states)]
+        counted = [sum(histogram) / self.row_format.unit for histogram in self._histograms(states)]
         return by_weight(self.rows_with_value(), self.weighted), [counted]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return what a miss counts as, and the share of such rows in each bucket."""
-        shares = [misses / (sum(counts) + misses) if misses else 0.0 for *counts, misses in self._histograms(states)]
+        shares = []
+        for *counts, misses in self._histograms(states):
+            shares.append(misses / (sum(counts) + misses) if misses else 0.0)
         return Facts(miss=(self._miss_of(states), shares))
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the rank of each row by bucket, (G, N), NaN for rows without a relevant label."""
         k, answered = self._ranks(ranking)
-        miss_value = self.miss_value if self.miss_value is not None else self._num_labels_of(ranking) // 2
+        miss_value = self.miss_value
+        if miss_value is None:
+            miss_value = self._num_labels_of(ranking) // 2
         value = torch.where(k <= self.reading.depth, k, miss_value).to(torch.float64)
         return torch.where(answered, value, torch.nan).T
 
 
 def _statistic(histogram: Sequence[tuple[int, int]], statistic: RowStatistic) -> float:
     """Return mean or median of ascending values, each with the number of rows that have it; NaN of no row."""
-    up_to = list(accumulate(count for _, count in histogram))
-    total = up_to[-1]
-    if not total:
+    rows_up_to = list(accumulate(count for _, count in histogram))
+    num_rows = rows_up_to[-1]
+    if not num_rows:
         return float("nan")
     if statistic == "mean":
-        return sum(value * count for value, count in histogram) / total
-    # the lower and the upper middle, which are one and the same of an odd number of rows
-    lower, upper = (histogram[bisect_right(up_to, place)][0] for place in ((total - 1) // 2, total // 2))
+        return sum(value * count for value, count in histogram) / num_rows
+    # the lower and the upper middle are the same of an odd number of rows
+    lower, _ = histogram[bisect_right(rows_up_to, (num_rows - 1) // 2)]
+    upper, _ = histogram[bisect_right(rows_up_to, num_rows // 2)]
     return (lower + upper) / 2

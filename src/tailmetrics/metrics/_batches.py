@@ -71,13 +71,13 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
             raise ValueError(f"{caller}: preds are decisions (bool) without an order; pass scores or ids.")
     elif not ranking.complete and reads.ranked is not None and ranking.depth < reads.ranked:
         raise _too_shallow(caller, reading, ranking)
+    if scores is None and ranking.values is None:
+        _check_needs_no_scores(caller, metric)
     if reads.kept is None and not ranking.complete and not ranking.scores_all:
         raise ValueError(
             f"{caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
             "rank the scores or whole lists."
         )
-    if scores is None and ranking.values is None:
-        _check_needs_no_scores(caller, metric)
     if reading.check is not None:
         reading.check(ranking, metric.validate_args)
 
