@@ -48,10 +48,7 @@ def test_references_stand_at_each_bar():
     assert not any(mark.filled for mark in chart.marks if mark.kind == "dot")
     tops = [high for _, high in levels(chart, "line", "thin")]
     assert {1.0, 0.9} <= set(tops)
-    assert (
-        "dotted line: chance · hollow mark: popularity · cap: the most that a list can reach in this bucket"
-        in chart.caption
-    )
+    assert "dotted line: chance · hollow mark: popularity · cap: the most that a list can reach there" in chart.caption
     assert "head 0.8000, chance 0.1000, popularity 0.6000, attainable 1.0000" in chart.in_words
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXPLANATIONS = {
     "chance": "dotted line: chance",
     "popularity": "hollow mark: popularity",
-    "attainable": "cap: the most that a list can reach in this bucket",
+    "attainable": "cap: the most that a list can reach there",
     "worst": "bracket: from the worst to the best order of equal scores",
 }
 """The marks beside a bar, as the caption explains them."""

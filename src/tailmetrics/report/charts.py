@@ -49,11 +49,15 @@ def shade(place: int, count: int, name: str) -> Shade:
     """Return the colour of bucket ``place`` of ``count``; labels that training never showed are grey."""
     if name == "unseen":
         return Shade(*UNSEEN)
-    share, found = place / max(1, count - 1), list[str]()
-    for colours in (LIGHT, DARK):  # the colour at this share of the way from the first to the last
-        step = min(int(share * (len(colours) - 1)), len(colours) - 2)
-        found.append(mixed(colours[step], colours[step + 1], share * (len(colours) - 1) - step))
-    return Shade(*found)
+    share = place / max(1, count - 1)
+    return Shade(_colour_at(share, LIGHT), _colour_at(share, DARK))
+
+
+def _colour_at(share: float, colours: Sequence[str]) -> str:
+    """Return the colour at a share of the way from the first colour to the last."""
+    way = share * (len(colours) - 1)
+    step = min(int(way), len(colours) - 2)
+    return mixed(colours[step], colours[step + 1], way - step)
 
 
 def mixed(first: str, last: str, part: float) -> str:
@@ -184,24 +188,44 @@ class Scale:
     def _height(self, value: float) -> float:
         if self.kind == "linear":
             return value
-        return math.log(value) if self.kind == "log" else math.log1p(value)
+        if self.kind == "log":
+            return math.log(value)
+        return math.log1p(value)
 
     def ticks(self, text: str = "{:g}") -> list[Tick]:
         """Return ticks at a few round numbers; at powers of ten if a logarithmic axis has at least two of them."""
         if self.kind != "linear":
-            least, most = (math.log10(max(end, 1)) for end in (self.low, self.high))
-            powers = range(math.ceil(least - 1e-9), math.floor(most + 1e-9) + 1)
-            if len(powers) > 1:
-                found = [(0.0, "0")] * (self.low <= 0) + [(10.0**power, _power(power)) for power in powers]
-                return [Tick(self.share(value), (name,)) for value, name in found]
-        # a step is 1, 2 or 5 times a power of ten, and the axis has 3 to 7 steps
+            ticks = self._ticks_at_powers()
+            if ticks:
+                return ticks
+
+        step = self._step()
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        ticks = []
+        for place in range(first, last + 1):
+            value = float(f"{place * step:.12g}")
+            ticks.append(Tick(self.share(value), (text.format(value) if value else "0",)))
+        return ticks
+
+    def _ticks_at_powers(self) -> list[Tick]:
+        """Return ticks at 0 and at powers of ten; none if there are fewer than two powers."""
+        lowest, highest = math.log10(max(self.low, 1)), math.log10(max(self.high, 1))
+        powers = range(math.ceil(lowest - 1e-9), math.floor(highest + 1e-9) + 1)
+        if len(powers) < 2:
+            return []
+        ticks = [Tick(self.share(10.0**power), (_power(power),)) for power in powers]
+        if self.low <= 0:
+            ticks.insert(0, Tick(self.share(0.0), ("0",)))
+        return ticks
+
+    def _step(self) -> float:
+        """Return the distance of ticks: 1, 2 or 5 times a power of ten, so that the axis has 3 to 7 steps."""
         third = (self.high - self.low or 1.0) / 3
         power = 10.0 ** math.floor(math.log10(third))
-        step = max(power * one for one in (1, 2, 5) if power * one <= third * (1 + 1e-9))
-        step = step if self.kind == "linear" else max(step, 1.0)  # logarithmic axes are of counts
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        values = (float(f"{place * step:.12g}") for place in range(first, last + 1))
-        return [Tick(self.share(value), (text.format(value) if value else "0",)) for value in values]
+        step = max(power * factor for factor in (1, 2, 5) if power * factor <= third * (1 + 1e-9))
+        if self.kind == "linear":
+            return step
+        return max(step, 1.0)  # logarithmic axes are of counts
 
 
 def _power(power: int) -> str:
@@ -213,10 +237,12 @@ def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
     """Return the scale that shows 0 and all values; it is logarithmic if the largest of ``drawn`` hides the others."""
     ends = [0.0, *(value for value in values if math.isfinite(value))]
     ordered = sorted(value for value in drawn if math.isfinite(value))
-    middle = ordered[len(ordered) // 2] if ordered else 0.0
-    hidden = bool(ordered) and ordered[0] >= 0 and middle > 0
-    hidden = hidden and ordered[-1] > max(FAR_APART * middle, LEAST_LOGARITHMIC)
-    return Scale(min(ends), max(ends), "log1p" if hidden and min(ends) > -1 else "linear")
+    kind = "linear"
+    if ordered and ordered[0] >= 0 and min(ends) > -1:
+        median = ordered[len(ordered) // 2]
+        if median > 0 and ordered[-1] > max(FAR_APART * median, LEAST_LOGARITHMIC):
+            kind = "log1p"
+    return Scale(min(ends), max(ends), kind)
 
 
 HEIGHT = 112
@@ -227,31 +253,38 @@ TALL = 15 / HEIGHT
 
 def free_above(top: float, marks: Iterable[Mark]) -> float:
     """Return the height at which a number may stand: at ``top``, or above the marks that it would cross there."""
-    reaches = ((max(ups), min(ups)) for ups in ([up for _, up in mark.places] for mark in marks))
+    reaches = []
+    for mark in marks:
+        heights = [up for _, up in mark.places]
+        reaches.append((max(heights), min(heights)))
     for high, low in sorted(reaches):
-        top = high if high > top and low < top + TALL else top
+        if high > top and low < top + TALL:
+            top = high
     return top
 
 
 def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
     """Return the width in pixels that bars need so that the texts of neighbouring bars do not touch."""
-    lines = list(zip(*bars, strict=True))
-    apart = (CHARACTER * (len(one) + len(other)) / 2 + GAP for line in lines for one, other in pairwise(line))
-    return math.ceil(max(apart, default=0.0) * len(bars))
+    widest = 0.0
+    for line in zip(*bars, strict=True):
+        for text, next_text in pairwise(line):
+            widest = max(widest, CHARACTER * (len(text) + len(next_text)) / 2 + GAP)
+    return math.ceil(widest * len(bars))
 
 
 def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
     """Return the ticks in the middle of bars."""
-    return [Tick((place + 0.5) / len(texts), one) for place, one in enumerate(texts)]
+    return [Tick((place + 0.5) / len(texts), bar_texts) for place, bar_texts in enumerate(texts)]
 
 
 def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:
     """Yield the band and the line of points (across, value, low, high). The band has gaps where ``low`` is unknown."""
-    for known, band in groupby(points, key=lambda point: math.isfinite(point[2])):
-        stretch = list(band) if known else []
-        if len(stretch) > 1:
+    for has_band, group in groupby(points, key=lambda point: math.isfinite(point[2])):
+        stretch = list(group)
+        if has_band and len(stretch) > 1:
             lower = [(x, scale.share(low)) for x, _, low, _ in stretch]
-            yield Mark("area", [*lower, *((x, scale.share(high)) for x, _, _, high in reversed(stretch))], colour)
+            upper = [(x, scale.share(high)) for x, _, _, high in stretch]
+            yield Mark("area", [*lower, *reversed(upper)], colour)
     yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in points], colour)
 
 
@@ -262,15 +295,21 @@ def axis_of(values: Sequence[float]) -> Scale:
     left out, and it is drawn at the edge. This is repeated as long as three values remain. If all values that remain
     are equal, nothing more is left out.
     """
-    kept = sorted(values)
-    while len(kept) > 3:
-        shorter = kept[1:] if kept[1] - kept[0] > kept[-1] - kept[-2] else kept[:-1]
-        if FAR * (shorter[-1] - shorter[0]) > kept[-1] - kept[0] or shorter[-1] == shorter[0]:
+    ordered = sorted(values)
+    while len(ordered) > 3:
+        shorter = ordered[:-1]
+        if ordered[1] - ordered[0] > ordered[-1] - ordered[-2]:
+            shorter = ordered[1:]
+        if FAR * (shorter[-1] - shorter[0]) > ordered[-1] - ordered[0] or shorter[-1] == shorter[0]:
             break
-        kept = shorter
-    low, high = kept[0], kept[-1]
+        ordered = shorter
+
+    low, high = ordered[0], ordered[-1]
     margin = 0.15 * (high - low) or 0.1 * abs(high) or 0.1
-    return Scale(max(0.0, low - margin) if low >= 0 else low - margin, high + margin)
+    start = low - margin
+    if low >= 0:
+        start = max(0.0, start)
+    return Scale(start, high + margin)
 
 
 def clipped(share: float) -> float:

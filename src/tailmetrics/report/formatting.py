@@ -62,7 +62,11 @@ AT_MOST = "≤"
 
 def p_value(value: float, at_most: bool = False) -> str:
     """Return a p-value as a table shows it."""
-    return "–" if math.isnan(value) else f"{AT_MOST * at_most}{value:.4f}" if value >= 0.0001 else "<0.0001"
+    if math.isnan(value):
+        return "–"
+    if value < 0.0001:
+        return "<0.0001"
+    return f"{AT_MOST if at_most else ''}{value:.4f}"
 
 
 def signed(value: float) -> str:
@@ -116,15 +120,18 @@ def without_zero(text: str) -> str:
 
 def brief(value: float, place: bool = False) -> str:
     """Return a value as a short text for the room above a bar; a whole place in a list has no decimals."""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     size = abs(value)
     if place and value == round(value):
         return rounded(round(value))
     if 0 < size < 0.0005:
         return f"{value:.0e}"
-    if size < 1000:
-        return f"{value:.{3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0}f}"
+    for limit, decimals in ((1, 3), (10, 2), (100, 1), (1000, 0)):
+        if size < limit:
+            return f"{value:.{decimals}f}"
     return rounded(round(value))
 
 
@@ -143,12 +150,16 @@ def rounded(value: int) -> str:
 
 def sentences(*parts: str) -> str:
     """Return the parts joined as sentences; each gets a capital letter, unless it begins with a key."""
-    found = []
-    for text in filter(None, parts):
-        first = text.split()[0].rstrip(",;:")
-        started = text[0].upper() + text[1:] if first.isalpha() and first != "unseen" else text
-        found.append(started.removesuffix(".") + ".")
-    return " ".join(found)
+    texts = []
+    for part in parts:
+        if not part:
+            continue
+        first_word = part.split()[0].rstrip(",;:")
+        text = part
+        if first_word.isalpha() and first_word != "unseen":
+            text = part[0].upper() + part[1:]
+        texts.append(text.removesuffix(".") + ".")
+    return " ".join(texts)
 
 
 class Key(NamedTuple):
@@ -167,12 +178,17 @@ def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str 
     >>> split("val/recall@10/en/decile_1", ["en"], ["decile_1"])
     Key(metric='val/recall@10', group='en', bucket='decile_1')
     """
-    rest, found = key.removesuffix(postfix), list[str]()
-    for names in (buckets, groups):
-        name = max((name for name in names if rest.endswith(f"/{name}")), key=len, default="")
-        rest = rest.removesuffix(f"/{name}") if name else rest
-        found.append(name)
-    return Key(f"{rest}{postfix}", found[1], found[0])
+    rest, bucket = _without_name(key.removesuffix(postfix), buckets)
+    rest, group = _without_name(rest, groups)
+    return Key(f"{rest}{postfix}", group, bucket)
+
+
+def _without_name(key: str, names: Iterable[str]) -> tuple[str, str]:
+    """Return a key without the longest of the names that ends it, and this name; empty if none does."""
+    name = max((name for name in names if key.endswith(f"/{name}")), key=len, default="")
+    if not name:
+        return key, ""
+    return key.removesuffix(f"/{name}"), name
 
 
 def printable(text: str) -> str:
@@ -181,8 +197,10 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[31mb\n# c"))
     a\x1b[31mb # c
     """
-    words = " ".join(text.split())
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in words)
+    letters = []
+    for letter in " ".join(text.split()):
+        letters.append(letter if letter.isprintable() else letter.encode("unicode_escape").decode())
+    return "".join(letters)
 
 
 def in_markdown(text: str) -> str:

@@ -104,27 +104,14 @@ def blind_spots_section(report: Report, brief: bool) -> Section:
     spots = report.blind_spots
     if report.labels is None or not spots:
         return Section("blind_spots", "Blind spots")
-    shown = spots[:BRIEF_BLIND_SPOTS] if brief else spots
+    table = _blind_spots_table(spots[:BRIEF_BLIND_SPOTS] if brief else spots, report)
 
-    table = Table(["label"], [[str(spot.label)] for spot in shown])
-    if any(spot.name for spot in shown):
-        table.add("name", [spot.name for spot in shown])
-    if any(spot.bucket for spot in shown):
-        table.add("bucket", [spot.bucket for spot in shown])
-    if any(spot.instead for spot in shown):
-        table.add("instead", [_instead(spot) for spot in shown])
-    table.texts = len(table.header)
-    table.add("support", [count(spot.support) for spot in shown])
-    table.add("hits", [count(spot.hits) for spot in shown])
-    table.add("expected", [f"{spot.expected:,.1f}" for spot in shown])
-    table.add("q", [p_value(spot.q) for spot in shown])
-    if len(shown) > 1:
-        table.orders = _orders(shown, report)
-
-    instead = "instead: the labels most often listed in its place, and in how many rows"
+    instead = ""
+    if "instead" in table.header:
+        instead = "instead: the labels most often listed in its place, and in how many rows"
     caption = sentences(
         f"{BLIND_SPOT}{_at_k(report.labels)}, {len(spots):,} in all",
-        instead if "instead" in table.header else "",
+        instead,
         "expected: the hits if it were found as often as the others, or as half of the labels, whichever is less",
         report.labels.rows_left_out(),
         "q: p of the binomial test, corrected by Benjamini and Hochberg for all labels that have rows",
@@ -133,11 +120,31 @@ def blind_spots_section(report: Report, brief: bool) -> Section:
     return Section("blind_spots", "Blind spots", caption).with_table(table)
 
 
+def _blind_spots_table(spots: Sequence[BlindSpot], report: Report) -> Table:
+    table = Table(["label"], [[str(spot.label)] for spot in spots])
+    texts = {
+        "name": [spot.name for spot in spots],
+        "bucket": [spot.bucket for spot in spots],
+        "instead": [_instead(spot) for spot in spots],
+    }
+    for column, cells in texts.items():
+        if any(cells):
+            table.add(column, [cell or "–" for cell in cells])
+    table.texts = len(table.header)
+    table.add("support", [count(spot.support) for spot in spots])
+    table.add("hits", [count(spot.hits) for spot in spots])
+    table.add("expected", [f"{spot.expected:,.1f}" for spot in spots])
+    table.add("q", [p_value(spot.q) for spot in spots])
+    if len(spots) > 1:
+        table.orders = _orders(spots, report)
+    return table
+
+
 def _instead(spot: BlindSpot) -> str:
     names = []
     for label in spot.instead:
         names.append(f"{cut(str(label['name'] or label['label']), NAME_LETTERS)} ({label['rows']:,})")
-    return ", ".join(names) or "–"
+    return ", ".join(names)
 
 
 def _orders(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int]]:

@@ -73,7 +73,7 @@ def _environment() -> Environment:
         raise ModuleNotFoundError(
             "Report: a page needs jinja2; install it with: pip install 'tailmetrics[report]'"
         ) from None
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("tailmetrics", "report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -82,7 +82,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {
+    environment.filters |= {
         "short": lambda value: f"{len(value):,} values" if isinstance(value, list) and len(value) > LONGEST else value,
         "across": lambda share: f"{100 * share:.5g}%",
         "down": lambda share: f"{100 * (1 - share):.5g}%",
@@ -91,9 +91,9 @@ def _environment() -> Environment:
         # the places of a mark in a square of 1000 by 1000, which a page stretches
         "points": lambda mark: " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places),
     }
-    found.filters["parts"] = value_and_interval
-    found.globals["outlines"] = OUTLINES
-    return found
+    environment.filters["parts"] = value_and_interval
+    environment.globals["outlines"] = OUTLINES
+    return environment
 
 
 def _visible(value: Any) -> Any:

@@ -106,8 +106,8 @@ def _draw(axes: Axes, chart: Chart, letters: int) -> None:
     caption = fill(_literal(chart.caption), letters)
     aside = f" ({chart.aside})" if chart.aside else ""
     axes.set_title(_literal(chart.title + aside), fontsize=9, loc="left", pad=8 + 9 * (caption.count("\n") + 1))
-    said = axes.annotate(caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7)
-    said.set_in_layout(False)  # a caption that is wider than its drawing does not squeeze it
+    text = axes.annotate(caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7)
+    text.set_in_layout(False)  # a caption that is wider than its drawing does not squeeze it
 
 
 def _draw_mark(axes: Axes, mark: Mark) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL, UNSEEN
@@ -33,30 +34,44 @@ def ends_of(report: Report, metric: str) -> list[Record]:
 def tail_section(report: Report) -> Section:
     """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
     metrics = [metric for metric in report.metrics_by_bucket if report.record(metric, summary="gap") is not None]
-    ends = {metric: ends_of(report, metric) for metric in metrics}
-    pairs = {(records[0].bucket, records[1].bucket) for records in ends.values() if len(records) == 2}
-    is_same = len(pairs) == 1
-    head, tail = pairs.pop() if is_same else ("head", "tail")
     summaries = [what for what in SUMMARIES if any(report.record(metric, summary=what) for metric in metrics)]
+    pairs = {metric: ends_of(report, metric) for metric in metrics}
+    names = {(ends[0].bucket, ends[1].bucket) for ends in pairs.values() if len(ends) == 2}
+    head, tail = ("head", "tail") if len(names) != 1 else next(iter(names))
+    differ = len(names) != 1
 
     table = Table(["metric", ALL, head, tail, *(what.replace("_", " ") for what in summaries)])
-    for metric, records in ends.items():
-        cells = ["–", "–"]
-        if len(records) == 2:
-            cells = [report.text(record, interval=False) for record in records]
-        if len(records) == 2 and not is_same:
-            cells = [f"{cell} ({short_name(record.bucket)})" for cell, record in zip(cells, records, strict=True)]
+    for metric in metrics:
+        whole = report.text(report.whole(metric), interval=False)
         summed = [summary_text(report, metric, what) for what in summaries]
-        table.lines.append([metric, report.text(report.whole(metric), interval=False), *cells, *summed])
+        table.lines.append([metric, whole, *_end_cells(report, pairs[metric], differ), *summed])
 
     gap = f"gap: {head} minus {tail}"
-    if not is_same:
+    if differ:
         gap += ", the most frequent and the rarest bucket that was measured, in brackets"
     meanings = [MEANINGS[what] for what in summaries if what in MEANINGS]
-    adjusted = [report.record(metric, summary="adjusted_gap") for metric in metrics]
-    is_beyond = any(record is not None and record.value > 1 for record in adjusted)
-    caption = sentences(report.rows_in_words, "; ".join([gap, *meanings]), BELOW_CHANCE if is_beyond else "")
+    below_chance = BELOW_CHANCE if _is_below_chance(report, metrics) else ""
+    caption = sentences(report.rows_in_words, "; ".join([gap, *meanings]), below_chance)
     return Section("tail", "Head against tail", caption).with_table(table)
+
+
+def _end_cells(report: Report, ends: Sequence[Record], name_buckets: bool) -> list[str]:
+    """Return the values of the most frequent and of the rarest measured bucket."""
+    if len(ends) < 2:
+        return ["–", "–"]
+    cells = []
+    for record in ends:
+        text = report.text(record, interval=False)
+        cells.append(f"{text} ({short_name(record.bucket)})" if name_buckets else text)
+    return cells
+
+
+def _is_below_chance(report: Report, metrics: Sequence[str]) -> bool:
+    for metric in metrics:
+        record = report.record(metric, summary="adjusted_gap")
+        if record is not None and record.value > 1:
+            return True
+    return False
 
 
 def summary_text(report: Report, metric: str, what: str) -> str:
