@@ -5,16 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from cli.made import Made
+from cli.long_tail import LongTailFiles
 from pictures import most_pictures_blank as most_pictures_blank
 from tailmetrics.cli import main
 from written import comparisons_of
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def data_set(tmp_path_factory):
     """Return the files; tests leave them as they are."""
-    return Made(tmp_path_factory.mktemp("made"))
+    return LongTailFiles(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def config(tmp_path):
 
 
 @pytest.fixture
-def given(tmp_path):
+def write_files(tmp_path):
     """Return a function that writes files, arrays as .npy and text as CSV, and returns the options that name them."""
 
-    def given(**files):
+    def write_files(**files):
         words = []
         for name, content in files.items():
             path = tmp_path / f"{name}.{'csv' if isinstance(content, str) else 'npy'}"
@@ -42,7 +42,7 @@ def given(tmp_path):
             words += [f"--{name.replace('_', '-')}", path]
         return words
 
-    return given
+    return write_files
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli.made import write_lists
+from cli.long_tail import write_lists
 from written import values_of
 
 OF_YESTERDAY = '{"metrics": {}, "by_bucket": {}, "versions": {}}'
@@ -37,15 +37,15 @@ def with_row(rows, number, row):
 
 FILES = {
     "a truncated file": (
-        lambda made, folder: (write(folder / "a.parquet", Path(made.preds).read_bytes()[:-99]), made.target),
+        lambda data_set, folder: (write(folder / "a.parquet", Path(data_set.preds).read_bytes()[:-99]), data_set.target),
         "a.parquet: cannot be read as Parquet",
     ),
     "an id out of range": (
-        lambda made, folder: (made.preds, write_lists(folder / "a.parquet", labels=with_row(made.relevant, 41, [3, 30]))),
+        lambda data_set, folder: (data_set.preds, write_lists(folder / "a.parquet", labels=with_row(data_set.relevant, 41, [3, 30]))),
         "a.parquet, row 41: holds the label id 30, but there are 30 labels",
     ),
     "text on a line of its own": (
-        lambda made, folder: (write(folder / "a.run", "q1 Q0 d1 1 high me\n"), write(folder / "a.qrels", "q1 0 d1 1\n")),
+        lambda data_set, folder: (write(folder / "a.run", "q1 Q0 d1 1 high me\n"), write(folder / "a.qrels", "q1 0 d1 1\n")),
         "a.run, line 1: score 'high' is not a number",
     ),
 }  # fmt: skip
@@ -64,10 +64,10 @@ def failed(result, problem):
 
 
 @pytest.mark.parametrize("what", FILES)
-def test_files(made, config, tailmetrics, tmp_path, what):
+def test_files(data_set, config, tailmetrics, tmp_path, what):
     """A file that is damaged or does not fit is named, with the row where there is one; the output folder is untouched."""
     files, problem = FILES[what]
-    preds, target = files(made, tmp_path)
+    preds, target = files(data_set, tmp_path)
     out = tmp_path / "out"
     out.mkdir()
     write(out / "report.json", OF_YESTERDAY)
@@ -95,22 +95,22 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("text", CONFIGS)
-def test_configs(made, tailmetrics, tmp_path, text):
+def test_configs(data_set, tailmetrics, tmp_path, text):
     """A config is checked against the classes that it names."""
     path = write(tmp_path / "config.yaml", text)
-    failed(tailmetrics("evaluate", "--config", path, *made.evaluated), CONFIGS[text])
+    failed(tailmetrics("evaluate", "--config", path, *data_set.options), CONFIGS[text])
 
 
-def test_a_config_that_would_never_be_read_is_refused_at_once(made, config, tailmetrics, tmp_path):
+def test_a_config_that_would_never_be_read_is_refused_at_once(data_set, config, tailmetrics, tmp_path):
     """A list 3,000 deep, and aliases of 340 bytes for 43 million values; some aliases are fine."""
     doubled = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)]
     for text in ("metrics: " + "[" * 3000 + "]" * 3000, "\n".join([*doubled, "metrics: *a8"])):
         path = write(tmp_path / "odd.yaml", text)
         for option in (["--config", path], [f"--config={path}"]):
-            failed(tailmetrics("evaluate", *made.evaluated, *option), "odd.yaml: is nested too deep, or too large")
+            failed(tailmetrics("evaluate", *data_set.options, *option), "odd.yaml: is nested too deep, or too large")
     aliased = write(tmp_path / "a.yaml", "metrics:\n  - class_path: RecallAtK\n    init_args: &k {k: 2}\n"
                     "  - {class_path: PrecisionAtK, init_args: *k}\n")  # fmt: skip
-    status, out, _ = tailmetrics("evaluate", "--config", aliased, *made.evaluated)
+    status, out, _ = tailmetrics("evaluate", "--config", aliased, *data_set.options)
     assert status == 0 and "precision@2" in out and "recall@2" in out
 
 
@@ -137,10 +137,10 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_options(made, config, tailmetrics, option, monkeypatch):
+def test_options(data_set, config, tailmetrics, option, monkeypatch):
     """An option that is unknown, has a wrong value, or would have no effect is named."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    failed(tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, *option), OPTIONS[option])
+    failed(tailmetrics("evaluate", "--config", config(PRECISION), *data_set.options, *option), OPTIONS[option])
 
 
 @pytest.mark.parametrize(
@@ -183,32 +183,34 @@ def test_lines_that_name_their_query(tailmetrics, tmp_path):
     failed(tailmetrics("evaluate", *words), "p.run: lines name their query")
 
 
-def test_training_that_the_metrics_need(made, config, tailmetrics, tmp_path):
+def test_training_that_the_metrics_need(data_set, config, tailmetrics, tmp_path):
     """Deciles ask for counts, propensities for the number of rows, counting for the number of labels."""
     deciles, weighted = config(DECILES), config(("PropensityScoredPrecisionAtK", "{k: 3}"), name="weighted.yaml")
-    failed(tailmetrics("evaluate", "--config", deciles, *made.evaluated), "RecallAtK: needs to know how often")
-    uncounted = ["--config", deciles, *made.evaluated, "--train-target", made.train]
+    failed(tailmetrics("evaluate", "--config", deciles, *data_set.options), "RecallAtK: needs to know how often")
+    uncounted = ["--config", deciles, *data_set.options, "--train-target", data_set.train]
     failed(tailmetrics("evaluate", *uncounted), "the number of labels is not known")
-    counted = ["--config", weighted, *made.evaluated, "--label-counts", made.counts]
+    counted = ["--config", weighted, *data_set.options, "--label-counts", data_set.counts]
     failed(tailmetrics("evaluate", *counted), "needs the number of training rows")
-    failed(tailmetrics("evaluate", *counted, "--train-target", made.train), "both --train-target and --label-counts")
+    failed(
+        tailmetrics("evaluate", *counted, "--train-target", data_set.train), "both --train-target and --label-counts"
+    )
     negative = save(tmp_path / "negative.npy", [1, -1])
-    failed(tailmetrics("evaluate", "--config", deciles, *made.evaluated, "--label-counts", negative), "the count -1")
+    failed(tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", negative), "the count -1")
     short = save(tmp_path / "short.npy", [3, 2, 1])
-    found = tailmetrics("evaluate", "--config", deciles, *made.evaluated, "--label-counts", short)
+    found = tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", short)
     failed(found, "but there are 3 labels")
 
 
-def test_a_batch_that_a_metric_refuses(made, config, tailmetrics):
+def test_a_batch_that_a_metric_refuses(data_set, config, tailmetrics):
     """The rows of the batch are named beside what the metric says of them."""
     strict = config(("RecallAtK", "{k: 3, empty_target_action: error}"))
-    empty = next(row for row, relevant in enumerate(made.relevant) if not relevant)
-    found = tailmetrics("evaluate", "--config", strict, *made.evaluated, "--batch-rows", 7)
+    empty = next(row for row, relevant in enumerate(data_set.relevant) if not relevant)
+    found = tailmetrics("evaluate", "--config", strict, *data_set.options, "--batch-rows", 7)
     first = empty // 7 * 7
     failed(found, f"rows {first} to {first + 6}: RecallAtK: row {empty - first} has no relevant label")
 
 
-def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch):
+def test_a_package_that_is_not_installed(data_set, config, tailmetrics, monkeypatch):
     """Without an optional package the command says what to install."""
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
     failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from cli.made import rewrite, write_lists
+from cli.long_tail import rewrite, write_lists
 from tailmetrics import LabelBuckets, RecallAtK
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.evaluation.row_tables import METADATA, RowTable
@@ -219,14 +219,14 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
     assert (failed[0], "the tables have different clusters" in failed[2]) == (2, True)
 
 
-def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, given, tailmetrics, tmp_path):
+def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, write_files, tailmetrics, tmp_path):
     """One line for each of 12 sequences says what an array (12, 5) of their tokens does, in every command."""
     source = np.random.default_rng(0)
     np.save(tmp_path / "tokens.npy", np.repeat(np.arange(12) // 2, 5).reshape(12, 5))
     lines = {"sequences": np.arange(12) // 2, "others": np.arange(30)}
     for name, clusters in lines.items():
         np.savetxt(tmp_path / f"{name}.txt", clusters, fmt="%d")
-    common = [*given(target=source.integers(0, 9, (12, 5))), "--metrics+=AccuracyAtK", "--metrics.k=1"]
+    common = [*write_files(target=source.integers(0, 9, (12, 5))), "--metrics+=AccuracyAtK", "--metrics.k=1"]
     preds, tables = ([tmp_path / f"{name}.{form}" for name in "ab"] for form in ("npy", "parquet"))
     for path, table in zip(preds, tables, strict=True):
         np.save(path, source.normal(size=(12, 5, 9)))
@@ -243,19 +243,19 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, gi
         assert "hint: give one line for each of the 12 sequences, or for each token, padding included." in err
 
 
-def test_clusters_may_be_a_column_of_the_targets(compared, given):
+def test_clusters_may_be_a_column_of_the_targets(compared, write_files):
     """Beside predictions, as evaluate takes it: 6 queries of 3 users."""
     lines = [f"q{row},i{row % 2}" for row in range(6)]
     runs = {name: "\n".join(["query,item,score", *(f"{one},1" for one in lines)]) for name in ("a", "b")}
     target = "\n".join(["query,item,user", *(f"{one},u{row // 2}" for row, one in enumerate(lines))])
-    (_, a, _, b), words = given(**runs), given(target=target)
+    (_, a, _, b), words = write_files(**runs), write_files(target=target)
     found = compared("--preds", a, b, *words, "--metrics+=RecallAtK", "--metrics.k=1", "--clusters", "user")
     assert found["recall@1"]["clusters"] == 3
 
 
-def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, given, tailmetrics, tmp_path):
+def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, write_files, tailmetrics, tmp_path):
     """--per-row writes the user of each row; nothing is resampled, and without a table the two options contradict."""
-    words = [*given(preds=np.eye(6), target=np.arange(6)), "--metrics+=MRR", "--no-intervals"]
+    words = [*write_files(preds=np.eye(6), target=np.arange(6)), "--metrics+=MRR", "--no-intervals"]
     np.savetxt(tmp_path / "users.txt", np.arange(6) // 2, fmt="%d")
     words += ["--clusters", tmp_path / "users.txt"]
     assert field_of(evaluated(*words, "--per-row", tmp_path / "t.parquet"), "low") == {}
@@ -313,13 +313,13 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
 
 
 @pytest.mark.parametrize("order", [["lists", "scores"], ["scores", "lists"]])
-def test_a_table_of_queries_beside_a_table_of_rows(order, evaluated, given, tailmetrics, tmp_path):
+def test_a_table_of_queries_beside_a_table_of_rows(order, evaluated, write_files, tailmetrics, tmp_path):
     """Nothing tells which query is which row: one error says what to write instead."""
     lists, scores = "query,item,score\nv0,a,1\nv1,b,1", np.eye(2)
-    common = {"lists": given(target="query,item\nv0,a\nv1,b"), "scores": given(target=np.arange(2))}
+    common = {"lists": write_files(target="query,item\nv0,a\nv1,b"), "scores": write_files(target=np.arange(2))}
     for name, preds in (("lists", lists), ("scores", scores)):
         table = ["--metrics", "[{class_path: MRR}]", "--per-row", tmp_path / f"{name}.parquet"]
-        evaluated(*given(preds=preds), *common[name], *table)
+        evaluated(*write_files(preds=preds), *common[name], *table)
     status, _, err = tailmetrics("compare", *(tmp_path / f"{name}.parquet" for name in order))
     said = {"lists": "rows of lists are queries, such as 'v0'", "scores": "rows of scores have no names"}
     assert (status, err.splitlines()[0]) == (2, f"error: {'; '.join(said[name] for name in order)}")
@@ -364,7 +364,7 @@ def test_averages_over_labels_of_several_runs(runs, tables, config, compared, ev
 
 
 @pytest.mark.slow
-def test_tables_in_any_order(config, evaluated, compared, given, tmp_path):
+def test_tables_in_any_order(config, evaluated, compared, write_files, tmp_path):
     """Two models of two seeds, rows with groups and users: the same in any order."""
     rng = np.random.default_rng(5)
     queries, items = [f"{number:03}" for number in range(40)], [f"i{number}" for number in range(6)]
@@ -374,12 +374,12 @@ def test_tables_in_any_order(config, evaluated, compared, given, tmp_path):
     of_users = [f"{query},{user}" for query, user in zip(queries, users, strict=True)]
     (tmp_path / "users.csv").write_text("query,group\n" + "\n".join(of_users))
     metrics = config(OVERALL, ("RecallAtK", "{k: 2, average: micro, buckets: deciles, scope: global}"), MEDIAN)
-    words = ["--config", metrics, *given(target=truth, train_target=truth), "--row-groups", "lang"]
+    words = ["--config", metrics, *write_files(target=truth, train_target=truth), "--row-groups", "lang"]
     others = {name: tmp_path / f"other-{name}.parquet" for name in ("a0", "a1", "b0", "b1")}
     for name, path in others.items():
         scores = [f"{query},{item},{rng.random():.3f}" for query in queries for item in items]
         own = tmp_path / f"{name}.parquet"
-        evaluated(*words, *given(preds="query,item,score\n" + "\n".join(scores)), "--per-row", own)
+        evaluated(*words, *write_files(preds="query,item,score\n" + "\n".join(scores)), "--per-row", own)
         tables[name] = pq.read_table(own)
         # draws follow the rows of the first table
         other = tables[name].take(rng.permutation(40) if tables.keys() - {"a0"} else np.arange(40))
@@ -409,7 +409,7 @@ def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
         assert "or compare predictions: --preds A --preds B --target T" in err.splitlines()[1]
 
 
-def test_overall_values_beside_those_by_bucket(config, compared, given, tmp_path):
+def test_overall_values_beside_those_by_bucket(config, compared, write_files, tmp_path):
     """Areas and averages over labels, overall and by bucket in one table, are scikit-learn's, of thresholds too."""
     rng = np.random.default_rng(8)
     target = rng.random((200, 12)) < np.linspace(0.6, 0.1, 12)
@@ -417,12 +417,12 @@ def test_overall_values_beside_those_by_bucket(config, compared, given, tmp_path
     for name, scores in runs.items():
         np.save(tmp_path / f"{name}.npy", scores.astype(np.float32))
     kinds = (("LabelAUC", ""), ("F1AtThreshold", "threshold: 0.95, average: macro"), ("F1AtK", "k: 3, average: macro"))
-    metrics = [(kind, f"{{{given}{', ' * bool(given)}{by}}}") for kind, given in kinds
+    metrics = [(kind, f"{{{arguments}{', ' * bool(arguments)}{by}}}") for kind, arguments in kinds
                for by in ("num_labels: 12", "num_labels: 12, scope: global, buckets: 'quantiles:3'")
                if not (kind == "LabelAUC" and "global" in by)]  # fmt: skip
     metrics.insert(1, ("LabelAUC", "{num_labels: 12, buckets: 'quantiles:3'}"))
     words = ["--config", config(*metrics), "--preds", tmp_path / "a.npy", tmp_path / "b.npy", "--num-train", 200]
-    found = compared(*words, *given(target=target, label_counts=target.sum(axis=0)), "--resamples", 400)
+    found = compared(*words, *write_files(target=target, label_counts=target.sum(axis=0)), "--resamples", 400)
     for side, name in (("baseline_value", "a"), ("value", "b")):
         scores = runs[name].astype(np.float32)
         best = np.zeros_like(target)
@@ -437,12 +437,12 @@ def test_overall_values_beside_those_by_bucket(config, compared, given, tmp_path
 
 
 @pytest.fixture
-def unequal(given, tmp_path):
+def unequal(write_files, tmp_path):
     """Return scores of nine labels, their first three in a list, and the options that name the targets."""
     scores = np.random.default_rng(0).normal(size=(40, 9))
     np.save(tmp_path / "full.npy", scores)
     np.save(tmp_path / "cut.npy", (-scores).argsort(1)[:, :3])
-    return tmp_path / "full.npy", tmp_path / "cut.npy", [*given(target=np.arange(40) % 9), "--num-labels", 9]
+    return tmp_path / "full.npy", tmp_path / "cut.npy", [*write_files(target=np.arange(40) % 9), "--num-labels", 9]
 
 
 def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(unequal, compared, tmp_path):
@@ -490,9 +490,9 @@ def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics
 
 
 @pytest.mark.parametrize(("option", "noun"), [("--clusters", "cluster"), ("--row-groups", "group")])
-def test_a_name_where_no_file_has_columns(given, tailmetrics, option, noun):
+def test_a_name_where_no_file_has_columns(write_files, tailmetrics, option, noun):
     """Arrays have no column of users: the hint asks for a text file of what the option is of."""
-    words = given(preds=np.eye(3), target=np.arange(3))
+    words = write_files(preds=np.eye(3), target=np.arange(3))
     status, _, err = tailmetrics("evaluate", *words, "--metrics+=MRR", option, "user")
     assert (status, f"give a text file with the {noun} of each row, one per line." in err) == (2, True)
 

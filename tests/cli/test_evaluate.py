@@ -12,7 +12,7 @@ import torch
 import yaml
 
 import tailmetrics as package
-from cli.made import padded
+from cli.long_tail import padded
 from tailmetrics import (
     KForRecall,
     LabelFrequency,
@@ -34,17 +34,17 @@ METRICS = [
 """The last one has no values per row."""
 
 
-def in_memory(made):
+def in_memory(data_set):
     """Return the values of METRICS, but for the last, over all labels too, and per row, computed without files."""
     frequency = LabelFrequency(30)
-    frequency.update(padded(made.trained))
+    frequency.update(padded(data_set.trained))
     collection = TopKCollection([PrecisionAtK(k=[1, 3]), RecallAtK(k=5, buckets="deciles"),
                                  PropensityScoredPrecisionAtK(k=3), KForRecall(min_recall=0.5, buckets="deciles"),
                                  RecallAtK(k=5), KForRecall(min_recall=0.5)])  # fmt: skip
     collection.bind(frequency)
-    preds = torch.tensor(made.scores), torch.tensor(made.candidates)
-    collection.update(preds, padded(made.relevant))
-    ranking = collection.rank(preds, padded(made.relevant))
+    preds = torch.tensor(data_set.scores), torch.tensor(data_set.candidates)
+    collection.update(preds, padded(data_set.relevant))
+    ranking = collection.rank(preds, padded(data_set.relevant))
     rows = {key: value for metric in collection.members().values() for key, value in metric.row_values(ranking).items()}
     return {key: float(value) for key, value in collection.compute().items()}, rows
 
@@ -55,12 +55,20 @@ def values(report):
 
 
 @pytest.mark.drawn
-def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_path):
+def test_a_report_holds_what_the_metrics_compute(data_set, config, tailmetrics, tmp_path):
     """Every value is to the last bit that of the metrics fed in one batch, however small the batches."""
-    words = ["--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out", "--batch-rows", 7]
+    words = [
+        "--config",
+        config(*METRICS),
+        *data_set.options_with_training,
+        "--out",
+        tmp_path / "out",
+        "--batch-rows",
+        7,
+    ]
     status, out, err = tailmetrics("evaluate", *words)
     assert (status, err) == (0, "")
-    expected, _ = in_memory(made)
+    expected, _ = in_memory(data_set)
     found = values(json.loads((tmp_path / "out" / "report.json").read_text()))
     assert found.pop("gini@3") > 0
     np.testing.assert_array_equal([found[key] for key in expected], list(expected.values()))
@@ -69,14 +77,14 @@ def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_
     assert "report.html" in out and str(tmp_path / "out") in "".join(out.split())
 
 
-def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tmp_path):
+def test_rows_are_written_as_the_metrics_have_them(data_set, config, tailmetrics, tmp_path):
     """The table holds each row's value, null where it does not count; of ratios, and beyond chance, a pair of columns."""
     table = tmp_path / "new" / "rows.parquet"
-    arguments = ["--config", config(*METRICS), *made.trained_on, "--batch-rows", 7, "--quiet"]
+    arguments = ["--config", config(*METRICS), *data_set.options_with_training, "--batch-rows", 7, "--quiet"]
     assert tailmetrics("evaluate", *arguments, "--per-row", table)[0] == 0
     found = pq.read_table(table)
     assert found["row"].to_pylist() == list(range(60))
-    _, expected = in_memory(made)
+    _, expected = in_memory(data_set)
     columns = {}
     for key, value in expected.items():
         pair = isinstance(value, tuple)
@@ -92,51 +100,53 @@ def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "new"]
 
 
-def test_counts_of_a_file_do_what_training_targets_do(made, config, evaluated):
+def test_counts_of_a_file_do_what_training_targets_do(data_set, config, evaluated):
     """--label-counts with --num-train gives the report of --train-target."""
-    counted = [*made.evaluated, "--label-counts", made.counts, "--num-train", len(made.trained)]
+    counted = [*data_set.options, "--label-counts", data_set.counts, "--num-train", len(data_set.trained)]
     metrics = ["--config", config(*METRICS)]
-    trained, found = evaluated(*metrics, *made.trained_on), evaluated(*metrics, *counted)
+    trained, found = evaluated(*metrics, *data_set.options_with_training), evaluated(*metrics, *counted)
     assert found == {**trained, "readings": trained["readings"][:2]}  # counts have no reading of their own
 
 
-def test_a_config_may_hold_every_option_and_the_command_line_wins(made, config, tailmetrics, tmp_path):
+def test_a_config_may_hold_every_option_and_the_command_line_wins(data_set, config, tailmetrics, tmp_path):
     """Files named in the config are read; what stands behind it on the command line replaces its value."""
     path = config(METRICS[0])
     with open(path, "a") as file:
-        file.write(f"preds: {made.preds}\ntarget: {made.target}\ntitle: of the config\nout: {tmp_path / 'out'}\n")
+        file.write(
+            f"preds: {data_set.preds}\ntarget: {data_set.target}\ntitle: of the config\nout: {tmp_path / 'out'}\n"
+        )
         file.write("overwrite: true\n")
     for more, title in (([], "of the config"), (["--title", "of the line"], "of the line")):
         assert tailmetrics("evaluate", "--config", path, *more)[0] == 0
         assert json.loads((tmp_path / "out" / "report.json").read_text())["title"] == title
 
 
-def test_without_an_output_folder_nothing_is_written(made, config, tailmetrics, tmp_path):
+def test_without_an_output_folder_nothing_is_written(data_set, config, tailmetrics, tmp_path):
     """The tables are printed, and with --quiet not even these."""
-    options = ["evaluate", "--config", config(METRICS[0]), *made.evaluated]
+    options = ["evaluate", "--config", config(METRICS[0]), *data_set.options]
     assert "precision@1" in tailmetrics(*options)[1]
     assert tailmetrics(*options, "--quiet") == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(made, config, evaluated):
+def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(data_set, config, evaluated):
     """Gini needs the number of labels, not how often they occur in training."""
-    assert values_of(evaluated("--config", config(METRICS[4]), *made.evaluated, "--num-labels", 30))["gini@3"] > 0
+    assert values_of(evaluated("--config", config(METRICS[4]), *data_set.options, "--num-labels", 30))["gini@3"] > 0
 
 
-def test_filtered_pairs_do_not_count(made, config, evaluated, tmp_path):
+def test_filtered_pairs_do_not_count(data_set, config, evaluated, tmp_path):
     """A filter that names every relevant label that is ranked leaves no hit, and the report says what it left out."""
-    pairs = [(row, label) for row, relevant in enumerate(made.relevant) for label in relevant]
+    pairs = [(row, label) for row, relevant in enumerate(data_set.relevant) for label in relevant]
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
-    report = evaluated("--config", config(METRICS[0]), *made.evaluated, "--filter", tmp_path / "filter.txt")
+    report = evaluated("--config", config(METRICS[0]), *data_set.options, "--filter", tmp_path / "filter.txt")
     assert values_of(report) == {"precision@1": 0, "precision@3": 0}
     found = f"--filter filter.txt leaves {len(pairs):,} pairs out, among them {len(pairs):,} of the {len(pairs):,}"
-    found += f" positives of target.parquet: {sum(map(bool, made.relevant)):,} rows keep no positive."
+    found += f" positives of target.parquet: {sum(map(bool, data_set.relevant)):,} rows keep no positive."
     assert found in report["warnings"]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "qrels"])
-def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, given, form):
+def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, write_files, form):
     """A rating of 0 may say that nobody rated: a note counts such lines, of training too. TREC judges with it."""
     lines = {
         "csv": "user,item,rating\na,x,0\na,y,3\n",
@@ -144,7 +154,7 @@ def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, given, form):
         "qrels": "a 0 x 0\na 0 y 3\n",
     }
     (tmp_path / f"y.{form}").write_text(lines[form])
-    words = [*given(preds="query,item,score\na,x,1\n"), "--target", tmp_path / f"y.{form}"]
+    words = [*write_files(preds="query,item,score\na,x,1\n"), "--target", tmp_path / f"y.{form}"]
     words += ["--train-target", tmp_path / f"y.{form}", "--metrics", "[{class_path: MRR}]"]
     told = f"y.{form}: 1 of 2 lines have the gain 0 and do not count; --columns.gain none counts each line."
     assert (told in tailmetrics("evaluate", *words)[2]) is (form != "qrels")
@@ -152,9 +162,9 @@ def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, given, form):
 
 
 @pytest.mark.parametrize(("pairs", "positives"), [("a x\nb x\n", "none of them a positive."), ("a y\nb x\n", None)])
-def test_the_report_says_what_was_filtered(given, evaluated, tmp_path, pairs, positives):
+def test_the_report_says_what_was_filtered(write_files, evaluated, tmp_path, pairs, positives):
     """A gain of 0 is no positive; a pair of a query without predictions is in no row; a row keeps another positive."""
-    words = given(
+    words = write_files(
         preds="query,item,score\na,x,2\na,y,1\nb,y,1\n", target="query,item,gain\na,x,0\na,y,1\na,z,1\nb,y,1\nc,y,1\n"
     )
     (tmp_path / "seen.txt").write_text(pairs + "c y\n")
@@ -163,9 +173,9 @@ def test_the_report_says_what_was_filtered(given, evaluated, tmp_path, pairs, po
     assert f"--filter seen.txt leaves 2 pairs out, {expected}" in evaluated(*words)["warnings"]
 
 
-def test_intervals_hold_the_value_they_are_of(made, config, evaluated):
+def test_intervals_hold_the_value_they_are_of(data_set, config, evaluated):
     """Every key with values per row has an interval about the reported value, ratios of sums included."""
-    report = evaluated("--config", config(*METRICS), *made.trained_on, "--intervals", "--resamples", 200)
+    report = evaluated("--config", config(*METRICS), *data_set.options_with_training, "--intervals", "--resamples", 200)
     expected, found = values(report), by_key(report)
     gaps = {key: record["value"] for key, record in found.items() if record["summary"]}
     assert gaps
@@ -179,10 +189,10 @@ def test_intervals_hold_the_value_they_are_of(made, config, evaluated):
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
 @pytest.mark.slow
-def test_every_preset_runs_on_scores(made, given, tailmetrics, name):
+def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
     """Each preset evaluates a matrix of scores in one look of at most 40 lines; one that has no buckets says so."""
-    options = [*given(preds=np.random.default_rng(1).normal(size=(60, 30)), target=np.arange(60) % 30)]
-    options += ["--train-target", made.train]
+    options = [*write_files(preds=np.random.default_rng(1).normal(size=(60, 30)), target=np.arange(60) % 30)]
+    options += ["--train-target", data_set.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
     unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
     no_buckets = name in ("retrieval", "map12")
@@ -199,9 +209,11 @@ def test_every_preset_runs_on_scores(made, given, tailmetrics, name):
 
 
 @pytest.mark.parametrize("chosen", ["preset", "config"])
-def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, given, evaluated, tailmetrics, tmp_path, chosen):
+def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(
+    config, write_files, evaluated, tailmetrics, tmp_path, chosen
+):
     """Probabilities in the place of logits: a preset is tried on one row first, which does not use the warning up."""
-    files = given(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
+    files = write_files(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
     said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
     warnings = evaluated(*files, *metrics, warns=[*["No file says"] * (chosen == "preset"), said])["warnings"]
@@ -211,22 +223,22 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, given, eva
 
 
 @pytest.mark.parametrize(("screens", "times"), [(["stdout", "stderr"], 1), (["stdout"], 2), (["stderr"], 2), ([], 2)])
-def test_a_warning_is_once_on_a_screen(given, tailmetrics, monkeypatch, screens, times):
+def test_a_warning_is_once_on_a_screen(write_files, tailmetrics, monkeypatch, screens, times):
     """Where one of the two streams goes to a file, each of them holds the warning."""
     for name in screens:
         monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
-    files = given(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
+    files = write_files(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     _, out, err = tailmetrics("evaluate", *files, "--metrics+=CrossEntropy")
     assert (out + err).count("CrossEntropy:") == times
     assert err.count("CrossEntropy: ") == 1
 
 
-def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetrics, tmp_path):
+def test_the_hint_for_logits_of_a_file_can_be_typed(write_files, evaluated, tailmetrics, tmp_path):
     """At the logit that it names the value is that of the probabilities."""
     rng = np.random.default_rng(0)
     target = (rng.random((80, 9)) < 0.3).astype(np.int64)
     logits = rng.normal(size=(80, 9)) + 2 * target
-    files = given(preds=logits, target=target)
+    files = write_files(preds=logits, target=target)
     status, _, err = tailmetrics("evaluate", *files, "--metrics+", "F1AtThreshold", "--metrics.threshold", "0.3")
     assert status == 0
     assert "F1AtThreshold: preds, float64 [80, 9]" in err
@@ -238,11 +250,11 @@ def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetric
 
 
 @pytest.mark.slow
-def test_probabilities_of_a_file(given, evaluated, tailmetrics):
+def test_probabilities_of_a_file(write_files, evaluated, tailmetrics):
     """The report names --probabilities; with it the loss is -log of the probability, and ranks stay; so by bucket."""
     chances = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)
     target = np.arange(40) % 12
-    words = [*given(preds=chances, target=target, train_target=target), "--preset", "next_location"]
+    words = [*write_files(preds=chances, target=target, train_target=target), "--preset", "next_location"]
     before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
     assert any("on the command line --probabilities" in one for one in before["warnings"])
     found = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
@@ -253,7 +265,7 @@ def test_probabilities_of_a_file(given, evaluated, tailmetrics):
     refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert refused[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
     for scores in (chances + 1, np.log(chances)):  # logits without a negative one, and with
-        words = [*given(preds=scores, target=target), "--preset", "next_location", "--num-labels", 12]
+        words = [*write_files(preds=scores, target=target), "--preset", "next_location", "--num-labels", 12]
         err = tailmetrics("evaluate", *words, "--probabilities")[2]
         assert "but probabilities lie between 0 and 1\nhint: leave --probabilities out where scores are logits." in err
 
@@ -297,7 +309,7 @@ class FoundAtK(RowMeanMetric):
 """
 
 
-def test_a_config_names_a_class_of_the_current_folder(made, evaluated, tmp_path, monkeypatch):
+def test_a_config_names_a_class_of_the_current_folder(data_set, evaluated, tmp_path, monkeypatch):
     """As with `python -m tailmetrics`, but behind whatever is installed."""
     installed, here = tmp_path / "installed", tmp_path / "here"
     for folder, stem, names in ((installed, "theirs", ["twice"]), (here, "ours", ["twice", "own_of_the_folder"])):
@@ -309,16 +321,16 @@ def test_a_config_names_a_class_of_the_current_folder(made, evaluated, tmp_path,
     config = here / "own.yaml"
     metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
-    found = values_of(evaluated("--config", config, *made.evaluated, "--num-labels", 30, warns=()))
+    found = values_of(evaluated("--config", config, *data_set.options, "--num-labels", 30, warns=()))
     for name in ("own_of_the_folder", "twice"):
         sys.modules.pop(name, None)
     assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0
 
 
-def test_one_file_is_target_and_training_target(given, evaluated):
+def test_one_file_is_target_and_training_target(write_files, evaluated):
     """A model tried on what it was trained on: each label counts in training as often as in the targets."""
     target = np.arange(12).reshape(4, 3) % 2 == 0
-    files = given(preds=np.arange(12.0).reshape(4, 3), target=target)
+    files = write_files(preds=np.arange(12.0).reshape(4, 3), target=target)
     words = [*files, "--train-target", files[3], "--preset", "head_to_tail", "--buckets", "quantiles:3"]
     counts = evaluated(*words)["label_counts"]
     assert (counts["labels"], counts["occurrences"]) == (3, target.sum())
@@ -326,13 +338,15 @@ def test_one_file_is_target_and_training_target(given, evaluated):
 
 @pytest.mark.parametrize("padding", [-100, 0])
 @pytest.mark.slow
-def test_an_ignored_label_pads_sequences_of_targets_and_training(given, evaluated, tailmetrics, tmp_path, padding):
+def test_an_ignored_label_pads_sequences_of_targets_and_training(
+    write_files, evaluated, tailmetrics, tmp_path, padding
+):
     """By plain loops over places: accuracy of those that count; the tokens of (B, T) training texts count repeats."""
     source = np.random.default_rng(0)
     scores, target = source.normal(size=(6, 5, 9)), source.integers(1, 9, (6, 5))
     train = source.integers(1, 4, (20, 7))
     target[:, 3:], train[::2, 4:] = padding, padding
-    files, training = given(preds=scores, target=target), given(train_target=train)
+    files, training = write_files(preds=scores, target=target), write_files(train_target=train)
     metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1"]
     by_bucket, ignored = [*metrics, "--buckets", "thresholds:1"], [*files, *training, f"--ignore-index={padding}"]
     beside = "--metrics+=CrossEntropy", "--metrics.ignore_index", padding, "--metrics+=MRR"  # which has the same, then
@@ -357,14 +371,19 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(given, evaluate
 
 
 @pytest.mark.slow
-def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(given, evaluated, compared, tmp_path):
+def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(write_files, evaluated, compared, tmp_path):
     """The preset says -100, the files are padded by 0: by an own loop, perplexity and accuracy of tokens that count."""
     source = np.random.default_rng(1)
     scores, target = source.normal(size=(6, 5, 12)), source.integers(1, 12, (6, 5))
     target[:, 3:], train = 0, source.integers(0, 12, (20, 7))
     scores[..., 0] += 9  # a model of padding: that would flatter
     np.save(tmp_path / "o.npy", scores[..., ::-1])
-    words = ["--preset", "language_model", "--ignore-index=0", *given(target=target, train_target=train, preds=scores)]
+    words = [
+        "--preset",
+        "language_model",
+        "--ignore-index=0",
+        *write_files(target=target, train_target=train, preds=scores),
+    ]
     loss = np.log(np.exp(scores).sum(2)) - np.take_along_axis(scores, target[..., None], 2)[..., 0]
     found = evaluated(*words)
     assert (found["rows"], found["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
@@ -374,9 +393,9 @@ def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(given, ev
     assert one["baseline_value"] == pytest.approx(values_of(found)["cross_entropy"], abs=1e-12)
 
 
-def test_a_printed_config_reads_as_what_it_was_printed_from(given, evaluated, tailmetrics, tmp_path, capsys):
+def test_a_printed_config_reads_as_what_it_was_printed_from(write_files, evaluated, tailmetrics, tmp_path, capsys):
     """Of columns it holds the names that were given, so that the others are still found by their usual names."""
-    files = given(preds="user,what,score\na,i,.9\na,j,.1\nb,j,.8\n", target="user,what\na,i\nb,i\n")
+    files = write_files(preds="user,what,score\na,i,.9\na,j,.1\nb,j,.8\n", target="user,what\na,i\nb,i\n")
     words = [*files, "--metrics+=PrecisionAtK", "--metrics.k=1", "--columns.item", "what"]
     expected = values_of(evaluated(*words))
     with pytest.raises(SystemExit, match="0"):
@@ -388,3 +407,28 @@ def test_a_printed_config_reads_as_what_it_was_printed_from(given, evaluated, ta
     with pytest.raises(SystemExit, match="0"):
         tailmetrics("evaluate", "--preset", "xmc", "--print_config")
     assert "columns" not in yaml.safe_load(capsys.readouterr().out)
+
+
+INTERVALS = [("RecallAtK", "{k: 3, buckets: deciles, scope: global}"), ("NDCGAtK", "{k: 5}")]
+
+
+@pytest.mark.slow
+def test_intervals_by_default_and_not(data_set, config, tailmetrics, tmp_path):
+    """± without being asked, of the confidence asked for; nothing with --no-intervals; both together are refused."""
+    options = [
+        "evaluate",
+        "--config",
+        config(*INTERVALS),
+        *data_set.options_with_training,
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+    ]
+    printed = tailmetrics(*options, "--verbose", "--confidence", 0.9)[1]
+    assert "± is half the width of the 90% confidence interval" in printed
+    found = by_key(json.loads((tmp_path / "out" / "report.json").read_text()))
+    assert found["ndcg@5"]["interval_method"] == "Student's t"
+    assert "±" not in tailmetrics(*options, "--verbose", "--no-intervals")[1]
+    assert by_key(json.loads((tmp_path / "out" / "report.json").read_text())) == {}
+    status, _, err = tailmetrics(*options, "--no-intervals", "--intervals")
+    assert (status, err.splitlines()[0]) == (2, "error: --intervals and --no-intervals are both given")

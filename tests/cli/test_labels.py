@@ -148,17 +148,17 @@ def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics,
     assert "hint: write the counts as CSV with the columns label and count, or give --train-target." in err
 
 
-def test_counts_by_place_beside_numbers_are_read(given, config, evaluated):
+def test_counts_by_place_beside_numbers_are_read(write_files, config, evaluated):
     """The length of the counts is the number of labels, so that whole numbers of a CSV file are label ids."""
-    files = given(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n", label_counts=[5, 1, 1, 7])
+    files = write_files(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n", label_counts=[5, 1, 1, 7])
     found = evaluated("--config", config(("PopularityAtK", "{k: 1}")), *files, "--num-train", 9, warns=())
     assert values_of(found)["popularity@1"] == 7
 
 
-def test_a_catalogue_beside_names_is_its_size(tmp_path, given, config, evaluated, tailmetrics):
+def test_a_catalogue_beside_names_is_its_size(tmp_path, write_files, config, evaluated, tailmetrics):
     """--label-names is refused with the options that work: 2 of 8 items are shown."""
     (tmp_path / "all.txt").write_text("".join(f"{number}\n" for number in range(0, 80, 10)))
-    files = given(preds="query,item,score\na,70,1\na,3,2\n", target="query,item\na,3\n")
+    files = write_files(preds="query,item,score\na,70,1\na,3,2\n", target="query,item\na,3\n")
     words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files]
     status, _, err = tailmetrics("evaluate", *words, "--label-names", tmp_path / "all.txt")
     assert status == 2

@@ -134,9 +134,9 @@ def test_what_does_not_fit(call, options, problem):
     assert problem in said
 
 
-def test_columns_of_predictions_are_added(given, tailmetrics):
+def test_columns_of_predictions_are_added(write_files, tailmetrics):
     """A name for predictions alone leaves the names for all files as they are."""
-    words = given(preds="stay,code,prob\na,x,1\n", target="stay,code\na,x\n")
+    words = write_files(preds="stay,code,prob\na,x,1\n", target="stay,code\na,x\n")
     words += ["--columns.query", "stay", "--columns.item", "code", "--metrics+=MRR"]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
@@ -144,9 +144,9 @@ def test_columns_of_predictions_are_added(given, tailmetrics):
     assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob")[0] == 0
 
 
-def test_training_rows_may_have_another_name(given, tailmetrics):
+def test_training_rows_may_have_another_name(write_files, tailmetrics):
     """Training labels are only counted: they need no query, and a column that may be the gain is asked about."""
-    words = given(
+    words = write_files(
         preds="stay,item,score\na,x,1\n", target="stay,item\na,x\n", train_target="who,item\nu1,x\nv1,x\nv1,y\n"
     )
     words += ["--columns.query", "stay", "--metrics+=RecallAtK", "--metrics.k=1", "--buckets", "thresholds:2"]
@@ -158,9 +158,9 @@ def test_training_rows_may_have_another_name(given, tailmetrics):
         assert status == 0, err
 
 
-def test_one_error_for_each_file(given, tailmetrics):
+def test_one_error_for_each_file(write_files, tailmetrics):
     """A session file in the order of its ranks, and clicks: what the hints say, with names filled in, is read."""
-    words = given(preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n")
+    words = write_files(preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n")
     words += ["--metrics+=RecallAtK", "--metrics.k=1"]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2

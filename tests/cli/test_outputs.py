@@ -28,9 +28,9 @@ def interruptible():
 
 
 @pytest.fixture
-def words(made, config):
+def words(data_set, config):
     """Return a command line without outputs."""
-    return ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), *made.evaluated, "--quiet"]
+    return ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), *data_set.options, "--quiet"]
 
 
 def contents(folder):
@@ -43,19 +43,19 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy", "link", "hard link", "config", "counts"])
-def test_an_output_that_is_an_input(made, tailmetrics, config, tmp_path, monkeypatch, kind):
+def test_an_output_that_is_an_input(data_set, tailmetrics, config, tmp_path, monkeypatch, kind):
     """--per-row that names an input, however spelled, is refused before anything is read, and the input is as before."""
     monkeypatch.chdir(tmp_path)
-    target = shutil.copy(made.target, tmp_path / "target.parquet")
+    target = shutil.copy(data_set.target, tmp_path / "target.parquet")
     np.save(tmp_path / "target.npy", np.zeros(60, int))
-    words = ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), "--preds", made.preds]
+    words = ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), "--preds", data_set.preds]
     goal, options = {
         "parquet": ("./target.parquet", ["--target", target]),
         "npy": ("target.npy", ["--target", "target.npy", "--num-labels", 30]),
         "link": ("link.parquet", ["--target", target]),
         "hard link": ("hard.parquet", ["--target", target]),
         "config": ("config.yaml", ["--target", target]),
-        "counts": ("counts.npy", ["--target", target, "--label-counts", shutil.copy(made.counts, tmp_path)]),
+        "counts": ("counts.npy", ["--target", target, "--label-counts", shutil.copy(data_set.counts, tmp_path)]),
     }[kind]
     Path("link.parquet").symlink_to(target)
     os.link(target, "hard.parquet")
@@ -66,7 +66,7 @@ def test_an_output_that_is_an_input(made, tailmetrics, config, tmp_path, monkeyp
     assert contents(tmp_path) == before
 
 
-def test_an_input_in_the_output_folder(made, tailmetrics, config, tmp_path):
+def test_an_input_in_the_output_folder(data_set, tailmetrics, config, tmp_path):
     """Targets called report.csv are not replaced by the report, nor a table of values per row by its comparison."""
     target = tmp_path / "report.csv"
     target.write_text("query,item\na,1\n")
@@ -76,16 +76,20 @@ def test_an_input_in_the_output_folder(made, tailmetrics, config, tmp_path):
     status, _, err = tailmetrics("evaluate", *words, "--out", tmp_path)
     assert (status, contents(tmp_path)) == (2, before)
     assert "report.csv: is one of the files that are read" in err
-    shutil.copy(made.preds, tmp_path / "compare.csv")
+    shutil.copy(data_set.preds, tmp_path / "compare.csv")
     before = contents(tmp_path)
-    status, _, err = tailmetrics("compare", tmp_path / "compare.csv", made.preds, "--out", tmp_path)
+    status, _, err = tailmetrics("compare", tmp_path / "compare.csv", data_set.preds, "--out", tmp_path)
     assert (status, contents(tmp_path)) == (2, before)
     assert "compare.csv: is one of the files that are read" in err
 
 
-def test_what_an_earlier_run_wrote_is_replaced_as_a_whole(words, made, config, tailmetrics, tmp_path):
+def test_what_an_earlier_run_wrote_is_replaced_as_a_whole(words, data_set, config, tailmetrics, tmp_path):
     """A second report replaces the first, its picture and its intervals included where the second has none."""
-    by_decile = ["--config", config(("RecallAtK", "{k: 3, buckets: deciles}"), name="b.yaml"), *made.trained_on]
+    by_decile = [
+        "--config",
+        config(("RecallAtK", "{k: 3, buckets: deciles}"), name="b.yaml"),
+        *data_set.options_with_training,
+    ]
     out = ["--overwrite", "--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
     assert tailmetrics("evaluate", *by_decile, *out, "--intervals", "--resamples", 100, "--quiet")[0] == 0
     first = contents(tmp_path / "out")
@@ -142,8 +146,8 @@ def node(path, kind):
     elif kind == "pipe":
         os.mkfifo(path)
     elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(os.path.relpath(path))  # an address has 100 letters
+        with socket.socket(socket.AF_UNIX) as data_set:
+            data_set.bind(os.path.relpath(path))  # an address has 100 letters
     else:
         path.symlink_to(path.parent / kind.removeprefix("link to "))
 
@@ -197,12 +201,20 @@ def test_a_goal_that_changes_meanwhile_is_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("pattern", ["parts", "parts/*", "./parts/r*.[cp]*", "parts/**/*"])
-def test_outputs_are_no_parts_of_what_is_read(made, config, tailmetrics, tmp_path, monkeypatch, pattern):
+def test_outputs_are_no_parts_of_what_is_read(data_set, config, tailmetrics, tmp_path, monkeypatch, pattern):
     """The next run would read them: a folder of parts, or a pattern that an output matches, is refused before the work."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
-    shutil.copy(made.preds, tmp_path / "parts" / "run.parquet")
-    words = ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), "--preds", pattern, "--target", made.target]
+    shutil.copy(data_set.preds, tmp_path / "parts" / "run.parquet")
+    words = [
+        "evaluate",
+        "--config",
+        config(("PrecisionAtK", "{k: 3}")),
+        "--preds",
+        pattern,
+        "--target",
+        data_set.target,
+    ]
     for output in (
         ["--out", "parts"],
         ["--per-row", "parts/rows.parquet"],
@@ -269,12 +281,12 @@ SAID = "interrupted: what is not complete is not written\n"
 
 
 @pytest.fixture
-def by_decile(made, config, tmp_path):
+def by_decile(data_set, config, tmp_path):
     """Return a command line that writes a report and a table into a new folder."""
     out = tmp_path / "out"
     metrics = ["--config", config(("RecallAtK", "{k: 3, buckets: deciles, scope: global}"))]
     rows = ["--batch-rows", "7", "--out", str(out), "--per-row", str(out / "rows.parquet")]
-    return ["evaluate", *metrics, *made.trained_on, *rows]
+    return ["evaluate", *metrics, *data_set.options_with_training, *rows]
 
 
 @pytest.mark.slow
@@ -286,8 +298,8 @@ def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
         "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),
         "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }
-    given = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
-    assert processes.found_by(given + IN_THE_MIDDLE) == [*ends.values()]
+    write_files = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
+    assert processes.found_by(write_files + IN_THE_MIDDLE) == [*ends.values()]
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -381,7 +393,7 @@ for words in lines:
 
 
 @pytest.mark.slow
-def test_runs_that_are_ended_at_random_moments(made, by_decile, tmp_path_factory, tailmetrics):
+def test_runs_that_are_ended_at_random_moments(data_set, by_decile, tmp_path_factory, tailmetrics):
     """All files that existed are as before, or all are new, after SIGINT, SIGTERM and SIGHUP; SIGKILL leaves each file whole."""
     folder = tmp_path_factory.mktemp("ended")
     tables = [str(folder / f"{name}.parquet") for name in "ab"]
@@ -390,8 +402,8 @@ def test_runs_that_are_ended_at_random_moments(made, by_decile, tmp_path_factory
     lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
-    given = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
-    assert processes.found_by(given + AT_RANDOM) == []
+    write_files = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
+    assert processes.found_by(write_files + AT_RANDOM) == []
 
 
 def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monkeypatch):

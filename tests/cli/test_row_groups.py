@@ -10,7 +10,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 
-from cli.made import NUM_LABELS, NUM_ROWS
+from cli.long_tail import NUM_LABELS, NUM_ROWS
 from written import by_key, values_of
 
 LANGUAGES = ["de", "en", None]
@@ -23,28 +23,31 @@ def language(row):
     return LANGUAGES[row % 3]
 
 
-def shown(made, row, k):
+def shown(data_set, row, k):
     """Return the k labels with the highest scores, the lower label first among equals."""
-    scored = zip(made.scores[row], made.candidates[row], strict=True)
+    scored = zip(data_set.scores[row], data_set.candidates[row], strict=True)
     return [label for _, label in sorted(scored, key=lambda pair: (-pair[0], pair[1]))][:k]
 
 
-def precision(made, rows, k=3):
+def precision(data_set, rows, k=3):
     """Return the mean over rows of hits over k."""
-    hits = [len({*shown(made, row, k)} & {*made.relevant[row]}) for row in rows]
+    hits = [len({*shown(data_set, row, k)} & {*data_set.relevant[row]}) for row in rows]
     return sum(hits) / (k * len(hits))
 
 
 @pytest.fixture(scope="module")
-def grouped(made, tmp_path_factory):
+def grouped(data_set, tmp_path_factory):
     """Return targets with a column of languages, in Parquet, and the options that name the files."""
     folder = tmp_path_factory.mktemp("grouped")
-    columns = {"labels": pa.array(made.relevant, pa.list_(pa.int32())), "lang": [language(r) for r in range(NUM_ROWS)]}
+    columns = {
+        "labels": pa.array(data_set.relevant, pa.list_(pa.int32())),
+        "lang": [language(r) for r in range(NUM_ROWS)],
+    }
     pq.write_table(pa.table(columns), folder / "target.parquet")
     (folder / "languages.txt").write_text("".join(f"{language(row) or ''}\n" for row in range(NUM_ROWS)))
     np.save(folder / "languages.npy", [language(row) or "" for row in range(NUM_ROWS)])
-    files = ["--preds", made.preds, "--target", folder / "target.parquet", "--num-labels", NUM_LABELS]
-    return folder, [*files, "--train-target", made.train]
+    files = ["--preds", data_set.preds, "--target", folder / "target.parquet", "--num-labels", NUM_LABELS]
+    return folder, [*files, "--train-target", data_set.train]
 
 
 def table_of_labels(folder):
@@ -59,7 +62,7 @@ def rows_of(name):
 
 @pytest.mark.parametrize("groups", ["lang", "languages.txt", "languages.npy"])
 @pytest.mark.slow
-def test_values_of_groups(made, grouped, config, evaluated, tmp_path, groups):
+def test_values_of_groups(data_set, grouped, config, evaluated, tmp_path, groups):
     """From a column, a file or an array: keys of each group, overall and by bucket, equal to a loop over its rows."""
     folder, files = grouped
     spec = groups if groups == "lang" else folder / groups
@@ -67,22 +70,24 @@ def test_values_of_groups(made, grouped, config, evaluated, tmp_path, groups):
     found = values_of(report)
     for name in ("de", "en"):
         rows = rows_of(name)
-        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
+        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows), abs=1e-12)
         recalls = [
-            len({*shown(made, row, 3)} & {*made.relevant[row]}) / len(made.relevant[row]) if made.relevant[row] else 0
+            len({*shown(data_set, row, 3)} & {*data_set.relevant[row]}) / len(data_set.relevant[row])
+            if data_set.relevant[row]
+            else 0
             for row in rows
         ]
         assert found[f"recall@3/{name}"] == pytest.approx(sum(recalls) / len(rows), abs=1e-12)
         assert f"global_recall@3/{name}/decile_1" in found
-    assert found["precision_k@3"] == pytest.approx(precision(made, range(NUM_ROWS)), abs=1e-12)
+    assert found["precision_k@3"] == pytest.approx(precision(data_set, range(NUM_ROWS)), abs=1e-12)
     assert report["row_groups"] == [{"name": "de", "rows": 20}, {"name": "en", "rows": 20}]
     assert "## By group of rows" in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_a_query_of_two_groups_is_refused(given, tailmetrics):
+def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
     """A column of a CSV file whose lines name their query."""
     lines = {"preds": "query,item,score\nq0,i,1\n", "target": "query,item,lang\nq0,i,b\nq0,j,a\n"}
-    status, _, err = tailmetrics("evaluate", *given(**lines), *PRECISION, "--row-groups", "lang")
+    status, _, err = tailmetrics("evaluate", *write_files(**lines), *PRECISION, "--row-groups", "lang")
     assert (status, "query 'q0' has the groups 'b' and 'a'" in err) == (2, True)
 
 
@@ -108,15 +113,15 @@ def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said)
     assert said in err
 
 
-def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compared, tailmetrics, tmp_path):
+def test_tables_of_rows_keep_the_groups(data_set, grouped, config, evaluated, compared, tailmetrics, tmp_path):
     """Intervals and comparisons have the keys of groups, of the rows of the group alone; other groups are refused."""
     words = [*grouped[1], "--config", config(*METRICS), "--row-groups", "lang", "--resamples", 200, "--intervals"]
     table = tmp_path / "rows.parquet"
     found = by_key(evaluated(*words, "--per-row", table))
-    assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows_of("en")), abs=1e-12)
+    assert found["precision_k@3/en"]["value"] == pytest.approx(precision(data_set, rows_of("en")), abs=1e-12)
     assert found["precision_k@3/en"]["n"] == len(rows_of("en"))
     one = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
-    assert one["value"] == pytest.approx(precision(made, rows_of("de")))
+    assert one["value"] == pytest.approx(precision(data_set, rows_of("de")))
     assert one["difference"] == 0
     (tmp_path / "moved.txt").write_text("\n".join(["en", *["de"] * (NUM_ROWS - 1)]))
     words[words.index("lang")] = tmp_path / "moved.txt"
@@ -126,41 +131,46 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compar
 
 
 @pytest.mark.slow
-def test_values_of_labels(made, config, tailmetrics, tmp_path):
+def test_values_of_labels(data_set, config, tailmetrics, tmp_path):
     """labels.csv at the k of the headline: counts and values of every label met, the most often missed first, with its name; CR ends a line."""
     names = [f"label number {label}" for label in range(NUM_LABELS)]
     (tmp_path / "names.txt").write_bytes("\r".join(names).encode() + b"\r\n")
     arguments = ["--config", config(*METRICS), "--labels", "--label-names", tmp_path / "names.txt", "--batch-rows", 7]
-    status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--out", tmp_path / "out")
+    status, out, _ = tailmetrics("evaluate", *data_set.options_with_training, *arguments, "--out", tmp_path / "out")
     assert status == 0
     lines = table_of_labels(tmp_path)
-    tops = [shown(made, row, 3) for row in range(NUM_ROWS)]
+    tops = [shown(data_set, row, 3) for row in range(NUM_ROWS)]
     for line in lines:
         label = int(line["label"])
-        support = sum(label in relevant for relevant in made.relevant)
+        support = sum(label in relevant for relevant in data_set.relevant)
         predicted = sum(label in top for top in tops)
-        hits = sum(label in top and label in relevant for top, relevant in zip(tops, made.relevant, strict=True))
+        hits = sum(label in top and label in relevant for top, relevant in zip(tops, data_set.relevant, strict=True))
         expected = (support, predicted, hits, support - hits, predicted - hits)
         assert tuple(int(line[name]) for name in ("support", "predicted", "hits", "missed", "wrong")) == expected
-        assert int(line["count"]) == sum(label in trained for trained in made.trained)
+        assert int(line["count"]) == sum(label in trained for trained in data_set.trained)
         assert line["name"] == names[label]
         assert line["recall@3"] == (str(hits / support) if support else "")
         assert line["precision@3"] == (str(hits / predicted) if predicted else "")
-    assert {int(line["label"]) for line in lines} == {label for rows in (*tops, *made.relevant) for label in rows}
+    assert {int(line["label"]) for line in lines} == {label for rows in (*tops, *data_set.relevant) for label in rows}
     order = [(-int(line["missed"]), int(line["label"])) for line in lines]
     assert order == sorted(order)
     assert names[int(lines[0]["label"])] in out
     assert names[int(lines[0]["label"])] in (tmp_path / "out" / "report.html").read_text()
-    assert tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
+    assert (
+        tailmetrics("evaluate", *data_set.options_with_training, *arguments, "--overwrite", "--out", tmp_path / "out")[
+            0
+        ]
+        == 0
+    )
     (tmp_path / "names.txt").write_text("one\n")
-    status, _, err = tailmetrics("evaluate", *made.trained_on, *arguments)
+    status, _, err = tailmetrics("evaluate", *data_set.options_with_training, *arguments)
     assert status == 2
     assert "holds 1 names for 30 labels" in err
 
 
-def test_least_gains_reach_labels(given, evaluated, tmp_path):
+def test_least_gains_reach_labels(write_files, evaluated, tmp_path):
     """--min-gain 2: a label of gain 1 is not relevant, in the metrics and in labels.csv."""
-    files = given(preds=[[0.9, 0.5, 0.1], [0.1, 0.9, 0.5]], target=[[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]])
+    files = write_files(preds=[[0.9, 0.5, 0.1], [0.1, 0.9, 0.5]], target=[[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]])
     assert values_of(evaluated(*files, *PRECISION, "--min-gain", 2, "--labels")) == {"precision_min2@1": 0.5}
     assert [(line["label"], line["support"]) for line in table_of_labels(tmp_path)] == [
         ("1", "2"),
@@ -169,7 +179,7 @@ def test_least_gains_reach_labels(given, evaluated, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "parquet"])
-def test_groups_of_queries_in_parts(given, evaluated, tmp_path, kind):
+def test_groups_of_queries_in_parts(write_files, evaluated, tmp_path, kind):
     """A folder of targets, compressed or not, in lines or tables, holds the groups as one file does."""
     rows = [(f"q{row}", str(item), "en" if row % 3 else "de") for row in range(9) for item in (row, row + 1)]
     for number, part in ((2, rows[:10]), (10, rows[10:])):
@@ -186,14 +196,14 @@ def test_groups_of_queries_in_parts(given, evaluated, tmp_path, kind):
             columns = [pa.array(column) for column in zip(*part, strict=True)]
             table = pa.table(columns, ["query", "item", "lang"])
             pq.write_table(table, name)
-    run = given(preds="query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9)))
+    run = write_files(preds="query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9)))
     words = [*run, "--target", tmp_path / "target", "--num-labels", 30, *PRECISION, "--row-groups", "lang"]
     found = values_of(evaluated(*words))
     assert (found["precision@1/de"], found["precision@1/en"]) == (2 / 3, 2 / 6)
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "pattern"])
-def test_groups_of_rows_in_parts(made, grouped, config, evaluated, tailmetrics, tmp_path, form):
+def test_groups_of_rows_in_parts(data_set, grouped, config, evaluated, tailmetrics, tmp_path, form):
     """A folder or a pattern of list columns, whose rows follow one another, gives the groups of one file."""
     table = pq.read_table(grouped[0] / "target.parquet")
     for number, part in ((2, table.slice(0, 25)), (10, table.slice(25))):
@@ -204,21 +214,21 @@ def test_groups_of_rows_in_parts(made, grouped, config, evaluated, tailmetrics, 
         else:
             pq.write_table(part, tmp_path / "y" / f"part-{number}.parquet")
     target = tmp_path / "y" / "*.parquet" if form == "pattern" else tmp_path / "y"
-    words = ["--preds", made.preds, "--target", target, "--num-labels", NUM_LABELS, "--config", config(METRICS[0])]
+    words = ["--preds", data_set.preds, "--target", target, "--num-labels", NUM_LABELS, "--config", config(METRICS[0])]
     found = values_of(evaluated(*words, "--row-groups", "lang", warns=()))
     for name in ("de", "en"):
-        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows_of(name)), abs=1e-12)
+        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows_of(name)), abs=1e-12)
     status, _, err = tailmetrics("evaluate", *words, "--row-groups", "country")
     assert (status, "has no such column\nhint: its columns are 'labels', 'lang'." in err) == (2, True)
 
 
-def test_lines_of_names(made, grouped, config, evaluated, tmp_path):
+def test_lines_of_names(data_set, grouped, config, evaluated, tmp_path):
     """Compressed, with a mark of byte order; what Unicode calls an end of line may be part of a name."""
     names = [f"fever\u2028{row % 2}" if row % 3 else "" for row in range(NUM_ROWS)]
     (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
     found = evaluated(*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt.gz")
     rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
-    assert values_of(found)["precision_k@3/fever\u20281"] == pytest.approx(precision(made, rows), abs=1e-12)
+    assert values_of(found)["precision_k@3/fever\u20281"] == pytest.approx(precision(data_set, rows), abs=1e-12)
 
 
 def test_labels_that_no_file_names(evaluated, tmp_path):
@@ -233,30 +243,30 @@ def test_labels_that_no_file_names(evaluated, tmp_path):
 @pytest.mark.parametrize(
     "metric", [("RecallAtK", "{k: 7, average: macro}"), ("PrecisionAtK", "{k: [5, 7], average: macro, labels: all}")]
 )
-def test_labels_beside_averages_that_keep_a_part_of_their_counts(made, config, evaluated, tmp_path, metric):
+def test_labels_beside_averages_that_keep_a_part_of_their_counts(data_set, config, evaluated, tmp_path, metric):
     """Recall keeps no predictions and precision over all labels no support: labels.csv has all counts at their cut-offs."""
-    evaluated("--config", config(metric), *made.trained_on, "--labels")
+    evaluated("--config", config(metric), *data_set.options_with_training, "--labels")
     lines = table_of_labels(tmp_path)
     name = "predicted@7" if "[" in metric[1] else "predicted"
-    tops = [shown(made, row, 7) for row in range(NUM_ROWS)]
+    tops = [shown(data_set, row, 7) for row in range(NUM_ROWS)]
     for line in lines:
         assert int(line[name]) == sum(int(line["label"]) in top for top in tops)
-        assert int(line["support"]) == sum(int(line["label"]) in relevant for relevant in made.relevant)
+        assert int(line["support"]) == sum(int(line["label"]) in relevant for relevant in data_set.relevant)
 
 
-def test_rows_without_a_group_are_told(made, evaluated, tmp_path):
+def test_rows_without_a_group_are_told(data_set, evaluated, tmp_path):
     """A file that leaves the group of two rows empty: they count only overall, and a note of the report says so."""
     (tmp_path / "groups.txt").write_text("\n".join(["", "", *["a"] * (NUM_ROWS - 2)]) + "\n")
-    evaluated(*PRECISION, *made.evaluated, "--row-groups", tmp_path / "groups.txt", warns=())
+    evaluated(*PRECISION, *data_set.options, "--row-groups", tmp_path / "groups.txt", warns=())
     assert "2 rows have no group and count only overall." in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, tmp_path):
+def test_a_file_of_groups_has_columns_of_its_own(write_files, evaluated, tailmetrics, tmp_path):
     """--columns.query says how predictions and targets call their queries; the file of groups may call them query.
 
     Of two columns the one that is no query is the group, whatever its name; without known names the places say it.
     """
-    words = given(preds="x,item,score\na,i,1\nb,j,1\n", target="x,item\na,i\nb,i\n")
+    words = write_files(preds="x,item,score\na,i,1\nb,j,1\n", target="x,item\na,i\nb,i\n")
     words += ["--columns.query", "x", *PRECISION, "--row-groups", tmp_path / "groups.csv"]
     for name in ("query", "x"):
         (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")

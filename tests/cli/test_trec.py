@@ -150,11 +150,11 @@ def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
         ("22", [], False),
     ],
 )
-def test_training_that_counts_from_a_smaller_gain_is_told(given, evaluated, grades, more, is_said):
+def test_training_that_counts_from_a_smaller_gain_is_told(write_files, evaluated, grades, more, is_said):
     """--min-gain 2 is of the targets: of training qrels a grade of 1 counts, unless --train-min-gain says otherwise."""
     training = "".join(f"t,d{row},{grade}\n" for row, grade in enumerate(grades))
-    words = given(preds="query,item,score\nq,d0,1\n", target="query,item,gain\nq,d0,2\n")
-    words += [*given(train_target=f"query,item,gain\n{training}"), "--metrics+=RecallAtK", "--metrics.k=1"]
+    words = write_files(preds="query,item,score\nq,d0,1\n", target="query,item,gain\nq,d0,2\n")
+    words += [*write_files(train_target=f"query,item,gain\n{training}"), "--metrics+=RecallAtK", "--metrics.k=1"]
     warnings = evaluated(*words, "--buckets", "quantiles:2", "--min-gain", 2, *more)["warnings"]
     said = "Training targets count from any gain above 0, targets from 2: --train-min-gain 2 counts both alike."
     assert (said in warnings) == is_said
@@ -170,9 +170,9 @@ def test_the_two_swapped_are_told(tailmetrics, tmp_path):
     assert (status, said in err) == (0, True)
 
 
-def test_the_hint_on_queries_without_a_grade_can_be_typed(given, evaluated):
+def test_the_hint_on_queries_without_a_grade_can_be_typed(write_files, evaluated):
     """One of two queries has no grade of 2: recall counts it as 0, and leaves it out as the hint says."""
-    words = given(preds="query,item,score\np,a,1\nq,a,1\n", target="query,item,gain\np,a,2\nq,a,1\n")
+    words = write_files(preds="query,item,score\np,a,1\nq,a,1\n", target="query,item,gain\np,a,2\nq,a,1\n")
     words += ["--min-gain", 2, "--metrics+=RecallAtK", "--metrics.k=1"]
     report = evaluated(*words)
     (hint,) = (text.partition("; ")[2] for text in report["warnings"] if "no relevant label at min_gain=2" in text)

@@ -93,10 +93,10 @@ def with_closed_stdout(*words):
     return subprocess.run(command, env=ASCII, stderr=-1, preexec_fn=lambda: os.close(1))
 
 
-def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, given):
+def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, write_files):
     """Configs are UTF-8 in any locale, and what a terminal cannot show is written by its number."""
     (tmp_path / "c.yaml").write_text("metrics: [{class_path: RecallAtK, init_args: {k: 1}}]\ntitle: é…\n", "utf-8")
-    words = ["evaluate", "--config", tmp_path / "c.yaml", *given(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
+    words = ["evaluate", "--config", tmp_path / "c.yaml", *write_files(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     status, out, err = in_ascii(*words, "--per-row", tables[0], "--out", tmp_path / "out", "--verbose")
     assert (status, b"\\xe9\\u2026" in out, b"\\xb1" in out) == (0, True, True), err
@@ -110,9 +110,9 @@ def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, given):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
-def test_an_stdout_that_cannot_be_written_is_named(in_ascii, tmp_path, config, given):
+def test_an_stdout_that_cannot_be_written_is_named(in_ascii, tmp_path, config, write_files):
     """The report is there by then: neither its path nor its disk is at fault."""
-    words = ["evaluate", "--config", config(PRECISION), *given(preds=np.eye(8), target=np.arange(8))]
+    words = ["evaluate", "--config", config(PRECISION), *write_files(preds=np.eye(8), target=np.arange(8))]
     status, _, err = in_ascii(*words, "--out", tmp_path / "out", stdout="/dev/full")
     assert (status, (tmp_path / "out" / "report.json").exists()) == (2, True)
     said = rb"\nerror: stdout cannot be written: No space left on device\nhint: send .*; written and complete: .*report"
@@ -276,7 +276,7 @@ def test_no_error_is_long():
         assert hint.endswith(".")
 
 
-def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch):
+def test_an_error_while_writing(data_set, config, tailmetrics, tmp_path, monkeypatch):
     """A full disk under the table of values per row is an error that names the table."""
 
     def full(self, *_, **__):
@@ -284,7 +284,7 @@ def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     table = tmp_path / "rows.parquet"
-    status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, "--per-row", table)
+    status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *data_set.options, "--per-row", table)
     assert (status, err.splitlines()[0]) == (2, f"error: {table}: No space left on device")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 

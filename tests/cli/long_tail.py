@@ -34,7 +34,7 @@ def padded(rows):
     return torch.tensor([row + [-1] * (width - len(row)) for row in rows])
 
 
-class Made:
+class LongTailFiles:
     """Rows made up once: relevant labels, training labels, scored candidates, and the files that hold them."""
 
     def __init__(self, folder: Path) -> None:
@@ -58,11 +58,11 @@ class Made:
         np.save(self.counts, np.bincount(np.concatenate(self.trained).astype(int), minlength=NUM_LABELS))
 
     @property
-    def trained_on(self) -> list[str]:
+    def options_with_training(self) -> list[str]:
         """Options that name the files of this data set, training targets included."""
-        return [*self.evaluated, "--train-target", self.train, "--num-labels", str(NUM_LABELS)]
+        return [*self.options, "--train-target", self.train, "--num-labels", str(NUM_LABELS)]
 
     @property
-    def evaluated(self) -> list[str]:
+    def options(self) -> list[str]:
         """Options that name predictions and targets."""
         return ["--preds", self.preds, "--target", self.target]
