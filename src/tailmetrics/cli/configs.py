@@ -51,26 +51,46 @@ def yaml_value(source: str, text: str) -> Any:
         CommandError: If the text is no YAML, is nested too deep, or holds too many values.
     """
     try:
+        if _is_too_deep(text):
+            raise _too_large(source)
         value = yaml.safe_load(text)
-        _check_size(value)
     except yaml.YAMLError as error:
         raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
-    except RecursionError:
-        problem = f"{source}: is nested too deep, or too large once its aliases are written out"
-        raise CommandError(problem, "write the values that are meant; a config holds some hundred of them.") from None
+    if _is_too_large(value):
+        raise _too_large(source)
     return value
 
 
-def _check_size(value: Any) -> None:
-    """Raise RecursionError if a value of YAML is nested too deep, or too large once its aliases are written out."""
+def _too_large(source: str) -> CommandError:
+    problem = f"{source}: is nested too deep, or too large once its aliases are written out"
+    return CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether a text in YAML is nested deeper than :data:`DEEPEST`; it is read no further than that."""
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            return True
+    return False
+
+
+def _is_too_large(value: Any) -> bool:
+    """Whether a value of YAML holds more than :data:`MOST_VALUES` once its aliases are written out."""
     num_values = 0
-    waiting = [(value, 0)]
+    waiting = [value]
     while waiting:
-        part, depth = waiting.pop()
+        part = waiting.pop()
         num_values += 1
-        if depth > DEEPEST or num_values > MOST_VALUES:
-            raise RecursionError
+        if num_values > MOST_VALUES:
+            return True
         if isinstance(part, dict):
-            part = [*part.keys(), *part.values()]
+            waiting.extend(part.keys())
+            waiting.extend(part.values())
         if isinstance(part, list):
-            waiting.extend((item, depth + 1) for item in part)
+            waiting.extend(part)
+    return False
