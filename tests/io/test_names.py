@@ -212,6 +212,17 @@ def test_a_column_in_common_may_be_the_query(write, form):
     assert recall(preds, target, columns=Columns(query="none", **none), **delimiter) == 0
 
 
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "frame"])
+def test_a_column_of_each_may_be_the_query(write, form):
+    """Under two names, too: text and whole numbers may be queries."""
+    preds = write("p", {"kunde": ["u", "v"], "ids": LISTS["ids"]}, form)
+    target = write("y", {"playlist": ["v", "u"], "labels": LABELS["labels"][::-1]}, form)
+    assert "'playlist' may be the query, and 'kunde' that of p" in refusal(preds, target).problem
+    names = {"preds_columns": Columns(query="kunde"), "target_columns": Columns(query="playlist")}
+    assert recall(preds, target, **names) == 0.5
+    assert recall(preds, target, columns=Columns(query="none")) == 0
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_names_for_one_kind_of_file_are_added(write, form):
     """Rule 10: a name for predictions alone leaves the others as they are."""

@@ -203,6 +203,7 @@ class Reading:
         is_listed: Whether each row holds a list.
         within: Column of the lists whose objects hold the item; empty without objects.
         unread: The columns that are not read.
+        possible_keys: Those of them that hold text or whole numbers, as queries do.
         used: The roles whose names the user gave.
         has_names: Whether the file names its columns.
         delimiter: Separator of fields, where the user gave it.
@@ -220,6 +221,7 @@ class Reading:
     is_listed: bool = False
     within: str = ""
     unread: tuple[str, ...] = ()
+    possible_keys: tuple[str, ...] = ()
     used: frozenset[str] = frozenset()
     has_names: bool = True
     delimiter: str | None = None
@@ -485,6 +487,11 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
         raise ColumnError(opening, [column.name for column in table], roles.questions)
     chosen = {*reading.query, reading.item, reading.value, reading.within}
     unread = [column.name for column in table if column.name not in chosen]
+    possible_keys = []
+    for column in table:
+        is_key = column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not INDEX.fullmatch(column.name)
+        if is_key and column.name in unread and column.name not in opening.explained:
+            possible_keys.append(column.name)
     return Reading(
         path=str(opening.path),
         role=opening.role,
@@ -496,6 +503,7 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
         is_listed=reading.is_listed,
         within=reading.within,
         unread=tuple(unread),
+        possible_keys=tuple(possible_keys),
         used=frozenset(roles.used),
         has_names=has_names,
         delimiter=opening.delimiter,
@@ -715,7 +723,7 @@ class _Roles:
             self.questions.append(Question("score", problem, [("score", "NAME")], others))
         else:
             problem = f"{_in_words(strays)} may be the score of each item, or nothing that counts"
-            self._ask_about(strays, Question("score", problem, [("rank", ORDER)]))
+            self._ask_about(strays, Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it"))
         return None, ORDER
 
     def _gain(
@@ -755,10 +763,16 @@ class _Roles:
         elif len(strays) > lacking:  # the columns that are lacking are among them
             problem = f"no column is the {question.role}"
             answers = [(question.role, "NAME")]
-            self.questions.append(Question(question.role, problem, answers, f"or --columns.{role} {nothing}"))
+            others = f"or --columns.{role} {nothing}"
+            if question.others:
+                others = f"or .rank, .distance, --columns.{role} {nothing}"
+            self.questions.append(Question(question.role, problem, answers, others))
 
     def _ask_for(self, role: str) -> None:
-        self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")]))
+        others = ""
+        if role == "item" and not self._is_typed and self._opening.role != "pairs":
+            others = f"of lists --columns.{self._opening.list_role} NAME"
+        self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")], others))
 
     def _ask_which(self, role: str, names: Sequence[str]) -> None:
         answers = [(role, name) for name in names[:SHOWN_ANSWERS]]

@@ -401,16 +401,28 @@ def _check_beside_rows(named: Input, other: Input) -> None:
 
 
 def _check_shared_columns(preds: Input, target: Input) -> None:
-    """Raise if two tables without queries have an unread column in common, which may be the query."""
+    """Raise if two tables without queries have unread columns that may be the query: one in common, or one each."""
     is_same = preds.name == target.name and preds.form != IN_MEMORY
     is_decided = "query" in preds.reading.used or "query" in target.reading.used
-    shared = [name for name in target.reading.unread if name in preds.reading.unread]
-    if is_same or is_decided or not shared:
+    if is_same or is_decided:
         return
-    hint = f"--columns.query {quote(shared[0])} joins by it, --columns.query none takes row i with row i"
+    shared = [name for name in target.reading.unread if name in preds.reading.unread]
+    keys = preds.reading.possible_keys, target.reading.possible_keys
+    names = "--preds-columns.query NAME --target-columns.query NAME"
+    none = "--columns.query none takes row i with row i"
+    if shared:
+        problem = f"has {names_in_words(shared)} in common with {preds.name.name}"
+        hint = f"--columns.query {quote(shared[0])} joins by it, {none}"
+        if set(keys[0]) - {shared[0]} and set(keys[1]) - {shared[0]}:
+            hint += f"; {names} joins by others"
+    elif all(keys):
+        problem = f"{names_in_words(keys[1])} may be the query, and {names_in_words(keys[0])} that of {preds.name.name}"
+        hint = f"{names} joins by them, {none}"
+    else:
+        return
     if preds.form == IN_MEMORY:
-        hint = f"rename {shared[0]!r} to 'query' in both to join by it, or drop it to take row i with row i"
-    raise DataFileError(target.name, f"has {names_in_words(shared)} in common with {preds.name.name}", hint=hint)
+        hint = "rename a column of both to 'query' to join by it, or drop them to take row i with row i"
+    raise DataFileError(target.name, problem, hint=hint)
 
 
 def _same_keys(first: Source, second: Source) -> bool:

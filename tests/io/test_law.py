@@ -1,0 +1,196 @@
+"""The law of readings: a file is read as its author meant it, or refused; the hint, followed, gives the right number.
+
+Files are made up here, and what they mean is known before they are written. Nothing here looks at how a file is read.
+"""
+
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tailmetrics import NDCGAtK
+from tailmetrics.io import ALIASES, Columns, DataFileError, read
+
+CASES = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "120"))
+FORMATS = ["csv", "tsv", "jsonl", "json", "parquet", "arrow"]
+UNKNOWN = ["kunde", "ware", "stern", "wert", "liste", "feld", "antwort", "c1", "x_2", "Spalte 7"]
+STRAYS = {
+    "zero_one": lambda rng: rng.randrange(2),
+    "bool": lambda rng: rng.random() < 0.5,
+    "grades": lambda rng: rng.randrange(4),
+    "letters": lambda rng: rng.choice("ESC"),
+    "text": lambda rng: " ".join(rng.choices(["red", "blue", "old"], k=3)),
+    "float": lambda rng: round(rng.random(), 3),
+}
+
+
+class Case:
+    """Predictions and targets, the formats and names of both, and the role of each column."""
+
+    def __init__(self, number):
+        rng = self.rng = Random(number)
+        queries = [f"u{query}" for query in range(4)]
+        items = [f"i{item}" for item in range(9)]
+        self.scores = {q: {i: rng.random() for i in rng.sample(items, 5)} for q in queries}
+        self.gains = {q: {i: rng.choice([1, 1, 2, 3]) for i in rng.sample(items, 3)} for q in queries}
+        self.is_graded = rng.random() < 0.5
+        self.value = rng.choice(["score", "rank", "distance", "order"])
+        self.lists = rng.random() < 0.4
+        self.forms = [rng.choice(FORMATS) for _ in range(2)]
+        self.files = [self.file("preds"), self.file("target")]
+
+    def name(self, role, taken):
+        """A known name, or an unknown one; strays never have a known name."""
+        plurals = [f"{name}s" for name in ALIASES["item"]]
+        known = {"ids": [*ALIASES["ids"][:2], *plurals], "labels": [*ALIASES["labels"], *plurals]}.get(
+            role, ALIASES.get(role)
+        )
+        names = list(known) if known and self.rng.random() < 0.6 else UNKNOWN
+        return self.rng.choice([name for name in names if name not in taken])
+
+    def file(self, kind):
+        """Return columns, and the name of each role."""
+        rng, roles, rows = self.rng, {}, []
+        data = self.scores if kind == "preds" else self.gains
+        value = {"preds": self.value, "target": "gain" if self.is_graded else "none"}[kind]
+        for query, entries in data.items():
+            order = sorted(entries, key=lambda item: -entries[item]) if kind == "preds" else list(entries)
+            numbers = {"score": [entries[i] for i in order], "rank": [*range(1, len(order) + 1)]}
+            numbers |= {"distance": [1 - entries[i] for i in order], "gain": [entries[i] for i in order]}
+            lines = list(zip(order, numbers.get(value, order), strict=True))
+            if value not in ("order", "none"):
+                rng.shuffle(lines)
+            rows.append((query, [item for item, _ in lines], [number for _, number in lines]))
+        rng.shuffle(rows)
+        columns = {}
+
+        def put(role, cells):
+            roles[role] = self.name(role, columns)
+            columns[roles[role]] = cells
+
+        listed = "ids" if kind == "preds" else "labels"
+        if self.lists:
+            put("query", [query for query, _, _ in rows])
+            put(listed, [items for _, items, _ in rows])
+            if value not in ("order", "none"):
+                put(value, [numbers for _, _, numbers in rows])
+        else:
+            put("query", [query for query, items, _ in rows for _ in items])
+            put("item", [item for _, items, _ in rows for item in items])
+            if value not in ("order", "none"):
+                put(value, [number for _, _, numbers in rows for number in numbers])
+        size = len(next(iter(columns.values())))
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            make = STRAYS[rng.choice(list(STRAYS))]
+            columns[rng.choice([name for name in UNKNOWN if name not in columns])] = [make(rng) for _ in range(size)]
+        if value == "order":
+            roles["rank"] = "order"
+        if value == "none":
+            roles["gain"] = "none"
+        names = list(columns)
+        rng.shuffle(names)
+        return {name: columns[name] for name in names}, roles
+
+    def truth(self):
+        """NDCG at 3 by plain loops."""
+        from math import log2
+
+        values = []
+        for query, gains in self.gains.items():
+            gain = gains if self.is_graded else dict.fromkeys(gains, 1)
+            order = sorted(self.scores[query], key=lambda item: -self.scores[query][item])
+            lists = [gain.get(item, 0) for item in order], sorted(gain.values(), reverse=True)
+            dcg, best = (sum(g / log2(place + 2) for place, g in enumerate(some[:3])) for some in lists)
+            values.append(dcg / best)
+        return sum(values) / len(values)
+
+    def write(self, folder):
+        paths = []
+        for kind, form, (columns, _) in zip(("p", "y"), self.forms, self.files, strict=True):
+            path, frame = folder / f"{kind}.{form}", pd.DataFrame(columns)
+            objects = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            if form in ("csv", "tsv"):
+                for name in columns:
+                    if isinstance(columns[name][0], list):
+                        frame[name] = [" ".join(map(str, cell)) for cell in columns[name]]
+                frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
+            elif form == "jsonl":
+                path.write_text("".join(json.dumps(row) + "\n" for row in objects))
+            elif form == "json":
+                path.write_text(json.dumps(objects))
+            elif form == "parquet":
+                frame.to_parquet(path)
+            else:
+                table = pa.Table.from_pandas(frame)
+                with pa.ipc.new_file(path, table.schema) as file:
+                    file.write_table(table)
+            paths.append(path)
+        return paths
+
+
+def value(files, options):
+    columns = {name: Columns(**roles) for name, roles in options.items() if name.endswith("columns")}
+    metric = NDCGAtK(k=3)
+    for batch in read(*files, **columns, list_delimiter=options.get("list_delimiter")):
+        metric.update(batch.preds, batch.target)
+    return float(metric.compute())
+
+
+def follow(error, case, options):
+    """Add the answers of a hint that agree with what the author meant, as a reader would type them."""
+    own = 0 if error.path.stem == "p" else 1
+    hint = error.hint.partition("; places")[0]
+    if delimiter := re.search(r"--list-delimiter '(.)'", hint):
+        options["list_delimiter"] = delimiter[1]
+    words = shlex.split(hint.replace("(", " ").replace(")", " ").replace(",", " "))
+    for word, answer in pairwise(words):
+        found = re.fullmatch(r"--((?:preds-|target-)?columns)\.(\w+)", word)
+        if not found:
+            continue
+        option, role = found[1].replace("-", "_"), found[2]
+        meant = case.files[{"preds_columns": 0, "target_columns": 1}.get(option, own)][1]
+        if role == "score" and role not in meant and ".rank, .distance" in hint:
+            role = next((one for one in ("rank", "distance") if meant.get(one, "order") != "order"), role)
+        if answer == "NAME" and role in meant and meant[role] not in ("order", "none"):
+            options.setdefault(option, {})[role] = meant[role]
+        elif meant.get(role) == answer:
+            options.setdefault(option, {})[role] = answer
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """What became of the cases, printed at the end."""
+    found = Counter()
+    yield found
+    print(dict(found))
+
+
+@pytest.mark.parametrize("start", range(0, CASES, 40))
+def test_right_or_refused_and_right_at_the_next_try(tmp_path, start, counts):
+    """Each case gives the number of plain loops without an option, or is refused and gives it with what the hint says."""
+    for number in range(start, min(start + 40, CASES)):
+        case, options = Case(number), {}
+        (tmp_path / str(number)).mkdir()
+        files, truth = case.write(tmp_path / str(number)), case.truth()
+        for attempt in range(4):
+            try:
+                result = value(files, options)
+            except DataFileError as error:
+                assert len(str(error.args[0])) < 500
+                before = json.dumps(options)
+                for each in (error, *error.others):
+                    follow(each, case, options)
+                assert json.dumps(options) != before, (number, str(error), case.files, case.forms)
+                continue
+            assert result == pytest.approx(truth, abs=1e-6), (number, options, case.forms, case.files)
+            counts["right at once" if not attempt else f"right after {attempt}"] += 1
+            break
+        else:
+            raise AssertionError((number, options, case.forms, case.files))
