@@ -224,7 +224,7 @@ def with_label_values(
     if keeping and not keeping_parts:
         return collection
 
-    cutoffs = set()
+    cutoffs = set[int]()
     for metric in keeping_parts:
         cutoffs.update(k for k in metric.cutoffs if isinstance(k, int))
     if not cutoffs:

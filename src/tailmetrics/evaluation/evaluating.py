@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -134,11 +133,6 @@ def evaluate(
     confidence: float | None = CONFIDENCE
     if intervals is False or clusters is not None:
         confidence = None
-    if resampled and find_spec("scipy") is None:
-        raise ModuleNotFoundError(
-            f"{CALLER}: intervals=True, a number of resamples, and clusters= need scipy; install it with: pip install "
-            "'tailmetrics[report]', or pass intervals=False."
-        )
     options = Options(
         metrics=metrics,
         buckets=buckets,
@@ -289,55 +283,68 @@ def _by_id(options: Options, data: Data) -> Options:
     Raises:
         ValueError: If an argument does not fit the labels of the data.
     """
-    label_names = options.label_names
-    names = label_names if data.label_names is None else data.label_names
-    places = data.given_order
-    if data.label_names is not None:
-        metrics = members_of(options.metrics)
-        stated = stated_numbers(None, options.label_counts, options.buckets, None, metrics)
-        number_of_labels(CALLER, {"the data": len(data.label_names)}, stated)
-        if options.ignore_index is not None and options.ignore_index >= 0:
-            raise ValueError(
-                f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
-                "names; take the lines of padding out."
-            )
+    names = data.label_names
+    if names is None:
+        names = options.label_names
+    else:
+        _check_named_labels(options, len(names))
 
-    metrics, buckets, label_counts, label_tree = (
-        options.metrics,
-        options.buckets,
-        options.label_counts,
-        options.label_tree,
-    )
-    if names is not None and metrics is not None:
-        members = members_of(metrics)
-        ordered = metrics_by_id(CALLER, members, names, label_names, places)
-        if any(metric is not member for metric, member in zip(ordered, members, strict=True)):
-            metrics = metrics.with_members(ordered) if isinstance(metrics, TopKCollection) else ordered
-    if places is not None and isinstance(buckets, LabelBuckets):
-        buckets = buckets_by_id(buckets, places)
-
-    counts = counts_by_name(CALLER, label_counts)
-    if counts is not None:
-        label_counts = counts_of_names(CALLER, counts, range(data.num_labels or 0) if names is None else names)
-    elif label_counts is None:
-        label_counts = data.train
-    elif places is not None:
-        label_counts = counts_by_id(CALLER, label_counts, places)
-
+    buckets = options.buckets
+    if data.given_order is not None and isinstance(buckets, LabelBuckets):
+        buckets = buckets_by_id(buckets, data.given_order)
+    label_tree = options.label_tree
     if label_tree is not None:
-        label_tree = _tree_by_id(label_tree, names, data, label_names)
+        label_tree = _tree_by_id(label_tree, names, data, options.label_names)
     return replace(
         options,
-        metrics=metrics,
+        metrics=_metrics_by_id(options, names, data),
         buckets=buckets,
-        label_counts=label_counts,
+        label_counts=_counts_by_id(options, names, data),
         label_names=names,
         label_tree=label_tree,
     )
 
 
-def _tree_by_id(tree: Any, names: Sequence[str] | None, data: Data, label_names: Sequence[str] | None) -> LabelTree:
-    """Return the tree of the evaluation with its labels in the order of the data."""
+def _check_named_labels(options: Options, num_labels: int) -> None:
+    """Raise if an argument was made for another number of labels, or names a label id, where labels have names."""
+    stated = stated_numbers(None, options.label_counts, options.buckets, None, members_of(options.metrics))
+    number_of_labels(CALLER, {"the data": num_labels}, stated)
+    if options.ignore_index is not None and options.ignore_index >= 0:
+        raise ValueError(
+            f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
+            "names; take the lines of padding out."
+        )
+
+
+def _metrics_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
+    """Return the metrics with their arguments in the order of label ids; a collection stays one."""
+    if names is None or options.metrics is None:
+        return options.metrics
+    members = members_of(options.metrics)
+    ordered = metrics_by_id(CALLER, members, names, options.label_names, data.given_order)
+    if all(metric is member for metric, member in zip(ordered, members, strict=True)):
+        return options.metrics
+    if isinstance(options.metrics, TopKCollection):
+        return options.metrics.with_members(ordered)
+    return ordered
+
+
+def _counts_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
+    """Return the training counts in the order of label ids; those of the training targets if none were passed."""
+    counts = counts_by_name(CALLER, options.label_counts)
+    if counts is not None and names is not None:
+        return counts_of_names(CALLER, counts, names)
+    if counts is not None:
+        return counts_of_names(CALLER, counts, range(data.num_labels or 0))
+    if options.label_counts is None:
+        return data.train
+    if data.given_order is not None:
+        return counts_by_id(CALLER, options.label_counts, data.given_order)
+    return options.label_counts
+
+
+def _tree_by_id(tree: object, names: Sequence[str] | None, data: Data, label_names: Sequence[str] | None) -> LabelTree:
+    """Return the tree of the evaluation with its labels in the order of label ids."""
     if not isinstance(tree, LabelTree):
         raise TypeError(
             f"{CALLER}: label_tree={tree!r} is no tree; pass LabelTree(parents), or LabelTree.from_edges(edges, names)."
@@ -395,9 +402,12 @@ def _add_rows(
     if keeps_rows:
         values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
     for rows, preds, target in data.batches(batch_rows):
-        mask = None if data.row_mask is None else data.row_mask[rows]
-        groups = None if row_groups is None else row_groups[rows]
-        ranking = evaluation.update(preds, target, mask, row_groups=groups, tokens=data.tokens)
+        row_mask, groups = data.row_mask, row_groups
+        if row_mask is not None:
+            row_mask = row_mask[rows]
+        if groups is not None:
+            groups = groups[rows]
+        ranking = evaluation.update(preds, target, row_mask, row_groups=groups, tokens=data.tokens)
         if values is not None:
             values.add(ranking)
     return values
@@ -427,16 +437,26 @@ def _notes(evaluation: Evaluation, options: Options, options_by_id: Options, dat
     return notes
 
 
-def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
-    """Return a note on the size of the catalogue if a metric depends on it; an empty tuple otherwise."""
-    catalogue = any(metric.aggregation.depends_on_catalogue for metric in metrics)
-    means = any(metric.aggregation.mean_over().endswith(OVER["all"]) for metric in metrics)
-    values = " and ".join([*["coverage and Gini"] * catalogue, *["means over all labels"] * means])
+def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, naming: str, hint: str) -> tuple[str, ...]:
+    """Return a note on the size of the catalogue if a metric depends on it; an empty tuple otherwise.
+
+    Args:
+        metrics: The metrics.
+        num_labels: The number of labels of the catalogue.
+        naming: Who names these labels, with the verb.
+        hint: How one catalogue is given to all runs.
+    """
+    values, labels = [], "labels"
+    if any(metric.aggregation.depends_on_catalogue for metric in metrics):
+        values.append("coverage and Gini")
+        labels = "items"
+    if any(metric.aggregation.mean_over().endswith(OVER["all"]) for metric in metrics):
+        values.append("means over all labels")
     if not values:
         return ()
     return (
-        f"The catalogue is the {num_labels:,} {'items' if catalogue else 'labels'} that {named}. Before {values} of "
-        f"runs are compared, give all one catalogue: {hint}.",
+        f"The catalogue is the {num_labels:,} {labels} that {naming}. Before {' and '.join(values)} of runs are "
+        f"compared, give all one catalogue: {hint}.",
     )
 
 
@@ -450,10 +470,10 @@ def note_on_unseen(counts: Tensor, hint: str | None) -> tuple[str, ...]:
     unseen = int((counts == 0).sum())
     if unseen <= counts.numel() / 2:  # more suggest gaps between ids, which coverage, Gini and "unseen" would count
         return ()
-    said = f"{unseen:,} of {counts.numel():,} labels"
+    share = f"{unseen:,} of {counts.numel():,} labels"
     if hint is None:
-        return (f"{said} have no training count and are unseen.",)
+        return (f"{share} have no training count and are unseen.",)
     return (
-        f"{said} never occur in training. If the numbers of labels have gaps, each number met should be one label: "
+        f"{share} never occur in training. If the numbers of labels have gaps, each number met should be one label: "
         f"{hint}.",
     )

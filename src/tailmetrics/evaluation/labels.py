@@ -216,23 +216,20 @@ def metrics_by_id(
     """
     ordered = []
     for metric in metrics:
-        changes = {}
+        changes: dict[str, Any] = {}
         for argument, value in arguments_by_label(metric).items():
             if isinstance(value, LabelTree):
                 if value.names is not None or places is not None or label_names is None:
                     changes[argument] = tree_by_id(value, names, label_names)
-                continue
-            if label_names is None:
+            elif label_names is None:
                 raise ValueError(
                     f"{caller}: {type(metric).__name__} has {argument}= by label id, but the labels of these data have "
                     "names; pass label_names=, in whose order it is read, or buckets= and label_counts= by name to "
                     f"{caller}."
                 )
-            if places is not None and isinstance(value, LabelBuckets):
+            elif places is not None and isinstance(value, LabelBuckets):
                 changes[argument] = buckets_by_id(value, places)
             elif places is not None:
                 changes[argument] = vector_by_id(value, places)
-        if changes:
-            metric = metric.again(**changes)
-        ordered.append(metric)
+        ordered.append(metric.again(**changes) if changes else metric)
     return ordered

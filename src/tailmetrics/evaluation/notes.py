@@ -92,7 +92,7 @@ def on_misses(results: Results, named: Named) -> Iterator[str]:
 
 def on_classes(results: Results, named: Named, num_rows: int, positives: int) -> Iterator[str]:
     """Yield a note on accuracies, if rows have more than one relevant label on average."""
-    keys = []
+    keys: list[str] = []
     for metric, _ in results:
         if metric.formula.of_one_class and metric.buckets is None:
             keys += map(named, metric.row_keys())

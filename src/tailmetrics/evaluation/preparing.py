@@ -56,10 +56,10 @@ def prepared(
     """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
 
     Args:
-        options: What :func:`evaluate` is told of metrics, labels and the report; its other options are not read.
+        options: The metrics, labels, buckets, counts and tree, and what the report shows; other options are ignored.
         groups: The names of the row groups.
-        num_labels: The number of labels, if the data tell it.
-        label_order: The order of labels with equal counts as in :func:`buckets_of`.
+        num_labels: The number of labels; None if unknown.
+        label_order: The order of labels with equal counts, as in :func:`buckets_of`.
     """
     buckets, label_tree = options.buckets, options.label_tree
     training = _training(buckets, options.label_counts, label_order)
@@ -103,8 +103,9 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
         if training is not None:
             at_10 = [RecallAtK(k=10), NDCGAtK(k=10), PredictionProportionAtK(k=10)]
             metrics += by_bucket([PrecisionAtK(k=1), *at_10], "deciles")
-    copies: Any = deepcopy(listed(metrics))
-    collection = copies if isinstance(copies, TopKCollection) else TopKCollection(copies)
+    collection: Any = deepcopy(listed(metrics))
+    if not isinstance(collection, TopKCollection):
+        collection = TopKCollection(collection)
     check_update(collection, CALLER)
     collection.reset()
     return collection
