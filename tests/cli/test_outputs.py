@@ -298,8 +298,8 @@ def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
         "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),
         "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }
-    write_files = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
-    assert processes.found_by(write_files + IN_THE_MIDDLE) == [*ends.values()]
+    values = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
+    assert processes.found_by(values + IN_THE_MIDDLE) == [*ends.values()]
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -402,8 +402,8 @@ def test_runs_that_are_ended_at_random_moments(data_set, by_decile, tmp_path_fac
     lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
-    write_files = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
-    assert processes.found_by(write_files + AT_RANDOM) == []
+    values = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
+    assert processes.found_by(values + AT_RANDOM) == []
 
 
 def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monkeypatch):
