@@ -24,7 +24,8 @@ TIES_CAPTION = (
 REFERENCES_TITLE = "Beside chance, popularity and the attainable"
 REFERENCES_CAPTION = (
     "Chance: all scores equal. Popularity: training counts as scores, one list for all rows, with items that a row "
-    "leaves out. Attainable: a list as long as that of the row, which begins with the relevant labels of the bucket."
+    "leaves out. Attainable: a list that begins with the relevant labels of the bucket, as long as that of the row, or "
+    "longer where these labels need more places."
 )
 
 
