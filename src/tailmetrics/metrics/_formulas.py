@@ -39,45 +39,68 @@ def takes_arrays(
         warns: Looks at a ranking of arrays first.
         check: Raises unless the arguments can be used: ``check(caller, ranks, arguments)``.
     """
-    shape = signature(function)
-    first, *others = shape.parameters.values()
-    ranking_name = first.name
+    ranking_signature = signature(function)
+    parameters = ranking_signature.parameters
+    ranking_name, *other_names = parameters
     arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
-    of_arrays = shape.replace(parameters=[*arrays, *others])
-    names = list(of_arrays.parameters)
-    choices = {name: get_args(kind) for name, kind in get_type_hints(function).items() if get_origin(kind) is Literal}
+    array_signature = ranking_signature.replace(parameters=[*arrays, *(parameters[name] for name in other_names)])
+    choices = _choices_of(function)
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value:
-        for name, known in choices.items():
-            if name in kwargs and kwargs[name] not in known:  # only then: formulas are called often
-                check_choice(either.__name__, name, kwargs[name], known)
+        caller = either.__name__
+        for name, texts in choices.items():
+            if name in kwargs and kwargs[name] not in texts:  # only then: formulas are called often
+                check_choice(caller, name, kwargs[name], texts)
         if "ranking" in kwargs:
             kwargs[ranking_name] = kwargs.pop("ranking")
         if ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
             if check is not None and not is_compiling():  # torch.compile knows no signatures
-                arguments = shape.bind(*args, **kwargs)
-                arguments.apply_defaults()
-                check(either.__name__, arguments.arguments.pop(ranking_name), arguments.arguments)
+                bound = ranking_signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                check(caller, bound.arguments.pop(ranking_name), bound.arguments)
             return function(*args, **kwargs)
+
         try:
-            rest = of_arrays.bind(*args, **kwargs).arguments
+            bound = array_signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{either.__name__}: {error}; pass {either.__name__}({', '.join(names)}).") from None
-        preds, target, k = rest.pop("preds"), rest.pop("target"), rest.get("k")
-        if "k" in shape.parameters:
-            check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
-        deepest = max(k) if isinstance(k, tuple) else k
-        depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
-        ranking = rank_batch(Context(either.__name__, warns=True), Batch(preds, target), depth)
+            names = ", ".join(array_signature.parameters)
+            raise TypeError(f"{caller}: {error}; pass {caller}({names}).") from None
+        bound.apply_defaults()
+        preds, target = bound.arguments.pop("preds"), bound.arguments.pop("target")
+        ranking = _ranked(caller, preds, target, reads or _depth_of(caller, bound.arguments, parameters))
         if warns is not None and not is_compiling():
             warns(ranking)
         if check is not None:
-            defaults = {name: one.default for name, one in shape.parameters.items() if one.default is not one.empty}
-            check(either.__name__, ranking, {**defaults, **rest})
-        return function(ranking, **rest)
+            check(caller, ranking, bound.arguments)
+        return function(ranking, **bound.arguments)
 
     return either
+
+
+def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
+    """Return the texts that each argument may be, for the arguments of a function that are texts."""
+    choices = {}
+    for name, kind in get_type_hints(function).items():
+        if get_origin(kind) is Literal:
+            choices[name] = get_args(kind)
+    return choices
+
+
+def _depth_of(caller: str, arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Depth:
+    """Return how deep arrays are ranked for the cut-offs of a formula."""
+    k = arguments.get("k")
+    if "k" in parameters:
+        check_cutoffs(caller, k, optional=parameters["k"].default is None)
+    if k is None:
+        return Depth(0)
+    deepest = max(k) if isinstance(k, tuple) else k
+    return Depth(deepest, deepest)
+
+
+def _ranked(caller: str, preds: Any, target: Any, depth: Depth) -> Ranking:
+    """Return the ranking of arrays."""
+    return rank_batch(Context(caller, warns=True), Batch(preds, target), depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,20 +173,23 @@ class Formula:
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
         """Return the value of each row at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
-        k = ks if len(ks) > 1 else ks[0]
         function = getattr(self.function, "__wrapped__", self.function)  # ranks need not be made of arrays
-        found = function(ranks, k, **self.arguments) if self.reads_cutoff else function(ranks, **self.arguments)
-        if isinstance(found, tuple):
-            found = torch.stack(found)
-            return found if len(ks) > 1 else found.unsqueeze(1)
-        value: Tensor = found if len(ks) > 1 else found.unsqueeze(0)
-        return value
+        has_cutoff_axis = len(ks) > 1
+        if self.reads_cutoff:
+            value = function(ranks, ks if has_cutoff_axis else ks[0], **self.arguments)
+        else:
+            value = function(ranks, **self.arguments)
+        if isinstance(value, tuple):
+            terms = torch.stack(value)
+            return terms if has_cutoff_axis else terms.unsqueeze(1)
+        row_values: Tensor = value if has_cutoff_axis else value.unsqueeze(0)
+        return row_values
 
 
 def hit_formula(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None, **facts: Any) -> Formula:
     """Return a formula of hits: 0 without one, depends on counts alone, and its mean over all orders is known."""
-    known = {"zero_without_hits": True, "is_averaged": True, "reads_counts_alone": True, **facts}
-    return Formula(function, {} if arguments is None else arguments, **known)
+    hit_facts = {"zero_without_hits": True, "is_averaged": True, "reads_counts_alone": True, **facts}
+    return Formula(function, arguments or {}, **hit_facts)
 
 
 def _no_value(*_: Any) -> Tensor:
@@ -193,14 +219,14 @@ class OwnFormula(Formula):
             ranks = ranks.first(max(ks))
         values = []
         for k in ks:
-            found = self.function(ranks, k, **self.arguments)
-            terms = found if isinstance(found, tuple) else (found,)
+            value = self.function(ranks, k, **self.arguments)
+            terms = value if isinstance(value, tuple) else (value,)
             for term in terms:
                 check_returned_values(
                     self.caller, self.function.__name__, term, ranks, self.value_format, self.validate
                 )
             values.append(terms)
-        stacked = torch.stack([torch.stack(side) for side in zip(*values, strict=True)])
+        stacked = torch.stack([torch.stack(terms) for terms in zip(*values, strict=True)])
         return stacked if len(stacked) > 1 else stacked[0]
 
 
@@ -208,28 +234,35 @@ def check_returned_values(
     caller: str, method: str, values: Any, ranks: TargetRanks, number: FixedPoint, validate: bool
 ) -> None:
     """Raise unless a formula returned one value per row that can be added up without loss."""
-    rows = ranks.n_relevant
-    if not isinstance(values, Tensor) or values.shape != rows.shape:
+    n = ranks.n_relevant
+    if not isinstance(values, Tensor) or values.shape != n.shape:
         raise TypeError(
             f"{caller}: {method} returned {shape_of(values)}; return one number per row: a tensor of the shape of "
-            f"n_relevant, {list(rows.shape)}."
+            f"n_relevant, {list(n.shape)}."
         )
-    whole = values.dtype in (torch.bool, *INTEGERS)
-    if whole != (number.limbs == 0) or (not whole and values.dtype != real_dtype(values.device)):
+    is_whole = values.dtype in (torch.bool, *INTEGERS)
+    needs_whole = number.limbs == 0
+    has_all_digits = is_whole or values.dtype == real_dtype(values.device)
+    if is_whole != needs_whole or not has_all_digits:
         raise TypeError(
             f"{caller}: {method} returned {shape_of(values)}; return float64, such as divide(hits, n) or "
             "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."
         )
-    if not validate or not values.numel():
-        return
+    if validate and values.numel():
+        _check_range(caller, method, values, n, number, is_whole)
+
+
+def _check_range(caller: str, method: str, values: Tensor, n: Tensor, number: FixedPoint, is_whole: bool) -> None:
+    """Raise unless values are in the range of a format, and 0 in rows without a relevant label."""
     low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
     # a quotient of sums may be rounded to a little more than 1
-    if not whole and not 0 <= low <= high <= number.largest * (1 + 1e-9):
-        most = "" if number == REAL else f" and at most {number.largest:g}, or larger with fixed_point = REAL"
+    in_range = 0 <= low <= high <= number.largest * (1 + 1e-9)
+    if not is_whole and not in_range:
+        limit = "" if number == REAL else f" and at most {number.largest:g}, or larger with fixed_point = REAL"
         raise ValueError(
-            f"{caller}: {method} returned {high if low >= 0 else low}; values are numbers of at least 0{most}."
+            f"{caller}: {method} returned {high if low >= 0 else low}; values are numbers of at least 0{limit}."
         )
-    if bool((values[rows == 0] != 0).any()):
+    if bool((values[n == 0] != 0).any()):
         raise ValueError(
             f"{caller}: {method} returned a value other than 0 for a row without a relevant label; return 0 there."
         )

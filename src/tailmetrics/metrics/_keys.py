@@ -40,32 +40,43 @@ class Keys:
     """The keys of the values of one metric.
 
     Attributes:
-        of_cutoffs: The key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``.
+        by_cutoff: The key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``.
         groups: The part of a key for each row group: empty for all rows, then such as ``/en``.
         buckets: The part of a key for each bucket, such as ``/decile_10``; one empty part without buckets.
         plain: The key without its cut-off.
     """
 
-    of_cutoffs: tuple[str, ...]
+    by_cutoff: tuple[str, ...]
     groups: tuple[str, ...]
     buckets: tuple[str, ...]
     plain: str
 
     def of_rows(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
-        return [f"{key}{group}{bucket}" for key in self.of_cutoffs for bucket in self.buckets]
+        return [f"{key}{group}{bucket}" for key in self.by_cutoff for bucket in self.buckets]
 
 
 def convention(unusual: Mapping[str, Any]) -> str:
     """Return the part of a key for arguments that are not the default: a text alone, a number after its name."""
-    in_order = sorted(unusual, key=lambda name: LAST.index(name) if name in LAST else -1)
-    words = ((WORDS.get(name, name), unusual[name]) for name in in_order if name not in DATA)
-    return "".join(_in_key(word, value) for word, value in words if word.isidentifier())
+    parts = []
+    for name in sorted(unusual, key=_place_in_key):
+        word = WORDS.get(name, name)
+        if name not in DATA and word.isidentifier():
+            parts.append(_key_part(word, unusual[name]))
+    return "".join(parts)
 
 
-def _in_key(word: str, value: Any) -> str:
+def _place_in_key(name: str) -> int:
+    """Return where an argument stands in a key: those of one metric come first."""
+    return LAST.index(name) if name in LAST else -1
+
+
+def _key_part(word: str, value: Any) -> str:
+    """Return an argument as it is written in a key."""
     if isinstance(value, bool):
         return f"_{word}" if value else f"_no_{word}"
     if isinstance(value, str):
         return f"_{value}"
-    return f"_{word}{number_text(value)}" if isinstance(value, (int, float)) else f"_{word}"
+    if isinstance(value, (int, float)):
+        return f"_{word}{number_text(value)}"
+    return f"_{word}"

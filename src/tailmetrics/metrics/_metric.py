@@ -370,7 +370,7 @@ class TopKMetric(ExactMetric):
 
     def cutoff_keys(self) -> tuple[str, ...]:
         """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
-        return self._keys.of_cutoffs
+        return self._keys.by_cutoff
 
     def take_name(self, name: str) -> None:
         """Take the name that a collection gives to this metric, which replaces its keys; an own name stays."""

@@ -67,8 +67,8 @@ class RatioMetric(TopKMetric):
 
 
 def _formula_of(
-    metric: RowMeanMetric | RatioMetric, function: Callable[..., Any], given: Mapping[str, Any], **facts: Any
+    metric: RowMeanMetric | RatioMetric, function: Callable[..., Any], arguments: Mapping[str, Any], **facts: Any
 ) -> OwnFormula:
-    """Return a method of a metric as a formula; ``given`` are the arguments of the metric."""
-    validate = given.get("validate_args", True)
+    """Return a method of a metric as a formula, given the arguments of the metric."""
+    validate = arguments.get("validate_args", True)
     return OwnFormula(function, value_format=metric.fixed_point, caller=metric._caller, validate=validate, **facts)

@@ -123,7 +123,9 @@ class Reading(ABC):
     def of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N, G) with buckets."""
         ranking = self.relevant(ranking)
-        return ranking if self.buckets is None else ranking.by_bucket(self.buckets, "global")
+        if self.buckets is None:
+            return ranking
+        return ranking.by_bucket(self.buckets, "global")
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the value of each row, (K, ...), or two terms, (2, K, ...)."""
@@ -140,7 +142,9 @@ class Reading(ABC):
     @property
     def prefix(self) -> str:
         """What stands in front of a key."""
-        return "global_" if self.scope == "global" and self.by_bucket and "scope" in self.takes else ""
+        if self.by_bucket and "scope" in self.takes and self.scope == "global":
+            return "global_"
+        return ""
 
     def cut_name(self, k: Any) -> str:
         """Return a cut-off as it is written in keys, behind @; empty for None."""
@@ -220,13 +224,18 @@ class Ranks(Reading):
     @once
     def reads(self) -> Depth:
         """How deep a batch has to be ranked."""
-        deepest = self.depth if self.uses_depth else max((k for k in self.cutoffs if k is not None), default=0)
+        deepest = self.depth
+        if not self.uses_depth:
+            deepest = max((k for k in self.cutoffs if k is not None), default=0)
         # the list must hold all labels that tie with its last label
-        return Depth(deepest, None if self.ties != "id" or self.reads_everything else deepest)
+        reads_whole_list = self.ties != "id" or self.reads_everything
+        return Depth(deepest, None if reads_whole_list else deepest)
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with the relevant labels of a gain of at least ``min_gain``; all if gains are read."""
-        return ranking if self.min_gain is None or self.formula.reads_gains else ranking.at_least(self.min_gain)
+        if self.min_gain is None or self.formula.reads_gains:
+            return ranking
+        return ranking.at_least(self.min_gain)
 
     def of(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks of the relevant labels, by bucket if there are buckets; else often the ranking itself."""
@@ -243,18 +252,22 @@ class Ranks(Reading):
     def _tied(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks in the order of equal scores that ``ties`` names."""
         buckets, ties, formula = self.buckets, self.ties, self.formula
-        by = (None if buckets is None else (buckets.digest, self.scope, self.depth), self.reads_everything)
+        lists = None if buckets is None else (buckets.digest, self.scope, self.depth)
+        key = (lists, self.reads_everything)
         ranks, above, equal = ranking.remembered(
-            ("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth, self.reads_everything)
+            ("spans", key), lambda: spans(ranking, buckets, self.scope, self.depth, self.reads_everything)
         )
         cut = None
         if buckets is not None and self.scope == "bucket":
-            cut = ranking.remembered(("cut", by), lambda: cut_span(ranking, buckets, self.depth))
+            cut = ranking.remembered(("cut", key), lambda: cut_span(ranking, buckets, self.depth))
+
         if ties == "expected":
-            return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal, cut))
+            return ranking.remembered(("expected", key), lambda: ExpectedRanks(ranks, above, equal, cut))
         if formula.reads_one_rank:
-            return ranking.remembered((ties, by), lambda: AnyOrder(ranks, above, equal, cut, every=ties == "worst"))
-        worth = ranks.target_gains if formula.weights is None else weights_at_targets(ranks, formula.weights)
+            return ranking.remembered((ties, key), lambda: AnyOrder(ranks, above, equal, cut, every=ties == "worst"))
+        worth = ranks.target_gains
+        if formula.weights is not None:
+            worth = weights_at_targets(ranks, formula.weights)
         return in_order(ranks, above, equal, worth, cast("Any", ties), cut)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -287,9 +300,9 @@ class Ranks(Reading):
     def counts(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
         """Return the number of hits and of predictions of each row, cut-off and bucket, shape (N, K, G) each."""
         shape = ranking.num_rows, len(self.ks), self.num_buckets
-        pairs = zip(*((ranks.hits_at(k), self._predicted(ranking, ranks, k)) for k in self.ks), strict=True)
-        hits, predicted = (torch.stack(side, dim=1).view(shape) for side in pairs)
-        return hits, predicted
+        hits = torch.stack([ranks.hits_at(k) for k in self.ks], dim=1)
+        predicted = torch.stack([self._predicted(ranking, ranks, k) for k in self.ks], dim=1)
+        return hits.view(shape), predicted.view(shape)
 
     def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
         """Return the number of predictions in the top k of each row, or of each row and bucket."""
@@ -313,12 +326,14 @@ class Ranks(Reading):
         bucket = self.buckets.of(ids).clamp(max=self.num_buckets - 1)
         return at_labels(ids, shown & counted.gather(1, bucket))
 
-    def key_of_counts(self, of_buckets: bool) -> str:
+    def key_of_counts(self, by_bucket: bool) -> str:
         """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
-        buckets = self.buckets
-        by = "" if buckets is None or not (of_buckets or self.uses_depth) else f"_{buckets.digest[:16]}"
-        level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
-        return f"{level}_{self.scope}{self.depth}{by}" if by else level
+        level = ""
+        if self.min_gain is not None:
+            level = f"_min{self.min_gain!r}".replace(".", "_")
+        if self.buckets is None or not (by_bucket or self.uses_depth):
+            return level
+        return f"{level}_{self.scope}{self.depth}_{self.buckets.digest[:16]}"
 
 
 class TieCount:
@@ -331,27 +346,36 @@ class TieCount:
 
     def __init__(self, reading: Ranks, weighted: bool) -> None:
         self._reading = reading
-        cuts = {k for k in reading.cutoffs if k is not None} | ({reading.depth} if reading.uses_depth else set())
-        self.cuts: tuple[int | None, ...] = (*sorted(cuts), *[None] * (None in reading.cutoffs))
+        cutoffs = {k for k in reading.cutoffs if k is not None}
+        if reading.uses_depth:
+            cutoffs.add(reading.depth)
+        self.cuts: tuple[int | None, ...] = tuple(sorted(cutoffs))
         self._first_alone = reading.formula.reads_first and not reading.by_bucket
-        of_labels = (reading.min_gain, self._first_alone, reading.uses_depth) if None in self.cuts else ()
-        self.name = f"tied_{digest_of((self.cuts, weighted, *of_labels))}"
+        identity: tuple[Any, ...] = ()
+        if None in reading.cutoffs:
+            self.cuts += (None,)
+            identity = (reading.min_gain, self._first_alone, reading.uses_depth)
+        self.name = f"tied_{digest_of((self.cuts, weighted, *identity))}"
 
     def of(self, ranking: Ranking) -> PerRow | None:
         """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
         memo = ranking._memo
         if self.name not in memo:
-            exact = None in self.cuts
-            memo[self.name] = self._of_labels(ranking) if exact else tied_across(ranking, cast("Any", self.cuts))
-        found: PerRow | None = memo[self.name]
-        return found
+            if None in self.cuts:
+                memo[self.name] = self._tied_labels(ranking)
+            else:
+                memo[self.name] = tied_across(ranking, cast("Any", self.cuts))
+        tied: PerRow | None = memo[self.name]
+        return tied
 
-    def _of_labels(self, ranking: Ranking) -> PerRow | None:
+    def _tied_labels(self, ranking: Ranking) -> PerRow | None:
         """Return the counts of a batch if a cut-off is None."""
         reading = self._reading
         depth = reading.depth if reading.uses_depth else None
         hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)
-        across = hits if depth is None else tied_across(ranking, (depth,))
-        if hits is None or across is None or depth is None:
+        if hits is None or depth is None:
+            return hits
+        across = tied_across(ranking, (depth,))
+        if across is None:
             return hits
         return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))

@@ -351,11 +351,11 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     Source: Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
     """
     deepest = k if isinstance(k, int) else max(k)
-    within, found = ranks.within(k)[..., :deepest], ranks.target_ranks[..., :deepest]
+    within, target_ranks = ranks.within(k)[..., :deepest], ranks.target_ranks[..., :deepest]
     satisfies = torch.where(within, _exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain, 0.0)
     value = reads_on = None
     # one rank behind the other: a scan adds and multiplies in an order that depends on the device
-    for rank, chance in zip(found.unbind(-1), satisfies.unbind(-1), strict=True):
+    for rank, chance in zip(target_ranks.unbind(-1), satisfies.unbind(-1), strict=True):
         here = chance / rank if reads_on is None else reads_on * chance / rank
         value = here if value is None else value + here
         reads_on = 1 - chance if reads_on is None else reads_on * (1 - chance)

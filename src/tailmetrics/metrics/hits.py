@@ -527,9 +527,14 @@ def _check_repeated(caller: str, ranking: Ranking) -> None:
 def _has_irrelevant_labels(ranking: Ranking, ranks: TargetRanks, num_labels: Tensor | int | None = None) -> Tensor:
     """Return whether a row has an irrelevant label."""
     n = ranks.n_relevant
-    sizes = (num_labels, ranking.num_labels, ranking.documents)
-    size = next((one for one in sizes if one is not None), EVERYTHING)  # the formula asks where nothing tells
-    return ((size.to(n.device) if isinstance(size, Tensor) else size) - n) > 0
+    size: Tensor | int = EVERYTHING  # the formula asks where nothing tells
+    for known_size in (num_labels, ranking.num_labels, ranking.documents):
+        if known_size is not None:
+            size = known_size
+            break
+    if isinstance(size, Tensor):
+        size = size.to(n.device)
+    return (size - n) > 0
 
 
 @final
@@ -574,9 +579,10 @@ class FallOutAtK(TopKMetric):
 
     def _settle_facts(self) -> None:
         super()._settle_facts()
-        buckets = None if self.reading.scope == "global" else self.bound_buckets
-        of_list = self.num_labels if buckets is None else buckets.label_counts  # the labels that a list ranks
-        self.formula = self.formula.with_arguments(num_labels=of_list)
+        num_ranked: Tensor | int | None = self.num_labels  # the labels that a list ranks
+        if self.bound_buckets is not None and self.reading.scope == "bucket":
+            num_ranked = self.bound_buckets.label_counts
+        self.formula = self.formula.with_arguments(num_labels=num_ranked)
 
 
 @takes_arrays

@@ -114,9 +114,9 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     if isinstance(ranks, ExpectedRanks):
         total = ranks.sum_of_precisions(k)
     else:
-        found = ranks.real_within(k)
-        hits = _numbers(found.shape[-1], found.device)  # up to each, as nothing but hits stands before
-        total = ordered_sum(hits / ranks.target_ranks * found)
+        within = ranks.real_within(k)
+        hits = _numbers(within.shape[-1], within.device)  # up to each, as nothing but hits stands before
+        total = ordered_sum(hits / ranks.target_ranks * within)
     return total / n_or_one(ranks) if denominator == "relevant" else divide(total, ranks.attainable_at(k))
 
 
@@ -184,9 +184,10 @@ def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
 
     Source: Cooper, Expected search length, American Documentation 19 (1968), up to a recall.
     """
-    found = ranks.target_ranks < NOT_RANKED
-    enough = found.cumsum(dim=-1) >= _needed_hits(ranks.n_relevant, min_recall).unsqueeze(-1)
-    return torch.where(found & enough, ranks.target_ranks, NOT_RANKED).amin(dim=-1)
+    is_hit = ranks.target_ranks < NOT_RANKED
+    needed = _needed_hits(ranks.n_relevant, min_recall)
+    is_enough = is_hit.cumsum(dim=-1) >= needed.unsqueeze(-1)
+    return torch.where(is_hit & is_enough, ranks.target_ranks, NOT_RANKED).amin(dim=-1)
 
 
 def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
