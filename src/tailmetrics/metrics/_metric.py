@@ -244,6 +244,7 @@ class TopKMetric(ExactMetric):
             TypeError: If ``frequency`` is neither.
             ValueError: If the metric has been updated since its last reset, or the facts do not agree.
         """
+        self.check_own_states("bind")
         training = frequency if isinstance(frequency, Training) else Training.of(self._caller, frequency)
         if self._update_count:
             raise ValueError(
