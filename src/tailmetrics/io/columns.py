@@ -158,6 +158,7 @@ class Opening:
         memory: Memory limit of DuckDB.
         needs_query: Whether lines need a query.
         is_specific: Whether hints name the options for this kind of file alone, because others have the same roles.
+        judged_only: Whether a negative grade of qrels is no judgement.
         beside: The files of the targets, for predictions in LETOR.
     """
 
@@ -173,6 +174,7 @@ class Opening:
     memory: str = "1GB"
     needs_query: bool = True
     is_specific: bool = False
+    judged_only: bool = False
     beside: tuple[FilePath, ...] = ()
 
     @property

@@ -126,6 +126,7 @@ def read(
         explained=tuple(explained),
         memory=memory,
         is_specific=train_target is not None,
+        judged_only=judged_only,
     )
     inputs = open_inputs("read", [("preds", preds), ("target", target)], forms)
     readings = tuple(source.reading for source in inputs)

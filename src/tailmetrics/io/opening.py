@@ -32,6 +32,7 @@ class Forms:
         part: Subset and split of predictions of MTEB.
         explained: Columns of the targets with another meaning.
         memory: Memory limit of DuckDB.
+        judged_only: Whether a negative grade of qrels is no judgement.
         is_numbered: Whether rows have numbers, so that lines need no query.
         is_specific: Whether training targets are read beside targets, so that names of gains are for one of them.
     """
@@ -45,6 +46,7 @@ class Forms:
     memory: str = MEMORY
     is_specific: bool = False
     is_numbered: bool = False
+    judged_only: bool = False
 
     def format(self, role: Role) -> str | None:
         """Return the name of the format of a file; None if its suffix says it."""
@@ -75,6 +77,7 @@ class Forms:
             memory=self.memory,
             needs_query=role != "train" and not self.is_numbered,
             is_specific=self.is_specific,
+            judged_only=self.judged_only,
         )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
 
@@ -294,7 +295,11 @@ def open_trec(opening: Opening) -> Lines:
     pattern = f"^\\s*({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}({WORD})\\s*$"
     grade = f"CASE WHEN n = floor(n) AND n < {EARLIEST} THEN greatest(n, 0) END"
     needed = "a grade, a whole number"
-    return _of_pattern(opening, pattern, "qiv", grade, "qrels 'query 0 item grade'", "gain", needed=needed)
+    content = "qrels 'query 0 item grade'"
+    lines = _of_pattern(opening, pattern, "qiv", grade, content, "gain", needed=needed)
+    if opening.judged_only:
+        return replace(lines, kept=f"({lines.kept}) AND coalesce(try_cast(w.v AS DOUBLE) >= 0, true)")
+    return lines
 
 
 def open_msmarco(opening: Opening) -> Lines:
