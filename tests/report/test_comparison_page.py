@@ -20,7 +20,7 @@ from tailmetrics import (
     evaluate,
 )
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report.comparison import SUPERSCRIPTS
+from tailmetrics.report.comparison_data import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import page
 from tailmetrics.report.pictures import picture

@@ -20,7 +20,7 @@ from tailmetrics.metrics._arguments_of_metrics import FACTS
 from tailmetrics.metrics._keys import DATA
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 from tailmetrics.report.breakdowns import BucketRow
-from tailmetrics.report.report import summary_of_counts
+from tailmetrics.report.data import summary_of_counts
 from tailmetrics.tree import LabelTree
 
 

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from tailmetrics.collection import UNSEEN
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation import notes
+from tailmetrics.evaluation.crowded_rows import CrowdedRows
 from tailmetrics.evaluation.description import WITHIN, bucket_rows, settings_of, versions
-from tailmetrics.evaluation.row_counts import Totals
+from tailmetrics.evaluation.interval_values import IntervalValues
+from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.metrics import RecallAtK, TopKMetric
@@ -32,12 +35,42 @@ from tailmetrics.significance.halves import at_half_the_rows
 from tailmetrics.significance.interval import Interval, first_and_last
 from tailmetrics.significance.labels import OverLabels
 
-if TYPE_CHECKING:
-    from tailmetrics.evaluation.accumulating import Evaluation
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 TREATMENTS = {"skip": "are left out", "pos": "count as 1"}
 """How rows count to which ``empty_target_action`` applies, in words; by default they count as 0."""
+
+
+class Evaluation(Protocol):
+    """What a report needs of :class:`tailmetrics.evaluation.Evaluation`, which describes each."""
+
+    collection: TopKCollection
+    counts: RowCounts
+    interval_values: IntervalValues
+    crowded_rows: CrowdedRows | None
+    over_all: dict[str, str]
+    headline: str
+    labels: bool
+    label_names: Sequence[str] | None
+    warnings: list[str]
+    started: bool
+
+    @property
+    def members(self) -> list[TopKMetric]:
+        """The metrics."""
+
+    @property
+    def bucketings(self) -> list[LabelBuckets]:
+        """The distinct buckets of the metrics."""
+
+    @property
+    def row_groups(self) -> tuple[str, ...]:
+        """The names of the row groups of all metrics."""
+
+    def start(self) -> None:
+        """Reset all states."""
+
+    def scalars(self) -> dict[str, Tensor]:
+        """Return the values of the metrics by key, over all ranks."""
 
 
 class Place(NamedTuple):

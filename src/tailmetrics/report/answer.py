@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tailmetrics._arguments import cut
 from tailmetrics.report.breakdowns import UNSEEN
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import brief, counted, without_zero
 from tailmetrics.report.records import Record
 from tailmetrics.report.tail import ends_of
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 NAMED = 3
 """How many of the labels most often missed an answer names."""
@@ -21,7 +17,7 @@ AMONG_THEMSELVES = "(scope bucket)"
 """The words of a caption of values for which the labels of each bucket are ranked among themselves."""
 
 
-def answer(report: Report) -> str:
+def answer(report: ReportData) -> str:
     """Return what a report says, in a few sentences; empty if it has no value over all labels.
 
     The sentences are about one metric, the headline: over all labels, in the first and the last bucket that was
@@ -62,7 +58,7 @@ def short_value(value: float) -> str:
     return without_zero(brief(value))
 
 
-def _whole_sentence(report: Report, metric: str, whole: Record) -> str:
+def _whole_sentence(report: ReportData, metric: str, whole: Record) -> str:
     """Return the sentence on the value over all labels, and on the first and the last measured bucket."""
     places = _places_of_recall(report, metric)
     over = _over(report, whole)
@@ -75,7 +71,7 @@ def _whole_sentence(report: Report, metric: str, whole: Record) -> str:
     return f"{start}{_ends(report, metric, in_percent=bool(places))}."
 
 
-def _over(report: Report, whole: Record) -> str:
+def _over(report: ReportData, whole: Record) -> str:
     """Return over how many rows a value is, such as ``over 20 rows (10 without a relevant label count as 0)``."""
     if report.rows is None:
         return ""
@@ -86,7 +82,7 @@ def _over(report: Report, whole: Record) -> str:
     return text
 
 
-def _places_of_recall(report: Report, metric: str) -> str:
+def _places_of_recall(report: ReportData, metric: str) -> str:
     """Return the words for the list that the headline reads, if it is the recall of the one list of a row; or ""."""
     facts = report.facts(metric)
     if not facts.is_recall_of_list:
@@ -94,7 +90,7 @@ def _places_of_recall(report: Report, metric: str) -> str:
     return "the first place holds" if facts.k == 1 else f"the first {facts.k} places hold"
 
 
-def _ends(report: Report, metric: str, in_percent: bool) -> str:
+def _ends(report: ReportData, metric: str, in_percent: bool) -> str:
     """Return the values of the first and the last bucket that was measured, in words."""
     names = [bucket.name for bucket in report.buckets if bucket.labels and bucket.name != UNSEEN]
     names = [name for name in names if report.record(metric, name) is not None]
@@ -122,7 +118,7 @@ def _ends(report: Report, metric: str, in_percent: bool) -> str:
     return f": {', '.join(clauses)}"
 
 
-def _bucket_in_words(report: Report, name: str, rank: str) -> str:
+def _bucket_in_words(report: ReportData, name: str, rank: str) -> str:
     """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``; ``rank`` may be empty."""
     labels = report.bucket(name).labels
     if rank and name.startswith(("decile_", "quantile_")):
@@ -131,7 +127,7 @@ def _bucket_in_words(report: Report, name: str, rank: str) -> str:
     return f"the {counted(labels, 'label')} of {name!r}" if labels != 1 else f"the label of {name!r}"
 
 
-def _unseen_sentence(report: Report, metric: str) -> str:
+def _unseen_sentence(report: ReportData, metric: str) -> str:
     """Return the sentence on the labels that training never showed, if any is relevant."""
     positives = sum(bucket.positives for bucket in report.buckets if bucket.name == UNSEEN)
     if not positives or not report.positives:
@@ -147,7 +143,7 @@ def _unseen_sentence(report: Report, metric: str) -> str:
     return f"{text}."
 
 
-def _groups_sentence(report: Report, metric: str, whole: Record) -> str:
+def _groups_sentence(report: ReportData, metric: str, whole: Record) -> str:
     """Return the sentence on the groups of rows with the lowest and the highest value."""
     records = [record for record in report.group_records(whole.metric) if record.is_measured]
     if len(records) < 2:
@@ -165,11 +161,11 @@ def _groups_sentence(report: Report, metric: str, whole: Record) -> str:
     return f"By group of rows it is lowest {ends[0]} and highest {ends[1]}."
 
 
-def _group_value(report: Report, metric: str, record: Record) -> str:
+def _group_value(report: ReportData, metric: str, record: Record) -> str:
     return share(record.value) if _places_of_recall(report, metric) else short_value(record.value)
 
 
-def _missed_sentence(report: Report, metric: str) -> str:
+def _missed_sentence(report: ReportData, metric: str) -> str:
     """Return the sentence on the labels most often missed; it names k where that is not the one of ``metric``."""
     table = report.labels
     if table is None or not table.cuts:

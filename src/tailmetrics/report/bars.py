@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tailmetrics.report.charts import (
     Chart,
@@ -18,11 +18,9 @@ from tailmetrics.report.charts import (
     scale_from_zero,
     shade,
 )
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import brief, counted, number, rounded, short_name, without_zero
 from tailmetrics.report.records import ORDERS, REFERENCES, Record
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 EXPLANATIONS = {
     "chance": "dotted line: chance",
@@ -76,7 +74,7 @@ class Sides(NamedTuple):
     right: float
 
 
-def bars_by_bucket(report: Report, metric: str) -> Chart:
+def bars_by_bucket(report: ReportData, metric: str) -> Chart:
     """Return the bars of a metric from head to tail, with intervals, references and the bounds of ties."""
     facts = report.facts(metric)
     whole = report.whole(metric)
@@ -105,7 +103,7 @@ def bars_by_bucket(report: Report, metric: str) -> Chart:
     return _chart(report, metric, bars, whole, BUCKETS, facts.caption)
 
 
-def bars_by_group(report: Report, metric: str) -> Chart:
+def bars_by_group(report: ReportData, metric: str) -> Chart:
     """Return the bars of a metric over all labels, one for each group of rows."""
     bars = []
     for group in report.row_groups:
@@ -117,7 +115,9 @@ def bars_by_group(report: Report, metric: str) -> Chart:
     return _chart(report, metric, bars, report.record(metric), GROUPS, "over all labels")
 
 
-def _chart(report: Report, metric: str, bars: Sequence[Bar], whole: Record | None, axis: Axis, caption: str) -> Chart:
+def _chart(
+    report: ReportData, metric: str, bars: Sequence[Bar], whole: Record | None, axis: Axis, caption: str
+) -> Chart:
     facts = report.facts(metric)
     scale = _scale(bars, whole)
     marks: list[Mark] = []
@@ -249,7 +249,9 @@ def _tie_marks(record: Record, sides: Sides, scale: Scale, is_place: bool) -> tu
     return marks, f", {ends} by the order of equal scores"
 
 
-def _caption(report: Report, bars: Sequence[Bar], whole: Record | None, axis: Axis, scale: Scale, caption: str) -> str:
+def _caption(
+    report: ReportData, bars: Sequence[Bar], whole: Record | None, axis: Axis, scale: Scale, caption: str
+) -> str:
     parts = [caption]
     if whole is not None:
         parts.append(f"dashed line, {axis.whole}: {report.number(whole)}")

@@ -20,14 +20,12 @@ from tailmetrics.report.charts import (
     run_look,
     scale_from_zero,
 )
+from tailmetrics.report.comparison_data import UNEQUAL, ComparisonData
 from tailmetrics.report.formatting import number, short_name, signed
 
 if TYPE_CHECKING:
-    from tailmetrics.report.comparison import ComparisonReport
     from tailmetrics.significance.comparing import Comparison
 
-UNEQUAL = "†"
-"""The mark after values of runs whose lists have unequal lengths."""
 WIDER = 2
 """An interval of rows that all agree is cut off if it makes the drawing more than this many times wider."""
 LINE_HEIGHT = 22
@@ -36,7 +34,7 @@ NEAR = (0.04, 0.055)
 """Letters of a scatter that are nearer than this, across and up, stand beside each other."""
 
 
-def runs_chart(report: ComparisonReport, metric: str, keys: Mapping[str, str], axis: str, caption: str) -> Chart:
+def runs_chart(report: ComparisonData, metric: str, keys: Mapping[str, str], axis: str, caption: str) -> Chart:
     """Return the drawing of one metric by bucket or by group, with a line, or dots, for each run.
 
     Args:
@@ -70,7 +68,7 @@ def runs_chart(report: ComparisonReport, metric: str, keys: Mapping[str, str], a
 
 
 def _run_marks(
-    report: ComparisonReport, run: str, place: int, keys: Mapping[str, str], scale: Scale, are_connected: bool
+    report: ComparisonData, run: str, place: int, keys: Mapping[str, str], scale: Scale, are_connected: bool
 ) -> list[Mark]:
     """Return a dot for each value of a run, and a line through those of buckets that training showed."""
     colour, shape = run_look(place)
@@ -87,7 +85,7 @@ def _run_marks(
     return [Mark("line", points, colour), *dots]
 
 
-def difference_charts(report: ComparisonReport, keys: Mapping[str, str], title: str, gutter: int) -> list[Chart]:
+def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: str, gutter: int) -> list[Chart]:
     """Return a drawing of the differences from the baseline for each other run.
 
     Args:
@@ -109,7 +107,7 @@ def difference_charts(report: ComparisonReport, keys: Mapping[str, str], title: 
 
 
 def _difference_chart(
-    report: ComparisonReport,
+    report: ComparisonData,
     run: str,
     colour: Shade,
     comparisons: Mapping[str, Comparison],
@@ -184,7 +182,7 @@ def _difference_marks(name: str, comparison: Comparison, scale: Scale, height: f
     return marks
 
 
-def scatter_charts(report: ComparisonReport) -> list[Chart]:
+def scatter_charts(report: ComparisonData) -> list[Chart]:
     """Return drawings with a dot per run: its value over all labels (x), and in the rarest measured bucket (y)."""
     charts = []
     for metric, keys in report.by_bucket.items():
@@ -206,7 +204,7 @@ def scatter_charts(report: ComparisonReport) -> list[Chart]:
     return charts
 
 
-def _scatter(report: ComparisonReport, pairs: Mapping[str, tuple[float, float]], across: str, up: str) -> Chart:
+def _scatter(report: ComparisonData, pairs: Mapping[str, tuple[float, float]], across: str, up: str) -> Chart:
     x_axis = axis_of([x for x, _ in pairs.values()])
     y_axis = axis_of([y for _, y in pairs.values()])
     marks: list[Mark] = []

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tailmetrics.report.answer import short_value
 from tailmetrics.report.breakdowns import ALL
+from tailmetrics.report.comparison_data import ComparisonData
 from tailmetrics.report.document import Section
 from tailmetrics.report.first_look import BLOCKS, bar
 from tailmetrics.report.formatting import counted, number, short_name, signed
 from tailmetrics.report.records import GAPS
-
-if TYPE_CHECKING:
-    from tailmetrics.report.comparison import ComparisonReport
 
 HALF = 5
 """Letters of the longest bar of a difference, to each side."""
@@ -22,7 +19,7 @@ METRICS = 12
 """Metrics over all labels that a terminal shows of more than two runs, one in each line."""
 
 
-def first_tables(report: ComparisonReport) -> list[Section]:
+def first_tables(report: ComparisonData) -> list[Section]:
     """Return the headline by bucket and by group of rows, and the table over all labels."""
     metric = report.headline or next(iter(report.by_bucket), "")
     whole = report.over_all.get(metric, metric)
@@ -41,7 +38,7 @@ def first_tables(report: ComparisonReport) -> list[Section]:
     return [section for section in sections if section.lines]
 
 
-def _headline(report: ComparisonReport, names: Mapping[str, str], title: str, column: str) -> Section:
+def _headline(report: ComparisonData, names: Mapping[str, str], title: str, column: str) -> Section:
     """Return the table of a metric by bucket or group; two runs have their differences.
 
     Args:
@@ -56,7 +53,7 @@ def _headline(report: ComparisonReport, names: Mapping[str, str], title: str, co
     return _values(report, names, title)
 
 
-def _differences(report: ComparisonReport, names: Mapping[str, str], title: str, column: str) -> Section:
+def _differences(report: ComparisonData, names: Mapping[str, str], title: str, column: str) -> Section:
     """Return the table of two runs, with a line for each bucket or group."""
     baseline, run = report.runs
     comparisons = {}
@@ -101,7 +98,7 @@ def difference_bar(part: float) -> str:
     return f"{blocks.rjust(HALF)}│"
 
 
-def _values(report: ComparisonReport, names: Mapping[str, str], title: str) -> Section:
+def _values(report: ComparisonData, names: Mapping[str, str], title: str) -> Section:
     """Return the table of several runs, with a line for each run."""
     lines = []
     for run in report.runs:
@@ -114,14 +111,14 @@ def _values(report: ComparisonReport, names: Mapping[str, str], title: str) -> S
     return Section("first", title, caption, header=["run", *map(short_name, names.values())], lines=lines)
 
 
-def _overall_of_several(report: ComparisonReport, keys: Sequence[str]) -> Section:
+def _overall_of_several(report: ComparisonData, keys: Sequence[str]) -> Section:
     lines = []
     for key in keys[:METRICS]:
         lines.append([key, *(report.cell(key, run) for run in report.runs)])
     return Section("first", "Over all labels", header=["metric", *report.runs], lines=lines)
 
 
-def _overall_of_two(report: ComparisonReport, keys: Sequence[str]) -> Section:
+def _overall_of_two(report: ComparisonData, keys: Sequence[str]) -> Section:
     lines = []
     for key in keys:
         comparison = report.against(key, report.runs[1])

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
-from tailmetrics.report.comparison_charts import UNEQUAL, difference_charts, runs_chart
+from tailmetrics.report.comparison_charts import difference_charts, runs_chart
+from tailmetrics.report.comparison_data import UNEQUAL, ComparisonData
 from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import AT_MOST, counted, number, p_value, sentences, short_name, signed
 from tailmetrics.report.records import GAPS
 
 if TYPE_CHECKING:
-    from tailmetrics.report.comparison import ComparisonReport
     from tailmetrics.significance.comparing import Comparison
 
 COLUMNS = (
@@ -42,13 +42,13 @@ def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
     return texts
 
 
-def headline_section(report: ComparisonReport) -> Section:
+def headline_section(report: ComparisonData) -> Section:
     """Return the drawings of the metric that the comparison is about."""
     title = f"{report.headline}, from head to tail"
     return Section("headline", title, charts=_bucket_charts(report, report.headline), legend=report.runs)
 
 
-def run_sections(report: ComparisonReport) -> Iterator[Section]:
+def run_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield a table with a line per run: its values over all labels, with the letters of the runs that are worse."""
     caption = (
         f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
@@ -67,7 +67,7 @@ def run_sections(report: ComparisonReport) -> Iterator[Section]:
         yield _run_section(report, "Gaps between head and tail", SMALLER_GAP, dict(zip(gaps, gaps, strict=True)))
 
 
-def bucket_sections(report: ComparisonReport) -> Iterator[Section]:
+def bucket_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield for each metric by bucket a table with a line per run, and drawings of the runs and their differences."""
     for metric, keys in report.by_bucket.items():
         charts = _bucket_charts(report, metric)
@@ -81,7 +81,7 @@ def bucket_sections(report: ComparisonReport) -> Iterator[Section]:
         yield _run_section(report, title, caption, short, charts)
 
 
-def _bucket_charts(report: ComparisonReport, metric: str) -> list[Chart]:
+def _bucket_charts(report: ComparisonData, metric: str) -> list[Chart]:
     """Return the drawings of one metric by bucket: of the values of the runs, and of their differences."""
     keys = report.by_bucket[metric]
     short = {short_name(bucket): key for bucket, key in keys.items()}
@@ -89,7 +89,7 @@ def _bucket_charts(report: ComparisonReport, metric: str) -> list[Chart]:
     return [values, *difference_charts(report, short, metric, GUTTER)]
 
 
-def group_sections(report: ComparisonReport) -> Iterator[Section]:
+def group_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield for each metric by group of rows a table runs × groups, and drawings of the metric that counts most."""
     about = report.over_all.get(report.headline, report.headline)
     if about not in report.by_group:
@@ -103,7 +103,7 @@ def group_sections(report: ComparisonReport) -> Iterator[Section]:
 
 
 def _run_section(
-    report: ComparisonReport, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart] = ()
+    report: ComparisonData, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart] = ()
 ) -> Section:
     """Return a table with a line for each run and a column for each key; the best value of a column is bold."""
     lines = []
@@ -131,7 +131,7 @@ def _run_section(
     )
 
 
-def differences_section(report: ComparisonReport) -> Section:
+def differences_section(report: ComparisonData) -> Section:
     """Return the differences over all labels: of values up to 1, of larger values, and of gaps, in a drawing each."""
     kinds: dict[str, dict[str, str]] = {"over all labels": {}, "above 1, over all labels": {}, "gaps": {}}
     for key in report.overall:
@@ -150,7 +150,7 @@ def differences_section(report: ComparisonReport) -> Section:
     return Section("differences", "Differences over all labels", charts=charts)
 
 
-def pair_sections(report: ComparisonReport) -> Iterator[Section]:
+def pair_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield a table for each pair of runs, with all their comparisons in numbers."""
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in report.comparisons)
     caption = _pair_caption(report)
@@ -170,7 +170,7 @@ def pair_sections(report: ComparisonReport) -> Iterator[Section]:
         caption = ""  # the first table alone explains the columns
 
 
-def _pair_caption(report: ComparisonReport) -> str:
+def _pair_caption(report: ComparisonData) -> str:
     comparisons = report.comparisons
     if any(not math.isnan(comparison.p.total) for comparison in comparisons):
         test = "Student's t, with what varies between runs of a model or between labels"
@@ -232,7 +232,7 @@ def _cells(comparison: Comparison, is_unequal: bool) -> list[str]:
     ]
 
 
-def not_compared_section(report: ComparisonReport, brief: bool) -> Section:
+def not_compared_section(report: ComparisonData, brief: bool) -> Section:
     """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
     lines = []
     for key, values in report.not_compared.items():

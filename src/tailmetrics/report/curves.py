@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from tailmetrics.report.charts import Chart, Mark, Scale, Tick, band_marks, run_look, scale_from_zero
 from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import number, sentences, short_name
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 POINTS = 60
 """Points of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that the curve looks smooth."""
@@ -23,8 +19,6 @@ FEWEST = 3
 """The smallest effective number of labels of a mean with a band: with 2.4 labels, a band of 95 % held 88 %."""
 NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution, for a band of 95 %."""
-MOST_BUCKETS = 50
-"""The most buckets whose edges can be told apart."""
 UNSEEN_AT, CURVE_END = 0.97, 0.87
 """The place of the mean of the unseen labels, and the right end of a curve, so that names do not overlap."""
 
@@ -127,39 +121,6 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
     if y.min() >= 0 and y.max() <= 1:  # the values are shares, so their mean is one
         low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
     return [tuple(point) for point in np.stack([mean, low, high, labels, total], axis=1).tolist()]
-
-
-def curves_section(report: Report) -> Section:
-    """Return the section of values of single labels as functions of the training count."""
-    edges = _bucket_edges(report) if report.curves else []
-    curves = {metric: {"": points} for metric, points in report.curves.items()}
-    return curve_section("As a function of the training count", curves, edges)
-
-
-def _bucket_edges(report: Report) -> list[tuple[float, str]]:
-    """Return the training count at the end of each bucket, NaN for the last one, and the bucket's name.
-
-    There are no edges if buckets do not follow the order of the counts, or are too many to be told apart.
-    """
-    if report.label_counts is None:
-        return []
-    counts = report.label_counts.cpu().sort(descending=True).values
-    seen = counts[counts > 0]
-    buckets = [bucket for bucket in report.buckets if bucket.occurrences]
-    sizes = [bucket.labels for bucket in buckets]
-    if not buckets or sum(sizes) != len(seen) or len(buckets) > MOST_BUCKETS:
-        return []
-
-    edges, end = [], 0
-    for part, bucket in zip(torch.split(seen, sizes), buckets, strict=True):
-        if int(part.sum()) != bucket.occurrences:
-            return []
-        end += bucket.labels
-        edge = math.nan
-        if end < len(seen):  # between the counts on both sides of the edge
-            edge = math.sqrt(int(seen[end - 1]) * int(seen[end]))
-        edges.append((edge, bucket.name))
-    return edges
 
 
 def curve_section(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import count
 from tailmetrics.report.overview import bucket_lines, bucket_naming, line_records
 from tailmetrics.report.records import Record
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 """An eighth of a letter more each."""
@@ -22,13 +19,13 @@ BAR_LETTERS = 20
 """Letters of the longest bar: beside names, counts, value and interval it fits into 80 columns."""
 
 
-def first_tables(report: Report, overall: Section) -> list[Section]:
+def first_tables(report: ReportData, overall: Section) -> list[Section]:
     """Return the headline by bucket and by group of rows, with bars, and the table over all labels."""
     sections = [_by_bucket(report), _by_group(report), replace(overall, caption="")]
     return [section for section in sections if section.lines]
 
 
-def _by_bucket(report: Report) -> Section:
+def _by_bucket(report: ReportData) -> Section:
     metric = report.about
     records = {record.bucket for record in report.bucket_records(metric)}
     lines = [line for line in bucket_lines(report) if line in records]
@@ -40,7 +37,7 @@ def _by_bucket(report: Report) -> Section:
     return Section("first", f"{metric} by bucket", _caption(report, report.facts(metric).caption)).with_table(table)
 
 
-def _by_group(report: Report) -> Section:
+def _by_group(report: ReportData) -> Section:
     whole = report.whole(report.about)
     records = [] if whole is None else report.group_records(whole.metric)
     if whole is None or not records:
@@ -53,13 +50,13 @@ def _by_group(report: Report) -> Section:
     return Section("first", f"{whole.metric} by group of rows", _caption(report, "over all labels")).with_table(table)
 
 
-def _caption(report: Report, caption: str) -> str:
+def _caption(report: ReportData, caption: str) -> str:
     interval = next(iter(report.intervals.values()), None)
     confidence = "" if interval is None else f"{interval.confidence:.0%} intervals"
     return "; ".join(text for text in (confidence, caption) if text)
 
 
-def _add_values(table: Table, report: Report, records: Sequence[Record | None]) -> None:
+def _add_values(table: Table, report: ReportData, records: Sequence[Record | None]) -> None:
     """Add the columns of values and of bars; the longest bar is 1, or the highest of values above 1."""
     values = [math.nan if record is None else record.value for record in records]
     finite = [value for value in values if math.isfinite(value)]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tailmetrics.report.bars import bars_by_group
 from tailmetrics.report.breakdowns import ALL
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import count, sentences
 from tailmetrics.report.overview import intervals_in_words
 
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
-
 BY_GROUP = "By group of rows"
 
 
-def groups_section(report: Report) -> Section:
+def groups_section(report: ReportData) -> Section:
     """Return a table of the values over all labels, with a line for all rows and for each group, and their drawings.
 
     The picture has the drawing of the headline alone if there are drawings by bucket, too.

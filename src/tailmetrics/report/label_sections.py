@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from tailmetrics._arguments import cut
+from tailmetrics.report.curves import curve_section
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import count, number, p_value, sentences
 from tailmetrics.report.labels import TEST_COLUMNS, BlindSpot, LabelTable
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 MISSED, WRONG = 3, 10
 """The number of most often missed labels shown of each bucket, and of most often wrong labels shown in all."""
@@ -25,6 +25,8 @@ BRIEF_COLUMNS = {
 TEXT_COLUMNS = ("label", "name", "bucket")
 BRIEF_BLIND_SPOTS = 10
 """How many blind spots a terminal shows."""
+MOST_BUCKETS = 50
+"""The most buckets whose edges can be told apart in a drawing."""
 NAME_LETTERS = 44
 """Letters of a name in a table of labels."""
 BLIND_SPOT = "labels that are found significantly less often than the other labels of their bucket"
@@ -34,7 +36,7 @@ BLIND_IN_CLUSTERS = (
 )
 
 
-def label_sections(report: Report, brief: bool) -> Iterator[Section]:
+def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
     """Yield a table of the labels most often missed, and a table of the labels most often wrongly predicted.
 
     Args:
@@ -99,7 +101,7 @@ def _cell(value: Any, column: str) -> str:
     return number(value) if isinstance(value, float) else f"{value:,}"
 
 
-def blind_spots_section(report: Report, brief: bool) -> Section:
+def blind_spots_section(report: ReportData, brief: bool) -> Section:
     """Return the table of the labels that are found significantly less often than the others of their bucket."""
     spots = report.blind_spots
     if report.labels is None or not spots:
@@ -120,7 +122,7 @@ def blind_spots_section(report: Report, brief: bool) -> Section:
     return Section("blind_spots", "Blind spots", caption).with_table(table)
 
 
-def _blind_spots_table(spots: Sequence[BlindSpot], report: Report) -> Table:
+def _blind_spots_table(spots: Sequence[BlindSpot], report: ReportData) -> Table:
     table = Table(["label"], [[str(spot.label)] for spot in spots])
     texts = {
         "name": [spot.name for spot in spots],
@@ -147,7 +149,7 @@ def _instead(spot: BlindSpot) -> str:
     return ", ".join(names)
 
 
-def _orders(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int]]:
+def _orders(spots: Sequence[BlindSpot], report: ReportData) -> dict[str, list[int]]:
     """Return the place of each blind spot by q, from head to tail, and by its numbers of rows, the largest first."""
     buckets = [bucket.name for bucket in report.buckets]
     values = {
@@ -158,3 +160,36 @@ def _orders(spots: Sequence[BlindSpot], report: Report) -> dict[str, list[int]]:
     }
     places = torch.tensor(list(values.values()), dtype=torch.float64).argsort(stable=True).argsort() + 1
     return dict(zip(values, places.tolist(), strict=True))
+
+
+def curves_section(report: ReportData) -> Section:
+    """Return the section of values of single labels as functions of the training count."""
+    edges = _bucket_edges(report) if report.curves else []
+    curves = {metric: {"": points} for metric, points in report.curves.items()}
+    return curve_section("As a function of the training count", curves, edges)
+
+
+def _bucket_edges(report: ReportData) -> list[tuple[float, str]]:
+    """Return the training count at the end of each bucket, NaN for the last one, and the bucket's name.
+
+    There are no edges if buckets do not follow the order of the counts, or are too many to be told apart.
+    """
+    if report.label_counts is None:
+        return []
+    counts = report.label_counts.cpu().sort(descending=True).values
+    seen = counts[counts > 0]
+    buckets = [bucket for bucket in report.buckets if bucket.occurrences]
+    sizes = [bucket.labels for bucket in buckets]
+    if not buckets or sum(sizes) != len(seen) or len(buckets) > MOST_BUCKETS:
+        return []
+
+    edges, end = [], 0
+    for part, bucket in zip(torch.split(seen, sizes), buckets, strict=True):
+        if int(part.sum()) != bucket.occurrences:
+            return []
+        end += bucket.labels
+        edge = math.nan
+        if end < len(seen):  # between the counts on both sides of the edge
+            edge = math.sqrt(int(seen[end - 1]) * int(seen[end]))
+        edges.append((edge, bucket.name))
+    return edges

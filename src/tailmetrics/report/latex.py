@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import in_latex, number, short_name
 from tailmetrics.report.text import escaped_lines
 
 if TYPE_CHECKING:
     from tailmetrics.report.document import Documented, Section
-    from tailmetrics.report.report import Report
 
 LINE = 76
 """Letters of a line of a table in a paper, in small print, with three between columns."""
@@ -79,7 +79,7 @@ class _Column(NamedTuple):
 
 
 def paper_table(
-    reports: Mapping[str, Report],
+    reports: Mapping[str, ReportData],
     metrics: Sequence[str],
     *,
     buckets: Sequence[str] | None = None,
@@ -122,7 +122,7 @@ def paper_table(
 
 
 def _columns_of(
-    reports: Mapping[str, Report], metric: str, buckets: Sequence[str] | None, percent: bool
+    reports: Mapping[str, ReportData], metric: str, buckets: Sequence[str] | None, percent: bool
 ) -> Iterator[_Column]:
     """Yield the columns of one metric."""
     first = next(iter(reports.values()))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped
 from tailmetrics.report.bars import bars_by_bucket, bars_by_group
 from tailmetrics.report.breakdowns import ALL, what_buckets_are
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import between, count, number, sentences
 from tailmetrics.report.records import Record
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 BELOW_BARS = (
@@ -22,7 +19,7 @@ BELOW_BARS = (
 )
 
 
-def headline_section(report: Report) -> Section:
+def headline_section(report: ReportData) -> Section:
     """Return the drawings of the metric that the report is about: by bucket, and by group of rows."""
     metric = report.about
     whole = report.whole(metric)
@@ -42,7 +39,7 @@ def headline_section(report: Report) -> Section:
     return Section("headline", title, charts=charts, hero=hero)
 
 
-def overall_section(report: Report) -> Section:
+def overall_section(report: ReportData) -> Section:
     """Return the table of the values over all rows and labels, with how many rows each value counts."""
     perplexities = _perplexities(report)
     lines, asides = [], []
@@ -64,7 +61,7 @@ def counts_in_words(record: Record) -> str:
     return f"{record.count:,.10g} {record.count_of}"
 
 
-def _overall_caption(report: Report, perplexities: dict[str, str]) -> str:
+def _overall_caption(report: ReportData, perplexities: dict[str, str]) -> str:
     texts = [report.rows_in_words]
     if any("_skip" in record.metric for record in report.overall_records):
         texts.append("_skip: without rows that have no relevant label")
@@ -86,7 +83,7 @@ def _overall_caption(report: Report, perplexities: dict[str, str]) -> str:
     return sentences(*texts)
 
 
-def _perplexities(report: Report) -> dict[str, str]:
+def _perplexities(report: ReportData) -> dict[str, str]:
     """Return the perplexity of each cross-entropy in words, by metric, if each row has one relevant label."""
     if report.positives is not None and report.positives != report.rows:
         return {}
@@ -109,7 +106,7 @@ def _exponential(value: float) -> float:
         return math.inf
 
 
-def intervals_in_words(report: Report) -> str:
+def intervals_in_words(report: ReportData) -> str:
     """Return the meaning of ± and [low, high]; empty without intervals."""
     intervals = list(report.intervals.values())
     if not intervals:
@@ -124,7 +121,7 @@ def intervals_in_words(report: Report) -> str:
     return text
 
 
-def captions_in_words(report: Report, metrics: Iterable[str]) -> str:
+def captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
     """Return the captions of several metrics as one text: each caption once, with its metrics."""
     pairs = []
     for metric in metrics:
@@ -137,7 +134,7 @@ def captions_in_words(report: Report, metrics: Iterable[str]) -> str:
     return "; ".join(f"{', '.join(names)}: {caption}" for caption, names in metrics_by_caption.items())
 
 
-def buckets_section(report: Report) -> Section:
+def buckets_section(report: ReportData) -> Section:
     """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
     metrics = report.metrics_by_bucket
     lines = bucket_lines(report)
@@ -170,7 +167,7 @@ def buckets_section(report: Report) -> Section:
     return section.with_table(table)
 
 
-def bucket_lines(report: Report) -> list[str]:
+def bucket_lines(report: ReportData) -> list[str]:
     """Return the lines of a table by bucket: empty for the line of all labels, then the names of the buckets."""
     names = {record.bucket for metric in report.metrics_by_bucket for record in report.bucket_records(metric)}
     lines = [bucket.name for bucket in report.buckets if bucket.name in names]
@@ -179,7 +176,7 @@ def bucket_lines(report: Report) -> list[str]:
     return lines
 
 
-def bucket_naming(report: Report, lines: Sequence[str]) -> Table:
+def bucket_naming(report: ReportData, lines: Sequence[str]) -> Table:
     """Return a table of the first columns: the bucket, its number of labels, and their positives."""
     first_kind = [bucket for bucket in report.buckets if bucket.kind == 0]
     table = Table(["bucket", "labels", "positives"])
@@ -191,7 +188,7 @@ def bucket_naming(report: Report, lines: Sequence[str]) -> Table:
     return table
 
 
-def line_records(report: Report, metric: str, lines: Sequence[str]) -> list[Record | None]:
+def line_records(report: ReportData, metric: str, lines: Sequence[str]) -> list[Record | None]:
     """Return the record of a metric in each line of a table by bucket."""
     records = []
     for line in lines:
@@ -199,13 +196,13 @@ def line_records(report: Report, metric: str, lines: Sequence[str]) -> list[Reco
     return records
 
 
-def _labels_with_rows(report: Report, line: str) -> str:
+def _labels_with_rows(report: ReportData, line: str) -> str:
     if line:
         return count(report.bucket(line).labels_with_rows)
     return count(sum(bucket.labels_with_rows or 0 for bucket in report.buckets))
 
 
-def _counting_columns(report: Report, lines: Sequence[str]) -> list[tuple[str, list[str], str]]:
+def _counting_columns(report: ReportData, lines: Sequence[str]) -> list[tuple[str, list[str], str]]:
     """Return the columns of what values by bucket count: the name, the cells, and the metrics that count so, in words.
 
     Metrics that count all rows in every bucket have a text alone.
@@ -230,7 +227,7 @@ def _counting_columns(report: Report, lines: Sequence[str]) -> list[tuple[str, l
     return columns
 
 
-def _count_cell(report: Report, metrics: Sequence[str], line: str) -> str:
+def _count_cell(report: ReportData, metrics: Sequence[str], line: str) -> str:
     """Return how many the values of metrics count in one line; a dash where they differ or count nothing."""
     numbers = set()
     for metric in metrics:

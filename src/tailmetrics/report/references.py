@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import between, number
 from tailmetrics.report.overview import bucket_lines, line_records
 from tailmetrics.report.records import REFERENCES, Record
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 TIES = "What equal scores hide"
 TIES_CAPTION = (
@@ -29,7 +26,7 @@ REFERENCES_CAPTION = (
 )
 
 
-def reference_sections(report: Report) -> Iterator[Section]:
+def reference_sections(report: ReportData) -> Iterator[Section]:
     """Yield tables of the values beside chance, popularity and the attainable value."""
     names = [name for name in REFERENCES if any(getattr(record, name) is not None for record in report.records)]
     if not names:
@@ -43,7 +40,7 @@ def reference_sections(report: Report) -> Iterator[Section]:
     yield from _tables(report, section, names, cells, names, ", over all labels")
 
 
-def tie_sections(report: Report) -> Iterator[Section]:
+def tie_sections(report: ReportData) -> Iterator[Section]:
     """Yield tables of the values beside the values of other orders of equal scores."""
     if not report.has_orders:
         return
@@ -59,7 +56,7 @@ def tie_sections(report: Report) -> Iterator[Section]:
 
 
 def _tables(
-    report: Report,
+    report: ReportData,
     section: Section,
     columns: Sequence[str],
     cells: Callable[[Record], list[str]],

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import UNSEEN
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.references import TIES
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 MANY_TIES = 0.01
 """If more than this share of rows is cut inside a tie, a report warns, and shows the values of other orders."""
 
 
-def warnings_of(report: Report, with_orders: bool) -> list[str]:
+def warnings_of(report: ReportData, with_orders: bool) -> list[str]:
     """Return the warnings of a report.
 
     Args:
@@ -31,7 +28,7 @@ def warnings_of(report: Report, with_orders: bool) -> list[str]:
     ]
 
 
-def _on_ties(report: Report, with_orders: bool) -> Iterator[str]:
+def _on_ties(report: ReportData, with_orders: bool) -> Iterator[str]:
     shares = {k: f"{share:.1%}" for k, share in report.ties.items() if share > MANY_TIES}
     hint = f' "{TIES}" has the values of other orders.' if with_orders and report.has_orders else ""
 
@@ -45,7 +42,7 @@ def _on_ties(report: Report, with_orders: bool) -> Iterator[str]:
         )
 
 
-def _on_buckets_without_labels(report: Report) -> Iterator[str]:
+def _on_buckets_without_labels(report: ReportData) -> Iterator[str]:
     names = [bucket.name for bucket in report.buckets if not bucket.labels and bucket.name != UNSEEN]
     if not names:
         return
@@ -58,13 +55,13 @@ def _on_buckets_without_labels(report: Report) -> Iterator[str]:
     yield f"No label in {', '.join(names)}: {reason}."
 
 
-def _on_buckets_without_positives(report: Report) -> Iterator[str]:
+def _on_buckets_without_positives(report: ReportData) -> Iterator[str]:
     names = [bucket.name for bucket in report.buckets if bucket.labels and not bucket.positives]
     if names and report.rows:
         yield f"No positive in {', '.join(names)}: metrics that need one are NaN there."
 
 
-def _on_unseen(report: Report) -> Iterator[str]:
+def _on_unseen(report: ReportData) -> Iterator[str]:
     unseen = sum(bucket.positives for bucket in report.buckets if bucket.name == UNSEEN)
     if unseen and report.positives:
         percent = f"{100 * unseen / report.positives:.3g}"

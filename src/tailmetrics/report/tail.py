@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL, UNSEEN
+from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import sentences, short_name, with_interval
 from tailmetrics.report.records import SUMMARIES, Record
-
-if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
 
 MEANINGS = {
     "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
@@ -20,7 +17,7 @@ MEANINGS = {
 BELOW_CHANCE = "an adjusted gap is above 1 where the tail is below chance"
 
 
-def ends_of(report: Report, metric: str) -> list[Record]:
+def ends_of(report: ReportData, metric: str) -> list[Record]:
     """Return the records of the most frequent and of the rarest bucket that was measured; one, or none, if few were."""
     measured = []
     for record in report.bucket_records(metric):
@@ -31,7 +28,7 @@ def ends_of(report: Report, metric: str) -> list[Record]:
     return [measured[0], measured[-1]]
 
 
-def tail_section(report: Report) -> Section:
+def tail_section(report: ReportData) -> Section:
     """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
     metrics = [metric for metric in report.metrics_by_bucket if report.record(metric, summary="gap") is not None]
     summaries = [what for what in SUMMARIES if any(report.record(metric, summary=what) for metric in metrics)]
@@ -55,7 +52,7 @@ def tail_section(report: Report) -> Section:
     return Section("tail", "Head against tail", caption).with_table(table)
 
 
-def _end_cells(report: Report, ends: Sequence[Record], name_buckets: bool) -> list[str]:
+def _end_cells(report: ReportData, ends: Sequence[Record], name_buckets: bool) -> list[str]:
     """Return the values of the most frequent and of the rarest measured bucket."""
     if len(ends) < 2:
         return ["–", "–"]
@@ -66,7 +63,7 @@ def _end_cells(report: Report, ends: Sequence[Record], name_buckets: bool) -> li
     return cells
 
 
-def _is_below_chance(report: Report, metrics: Sequence[str]) -> bool:
+def _is_below_chance(report: ReportData, metrics: Sequence[str]) -> bool:
     for metric in metrics:
         record = report.record(metric, summary="adjusted_gap")
         if record is not None and record.value > 1:
@@ -74,7 +71,7 @@ def _is_below_chance(report: Report, metrics: Sequence[str]) -> bool:
     return False
 
 
-def summary_text(report: Report, metric: str, what: str) -> str:
+def summary_text(report: ReportData, metric: str, what: str) -> str:
     """Return a summary of the buckets of a metric with its interval; the gap between two places is a place, too."""
     record = report.record(metric, summary=what)
     if record is None:

@@ -1,0 +1,295 @@
+"""``ReportData``: the results of one evaluation, as records that are found by key and by place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics.report.breakdowns import BucketRow, GroupRow
+from tailmetrics.report.curves import CurvePoint
+from tailmetrics.report.document import today
+from tailmetrics.report.formatting import counted, number, with_interval
+from tailmetrics.report.labels import BlindSpot, LabelTable
+from tailmetrics.report.records import ORDERS, REFERENCES, MetricFacts, Record, to_frame, values_by_key
+from tailmetrics.report.words import USUAL_WORDS, Words
+
+if TYPE_CHECKING:
+    from tailmetrics.significance.interval import Interval
+
+WORST_LABELS = 3
+"""The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The results of one evaluation, and what the sections of a report read of them.
+
+    Attributes:
+        title: The title, which names the evaluated data.
+        records: The values, one :class:`Record` each; gaps and spreads of buckets are the last ones.
+        metrics: What holds for all values of a metric, one :class:`MetricFacts` for each metric.
+        headline: The metric that the report is about, as a key without bucket; empty for the first one.
+        buckets: Buckets of labels, head first.
+        row_groups: Groups of rows, such as languages.
+        rows: Number of rows evaluated; None if not counted.
+        positives: Number of relevant labels over all rows; None if not counted.
+        ties: For each cut-off, the share of rows that are cut inside a tie; for None, the share of rows in which a
+            relevant label has the score of another label.
+        label_counts: Training counts, for the curves of labels.
+        labels: Values of single labels; None if they were not asked for.
+        settings: Class and arguments of every metric.
+        versions: Versions of the libraries.
+        notes: Further warnings.
+        readings: For each file or table, the sentence that says how it was read.
+        tie_winner: The label that is shown if two labels have equal scores, in words.
+        postfix: The postfix of the collection, which ends every key, buckets included.
+        date: The day of the evaluation, in UTC.
+        words: What rows and labels are in this field, such as ``("users", "items")``.
+    """
+
+    title: str
+    records: Sequence[Record]
+    metrics: Sequence[MetricFacts] = ()
+    headline: str = ""
+    buckets: Sequence[BucketRow] = ()
+    row_groups: Sequence[GroupRow] = ()
+    rows: int | None = None
+    positives: int | None = None
+    ties: Mapping[int | None, float] = field(default_factory=dict)
+    label_counts: Tensor | None = field(default=None, repr=False)
+    labels: LabelTable | None = field(default=None, repr=False)
+    settings: Sequence[Mapping[str, Any]] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
+    tie_winner: str = "the lower label id"
+    postfix: str = ""
+    date: str = field(default_factory=today)
+    words: Words = USUAL_WORDS
+
+    # -- records by place ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def by_key(self) -> dict[str, Record]:
+        """The records by key."""
+        return {record.key: record for record in self.records}
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, str, str], Record]:
+        return {(record.metric, record.bucket, record.row_group, record.summary): record for record in self.records}
+
+    def record(self, metric: str, bucket: str = "", row_group: str = "", summary: str = "") -> Record | None:
+        """Return the record of a metric in a bucket and a group of rows, or a summary of its buckets; or None."""
+        return self._by_place.get((metric, bucket, row_group, summary))
+
+    def value(self, metric: str, bucket: str = "", group: str = "") -> float:
+        """Return a value; NaN where there is none."""
+        record = self.record(metric, bucket, group)
+        return float("nan") if record is None else record.value
+
+    @cached_property
+    def values_alone(self) -> list[Record]:
+        """The records without gaps and spreads."""
+        return [record for record in self.records if not record.summary]
+
+    @cached_property
+    def overall_records(self) -> list[Record]:
+        """The records over all rows and labels."""
+        return [record for record in self.values_alone if not record.bucket and not record.row_group]
+
+    @cached_property
+    def _records_by_bucket(self) -> dict[str, list[Record]]:
+        records: dict[str, list[Record]] = {}
+        for record in self.values_alone:
+            if record.bucket and not record.row_group:
+                records.setdefault(record.metric, []).append(record)
+        return records
+
+    def bucket_records(self, metric: str) -> list[Record]:
+        """Return the records of a metric by bucket over all rows, head first."""
+        return self._records_by_bucket.get(metric, [])
+
+    @cached_property
+    def metrics_by_bucket(self) -> list[str]:
+        """The metrics by bucket; the headline is first."""
+        metrics = list(self._records_by_bucket)
+        if self.headline in metrics:
+            metrics.remove(self.headline)
+            metrics.insert(0, self.headline)
+        return metrics
+
+    @cached_property
+    def _records_by_group(self) -> dict[str, list[Record]]:
+        records: dict[str, list[Record]] = {}
+        for record in self.values_alone:
+            if record.row_group and not record.bucket:
+                records.setdefault(record.metric, []).append(record)
+        return records
+
+    def group_records(self, metric: str) -> list[Record]:
+        """Return the records of a metric by group of rows, over all labels."""
+        return self._records_by_group.get(metric, [])
+
+    @cached_property
+    def metrics_by_group(self) -> list[str]:
+        """The metrics by group of rows, over all labels."""
+        return list(self._records_by_group)
+
+    @cached_property
+    def about(self) -> str:
+        """The metric that the report is about: its headline, or else the first one by bucket, or the first one."""
+        if self.headline:
+            return self.headline
+        for metrics in (self.metrics_by_bucket, [record.metric for record in self.overall_records]):
+            if metrics:
+                return metrics[0]
+        return ""
+
+    def whole(self, metric: str) -> Record | None:
+        """Return the record over all labels of a metric by bucket; None if the metric has none."""
+        return self.by_key.get(self.facts(metric).over_all) or self.record(metric)
+
+    @cached_property
+    def _facts(self) -> dict[str, MetricFacts]:
+        return {facts.metric: facts for facts in self.metrics}
+
+    def facts(self, metric: str) -> MetricFacts:
+        """Return what holds for all values of a metric."""
+        return self._facts.get(metric, MetricFacts(metric))
+
+    def bucket(self, name: str) -> BucketRow:
+        """Return a bucket by name."""
+        return next(bucket for bucket in self.buckets if bucket.name == name)
+
+    def group(self, name: str) -> GroupRow:
+        """Return a group of rows by name."""
+        return next(group for group in self.row_groups if group.name == name)
+
+    # -- the records as mappings by key -------------------------------------------------------------------------
+
+    @cached_property
+    def scalars(self) -> dict[str, float]:
+        """Values by key, as ``compute()`` returns them: ``precision@5``, ``recall@10/decile_1``."""
+        return values_by_key(self.values_alone, "value")
+
+    @cached_property
+    def summaries(self) -> dict[str, float]:
+        """Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` returns them."""
+        return values_by_key([record for record in self.records if record.summary], "value")
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """Confidence intervals by key."""
+        return {record.key: record.interval for record in self.records if record.interval is not None}
+
+    @cached_property
+    def references(self) -> dict[str, dict[str, float]]:
+        """Values by key of three simple models, ``{"chance": …, "popularity": …, "attainable": …}``."""
+        return self._mappings(REFERENCES)
+
+    @cached_property
+    def tie_bounds(self) -> dict[str, dict[str, float]]:
+        """Values by key over all orders of equal scores, ``{"worst": …, "expected": …, "best": …}``."""
+        return self._mappings(ORDERS)
+
+    def _mappings(self, names: Iterable[str]) -> dict[str, dict[str, float]]:
+        mappings = {name: values_by_key(self.records, name) for name in names}
+        return {name: values for name, values in mappings.items() if values}
+
+    @cached_property
+    def at_half_the_rows(self) -> dict[str, float]:
+        """Averages over labels by key, at half of the rows: they depend on the number of rows."""
+        return values_by_key(self.records, "at_half_the_rows")
+
+    @cached_property
+    def overall(self) -> dict[str, float]:
+        """Values over all rows and labels by metric."""
+        return {record.metric: record.value for record in self.overall_records}
+
+    @cached_property
+    def by_bucket(self) -> dict[str, dict[str, float]]:
+        """Values over all rows by metric and bucket; the headline is first."""
+        values = {}
+        for metric in self.metrics_by_bucket:
+            values[metric] = {record.bucket: record.value for record in self.bucket_records(metric)}
+        return values
+
+    @cached_property
+    def by_group(self) -> dict[str, dict[str, float]]:
+        """Values over all labels by metric and group of rows."""
+        values = {}
+        for metric in self.metrics_by_group:
+            values[metric] = {record.row_group: record.value for record in self.group_records(metric)}
+        return values
+
+    def to_frame(self) -> Any:
+        """Return the records as a pandas DataFrame: a line for each value, with the counts of its bucket."""
+        return to_frame(self.lines())
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the records as lines of one table, which JSON, CSV and :meth:`to_frame` hold.
+
+        ``labels``, ``occurrences`` and ``positives`` are those of the bucket; ``occurrences`` are counted in training.
+        """
+        buckets = {bucket.name: bucket for bucket in self.buckets}
+        lines = []
+        for record in self.records:
+            line = record.as_dict()
+            bucket = buckets.get(record.bucket)
+            line["labels"] = None if bucket is None else bucket.labels
+            line["occurrences"] = None if bucket is None else bucket.occurrences
+            line["positives"] = None if bucket is None else bucket.positives
+            lines.append(line)
+        return lines
+
+    # -- what the numbers say -----------------------------------------------------------------------------------
+
+    @cached_property
+    def has_orders(self) -> bool:
+        """Whether there are values of other orders of equal scores."""
+        return any(record.worst is not None for record in self.records)
+
+    @cached_property
+    def curves(self) -> dict[str, list[CurvePoint]]:
+        """Values of single labels as functions of the training count; empty without labels or counts."""
+        return {} if self.labels is None else self.labels.curves(self.label_counts)
+
+    @property
+    def blind_spots(self) -> Sequence[BlindSpot]:
+        """Labels that are found significantly less often than the others of their bucket; empty without labels."""
+        return () if self.labels is None else self.labels.blind_spots
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of buckets and groups, which are no words of a sentence."""
+        return [*(bucket.name for bucket in self.buckets), *(group.name for group in self.row_groups)]
+
+    @property
+    def rows_in_words(self) -> str:
+        """How many rows were evaluated, in words."""
+        return "" if self.rows is None else counted(self.rows, "row")
+
+    # -- texts ----------------------------------------------------------------------------------------------------
+
+    def text(self, record: Record | None, interval: bool = True) -> str:
+        """Return a value with its interval, as a table shows it; or without."""
+        if record is None:
+            return number(float("nan"))
+        is_place = self.facts(record.metric).is_place
+        return with_interval(record.value, record.interval if interval else None, is_place, record.decimals)
+
+    def number(self, record: Record) -> str:
+        """Return a value without its interval, as a table shows it."""
+        return number(record.value, self.facts(record.metric).is_place, record.decimals)
+
+
+def summary_of_counts(counts: Tensor) -> dict[str, Any]:
+    """Return a short summary of training counts; different counts have different summaries."""
+    digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
+    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "sha256": digest}
