@@ -163,10 +163,9 @@ def evaluate(
     resamples = int(intervals or 0)
     if intervals is True:
         resamples = RESAMPLES
-    found = resampled_intervals(
-        columns, resamples=resamples, clusters=run.data.clusters, **run.rows.facts.among(columns)
-    )
-    return with_intervals(run.report, found, columns)
+    facts = run.rows.facts.among(columns)
+    intervals_by_key = resampled_intervals(columns, resamples=resamples, clusters=run.data.clusters, **facts)
+    return with_intervals(run.report, intervals_by_key, columns)
 
 
 class Run(NamedTuple):
@@ -191,16 +190,17 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
             f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
             "the counts."
         )
-    options = _with_arguments_of_metrics(options)
+    options = _with_arguments_metric_values(options)
     data = _read(preds, target, options)
     options_by_id = _by_id(options, data)
 
     inputs = {"preds": preds, "target": target}
-    row_groups = of_rows(options.row_groups, "row_groups", data, inputs)
-    data = data._replace(clusters=of_rows(options.clusters, "clusters", data, inputs))
-    names = None
-    if row_groups is not None:
+    row_groups = names = None
+    if options.row_groups is not None:
+        row_groups = of_rows(options.row_groups, "row_groups", data, inputs)
         names = group_names(row_groups) or None
+    if options.clusters is not None:
+        data = data._replace(clusters=of_rows(options.clusters, "clusters", data, inputs))
 
     num_labels = data.num_labels
     if options_by_id.label_tree is not None:
@@ -220,7 +220,7 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
 # -- before the first batch -----------------------------------------------------------------------------------------
 
 
-def _with_arguments_of_metrics(options: Options) -> Options:
+def _with_arguments_metric_values(options: Options) -> Options:
     """Return the options with the metrics as a list or collection, and with ``duplicates`` and ``ignore_index``."""
     metrics = listed(options.metrics)
     members = members_of(metrics)
@@ -246,12 +246,14 @@ def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> An
     """
     default = BATCH_DEFAULTS[name]
     for metric in metrics:
-        of_metric = getattr(metric, name, default)
-        if of_metric == default:
+        metric_value = getattr(metric, name, default)
+        if metric_value == default:
             continue
-        if value not in (default, of_metric):
-            raise ValueError(f"{CALLER}: {name}={value!r}, but a metric has {name}={of_metric!r}; pass one of the two.")
-        return of_metric
+        if value not in (default, metric_value):
+            raise ValueError(
+                f"{CALLER}: {name}={value!r}, but a metric has {name}={metric_value!r}; pass one of the two."
+            )
+        return metric_value
     return value
 
 

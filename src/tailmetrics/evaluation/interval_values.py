@@ -83,8 +83,8 @@ class IntervalValues:
             from tailmetrics.significance import intervals as intervals_of_rows  # needs SciPy
 
             facts = self.labels_of_rows.facts.among(averages)
-            found = intervals_of_rows(averages, **facts, resamples=0, confidence=self.confidence)
-            intervals |= as_valued(found, scalars)
+            average_intervals = intervals_of_rows(averages, **facts, resamples=0, confidence=self.confidence)
+            intervals |= as_valued(average_intervals, scalars)
         return {key: intervals[key] for key in scalars if key in intervals}
 
     def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]] | None:

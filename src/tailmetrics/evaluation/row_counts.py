@@ -95,15 +95,15 @@ class RowCounts(ExactMetric):
         zero = rows.new_zeros(())
 
         positives_of_top = zero
-        of_groups = []
-        of_buckets = []
+        group_counts = []
+        bucket_counts = []
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
-            of_groups = [_counted(self.groups, ranking.rows.groups % (self.groups + 1), rows)]
+            group_counts = [_counted(self.groups, ranking.rows.groups % (self.groups + 1), rows)]
         if self.bucketings:
             ids, times = targets.kernels.occurrences(targets)
             positives_of_top = (times * (ids == self.top)).sum()
-            of_buckets = [_counted(len(buckets), buckets.of(ids), times) for buckets in self.bucketings]
+            bucket_counts = [_counted(len(buckets), buckets.of(ids), times) for buckets in self.bucketings]
         numbers = [
             rows.sum(),
             positives.sum(),
@@ -113,7 +113,7 @@ class RowCounts(ExactMetric):
             _rows_of_equal_grades(ranking) if self.compares_grades else zero,
         ]
         self.counts = writable(self.counts)
-        self.counts += torch.cat([torch.stack(numbers), *of_groups, *of_buckets])
+        self.counts += torch.cat([torch.stack(numbers), *group_counts, *bucket_counts])
         self.extent = self._extent_with(ranking)
 
     def _extent_with(self, ranking: Ranking) -> Tensor:
