@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from torch import Tensor
@@ -161,13 +161,17 @@ class LabelArguments(RankArguments, OverLabelsArguments, total=False):
     """Keyword arguments of metrics of ranked labels that can also be averaged over labels."""
 
 
-def check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> dict[str, Any]:
-    """Return the given arguments about the rows of a batch, after a check of each."""
-    checks: dict[str, Callable[[Any], Any]] = {
-        name: partial(check_batch_argument, caller, name) for name in BATCH_DEFAULTS
-    }
-    checks |= {"row_groups": lambda value: _check_row_groups(caller, value, bucket_names), "tree": lambda value: value}
-    return {name: checks[name](value) for name, value in given.items()}
+def check_rows_of(caller: str, bucket_names: Sequence[str], **row_arguments: Any) -> dict[str, Any]:
+    """Return the arguments about the rows of a batch, after a check of each."""
+    checked = {}
+    for name, value in row_arguments.items():
+        if name in BATCH_DEFAULTS:
+            checked[name] = check_batch_argument(caller, name, value)
+        elif name == "row_groups":
+            checked[name] = _check_row_groups(caller, value, bucket_names)
+        else:
+            checked[name] = value
+    return checked
 
 
 def _check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) -> tuple[str, ...] | None:

@@ -268,18 +268,18 @@ class RowCounts(TargetRanks):
         relevant: The relevant labels; all gains are 1.
         sizes: Shape (N,) or (N, G): how many labels are ranked.
         cut: The number of labels of a bucket that a list holds; None if lists hold all labels.
-        of_documents: Whether the labels of a row are the documents of a query.
+        are_documents: Whether the labels of a row are the documents of a query.
 
     Attributes:
         pairs: The distinct pairs of numbers.
         pair_of_row: The index in ``pairs`` of each row, or of each row and bucket.
     """
 
-    def __init__(self, relevant: RelevantLabels, sizes: Tensor, cut: CutSpan | None, of_documents: bool) -> None:
+    def __init__(self, relevant: RelevantLabels, sizes: Tensor, cut: CutSpan | None, are_documents: bool) -> None:
         self.relevant = relevant
         self._memo = {}
         self._cut = cut
-        self._of_documents = of_documents
+        self._are_documents = are_documents
         n, sizes = relevant.n.reshape(-1), sizes.reshape(-1)
         # one number for each pair: ``unique`` of pairs takes 50 times as long
         base = int(sizes.max()) + 1 if len(sizes) else 1
@@ -300,7 +300,7 @@ class RowCounts(TargetRanks):
         relevant = whole_numbers(max(1, int(n.max())), device) < n[:, None]
         first_rank, no_id = torch.ones_like(n)[:, None], torch.full_like(n, -1)[:, None]
         hits = Hits(torch.where(relevant, first_rank, NOT_RANKED), torch.where(relevant, 0, no_id), None)
-        documents, num_labels = (sizes, None) if self._of_documents else (None, int(sizes.max()))
+        documents, num_labels = (sizes, None) if self._are_documents else (None, int(sizes.max()))
         ranks = TargetRanks(hits, self.relevant, sizes, num_labels, EVERYTHING, int(sizes.max()), documents)
         ranks.n_relevant = n
         equal = sizes[:, None].expand(relevant.shape)

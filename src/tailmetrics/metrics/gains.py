@@ -52,12 +52,20 @@ def _powers_of_two() -> Tensor:
 
 
 def _gained(gains: Tensor, gain: Gain) -> Tensor:
-    return gains if gain == "linear" else _exponential_gain(gains)
+    """Return what gains count."""
+    if gain == "exponential":
+        return _exponential_gain(gains)
+    return gains
 
 
 def _largest_gain(ranking: Ranking) -> float:
-    gains = None if ranking.binary else ranking.targets.entries.gains
-    return float(gains.max()) if gains is not None and gains.numel() else 0.0
+    """Return the largest gain of a batch; 0 if all gains are 1."""
+    if ranking.binary:
+        return 0.0
+    gains = ranking.targets.entries.gains
+    if gains is None or not gains.numel():
+        return 0.0
+    return float(gains.max())
 
 
 def _dcg(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
@@ -278,13 +286,13 @@ class GradedRanks(Ranks):
 def _rows_of_one_grade(ranking: Ranking) -> int:
     """Return the number of rows with several labels that are ranked, all of them relevant, with equal gains."""
     n = ranking.n_relevant
-    all_relevant = (n == ranking.length) & (ranking.hits_at(EVERYTHING) == n) if ranking.complete else n < 0
+    if not ranking.complete or not ranking.ids.shape[1]:
+        return 0
+    all_relevant = (n == ranking.length) & (ranking.hits_at(EVERYTHING) == n)
     one_grade = all_relevant & (n > 1)
     if not ranking.binary:
-        gains = ranking.gains
-        lowest = torch.where(ranking.ids >= 0, gains, torch.inf).amin(dim=1) if gains.shape[1] else n
-        highest = gains.amax(dim=1) if gains.shape[1] else n
-        one_grade = one_grade & (lowest == highest)
+        lowest = torch.where(ranking.ids >= 0, ranking.gains, torch.inf).amin(dim=1)
+        one_grade = one_grade & (lowest == ranking.gains.amax(dim=1))
     if ranking.row_mask is not None:
         one_grade = one_grade & ranking.row_mask
     return int(one_grade.sum())
