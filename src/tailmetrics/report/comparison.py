@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailmetrics.report.comparison_charts import scatter_charts
 from tailmetrics.report.comparison_data import ComparisonData
@@ -19,14 +19,9 @@ from tailmetrics.report.comparison_tables import (
 )
 from tailmetrics.report.curves import CurvePoint, curve_section
 from tailmetrics.report.document import CsvTable, Document, Section, plain
-from tailmetrics.report.formatting import LETTERS, RAISED, counted
+from tailmetrics.report.formatting import counted
 from tailmetrics.report.pages import Shown
 from tailmetrics.report.words import in_words
-
-if TYPE_CHECKING:
-    pass
-
-SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,6 @@ from tailmetrics.report.words import USUAL_WORDS, Words
 if TYPE_CHECKING:
     from tailmetrics.significance.interval import Interval
 
-WORST_LABELS = 3
-"""The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
-
 
 @dataclass(frozen=True)
 class ReportData:

@@ -74,40 +74,43 @@ def _tables(
         title_end: The end of the title of the table of metrics that are not by bucket.
     """
     lines = bucket_lines(report)
-    shown_by_bucket: dict[str, list[Record | None]] = {}
-    for metric in report.metrics_by_bucket:
-        records = line_records(report, metric, lines)
-        if any(record is not None and _has_any(record, fields) for record in records):
-            shown_by_bucket[metric] = records
+    by_bucket = {metric: line_records(report, metric, lines) for metric in report.metrics_by_bucket}
+    keys_by_bucket = {record.key for records in by_bucket.values() for record in records if record is not None}
 
-    keys_by_bucket = set()
-    for metric in report.metrics_by_bucket:
-        keys_by_bucket |= {record.key for record in line_records(report, metric, lines) if record is not None}
-    overall = []
+    overall = Table(["metric", "value", *columns])
     for record in report.overall_records:
         if record.key not in keys_by_bucket and _has_any(record, fields):
-            overall.append(record)
+            overall.lines.append([record.metric, report.text(record), *cells(record)])
+    if overall.lines:
+        yield replace(section, title=f"{section.title}{title_end}").with_table(overall)
 
-    if overall:
-        table = Table(["metric", "value", *columns])
-        for record in overall:
-            table.lines.append([record.metric, report.text(record), *cells(record)])
-        yield replace(section, title=f"{section.title}{title_end}").with_table(table)
-
-    if shown_by_bucket:
-        table = Table(["bucket"], [[line or ALL] for line in lines])
-        for metric, records in shown_by_bucket.items():
-            table.add(metric, [report.text(record) for record in records])
-            # a column names its metric, since a narrow page may show it in another table
-            columns_of_lines = zip(*(_cells(record, cells, len(columns)) for record in records), strict=True)
-            for name, column in zip(columns, columns_of_lines, strict=True):
-                table.add(f"{metric} {name}", column)
+    table = Table(["bucket"], [[line or ALL] for line in lines])
+    for metric, records in by_bucket.items():
+        if any(record is not None and _has_any(record, fields) for record in records):
+            _add_metric(table, report, metric, records, columns, cells)
+    if len(table.header) > 1:
         yield replace(section, title=f"{section.title}, by bucket").with_table(table)
+
+
+def _add_metric(
+    table: Table,
+    report: ReportData,
+    metric: str,
+    records: Sequence[Record | None],
+    columns: Sequence[str],
+    cells: Callable[[Record], list[str]],
+) -> None:
+    """Add the values of a metric and the columns beside them.
+
+    A column names its metric, since a narrow page may show it in another table.
+    """
+    table.add(metric, [report.text(record) for record in records])
+    lines = []
+    for record in records:
+        lines.append(["–"] * len(columns) if record is None else cells(record))
+    for place, name in enumerate(columns):
+        table.add(f"{metric} {name}", [line[place] for line in lines])
 
 
 def _has_any(record: Record, fields: Sequence[str]) -> bool:
     return any(getattr(record, name) is not None for name in fields)
-
-
-def _cells(record: Record | None, cells: Callable[[Record], list[str]], number_of_columns: int) -> list[str]:
-    return ["–"] * number_of_columns if record is None else cells(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailmetrics.report.answer import answer
 from tailmetrics.report.breakdowns import what_buckets_are
@@ -21,9 +21,6 @@ from tailmetrics.report.references import reference_sections, tie_sections
 from tailmetrics.report.report_warnings import warnings_of
 from tailmetrics.report.tail import tail_section
 from tailmetrics.report.words import in_words
-
-if TYPE_CHECKING:
-    pass
 
 WORST_LABELS = 3
 """The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
