@@ -275,3 +275,11 @@ def test_the_lists_of_a_file_are_looked_through_once(tmp_path, config, evaluated
     words = ["--config", config(RECALL), "--preds", preds, "--target", target, "--num-labels", 5]
     assert values_of(evaluated(*words, warns=())) == {"recall@3": 0.75}
     assert seen == [(2, 3), (2, 2)]
+
+
+def test_weights_for_each_label_are_refused_beside_names(write_files, config, tailmetrics):
+    """No file puts names in order, so that the place of a weight names no label."""
+    files = write_files(preds="query,item,score\na,x,0.6\na,y,0.6\n", target="query,item\na,x\na,y\n")
+    weights = config(("PropensityScoredRecallAtK", "{k: 1, weights: [1.0, 2.0]}"))
+    status, _, err = tailmetrics("evaluate", *files, "--config", weights)
+    assert (status, "--metrics.weights holds values in the order of label ids" in err) == (2, True)

@@ -10,6 +10,7 @@ import torch
 
 from tailmetrics.cli.messages import CommandError, Messages, did_you_mean
 from tailmetrics.cli.parser import Request
+from tailmetrics.evaluation.labels import arguments_by_label
 from tailmetrics.io import Dataset
 from tailmetrics.io.database import Names
 from tailmetrics.metrics import TopKMetric
@@ -62,9 +63,9 @@ def answerable_metrics(
     A preset is made for a field, not for one form of its data. No metric of the user's own config is left out.
 
     Raises:
-        CommandError: If no metric remains, or if thresholds are in the order of label ids, but labels are names.
+        CommandError: If no metric remains, or if a metric has values in the order of label ids, but labels are names.
     """
-    _check_thresholds(metrics, dataset)
+    _check_values_by_label(metrics, dataset)
     if request.preset is None:
         return list(metrics)
 
@@ -89,13 +90,13 @@ def needs_counts(metric: TopKMetric) -> bool:
     return hasattr(metric, "label_counts") and metric.label_counts is None
 
 
-def _check_thresholds(metrics: Sequence[TopKMetric], dataset: Dataset) -> None:
-    """Raise if a metric has a threshold for each label id, but labels are names, which no file puts in order."""
+def _check_values_by_label(metrics: Sequence[TopKMetric], dataset: Dataset) -> None:
+    """Raise if a metric has a value for each label id, but labels are names, which no file puts in order."""
     if not isinstance(dataset.label_names, Names):
         return
     for metric in metrics:
-        if isinstance(getattr(metric, "threshold", None), torch.Tensor):
-            problem = "--metrics.threshold holds thresholds in the order of label ids, but the labels are names"
+        for argument in arguments_by_label(metric):
+            problem = f"--metrics.{argument} holds values in the order of label ids, but the labels are names"
             raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
 
 
