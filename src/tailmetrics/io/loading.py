@@ -228,22 +228,24 @@ def read_target(
         explained=tuple(explained),
         memory=memory,
     )
-    given = open_input("read_target", "train", path, forms)
+    opened = open_input("read_target", "train", path, forms)
     source: Source
-    if given.lines is not None:
-        rule = _label_rule([given], label_names, string_ids, num_labels)
-        joined = join(None, given.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress)
+    if opened.lines is not None:
+        rule = _label_rule([opened], label_names, string_ids, num_labels)
+        joined = join(
+            None, opened.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress
+        )
         source = joined.target
         facts = _joined_facts(joined)
-        if not given.reading.query and given.reading.item:
+        if not opened.reading.query and opened.reading.item:
             facts["row_names"] = None
     else:
-        assert given.rows is not None
-        source = given.rows
+        assert opened.rows is not None
+        source = opened.rows
         source.read_beside(num_labels, (-1,) if one_label else ())
         facts = _row_facts([source], num_labels, label_names, string_ids, memory, rank, world_size)
     facts |= _bounds(batch_rows, [source], memory)
-    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=(given.reading,), **facts)
+    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=(opened.reading,), **facts)
 
 
 def read_label_names(
@@ -305,13 +307,13 @@ def gathered_labels(
             source.read_as_numbers()
     gathering = NameGathering(forms.memory)
     with_names = []
-    for given in inputs:
-        if given.lines is not None:
-            gathering.add(given.lines)
-            with_names.append(given.name)
-        elif given.rows is not None and given.rows.string_ids:
-            gathering.add(given.rows)
-            with_names.append(given.name)
+    for opened in inputs:
+        if opened.lines is not None:
+            gathering.add(opened.lines)
+            with_names.append(opened.name)
+        elif opened.rows is not None and opened.rows.string_ids:
+            gathering.add(opened.rows)
+            with_names.append(opened.name)
     if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:
@@ -319,7 +321,7 @@ def gathered_labels(
         raise DataFileError(with_names[0], problem, hint=numbers_hint(numbered[0]))
     for argument, names in other_names.items():
         gathering.add_names(names, Path(argument))
-    in_memory = all(given.form == IN_MEMORY for given in inputs)
+    in_memory = all(opened.form == IN_MEMORY for opened in inputs)
     return gathering.ordered(rule, bool(string_ids) and not in_memory, in_memory)
 
 
@@ -451,10 +453,10 @@ def _label_rule(
 ) -> LabelRule:
     """Return the rule by which items become label ids.
 
-    The last name wins ties for TREC always, for dicts and JSON only if ``num_labels`` is not given.
+    The last name wins ties for TREC always, for dicts and JSON only if ``num_labels`` is not known.
     """
-    last_wins = any(given.last_name_wins and (num_labels is None or given.form == "trec") for given in inputs)
-    if strings is None and any(given.rows is not None and not given.rows.string_ids for given in inputs):
+    last_wins = any(opened.last_name_wins and (num_labels is None or opened.form == "trec") for opened in inputs)
+    if strings is None and any(opened.rows is not None and not opened.rows.string_ids for opened in inputs):
         strings = False  # lists of whole numbers are label ids
     return LabelRule(names, strings, num_labels, last_wins)
 

@@ -26,10 +26,10 @@ from tailmetrics.io.rows import Source
 from tailmetrics.io.tables import written
 
 LARGEST = 2**63 - 1
-LONGEST = 2**23
-"""Bytes of a line of columns at most."""
-BUFFER = 2 * LONGEST
-"""Bytes that DuckDB reads at a time; before 2.0 it takes 16 times the longest line, more than the least memory."""
+LONGEST = 2 * 10**6
+"""Bytes of a line at most: DuckDB takes many times as much at once, and 64 MiB must do."""
+BUFFER = 8 * LONGEST
+"""Bytes that DuckDB reads at a time; by itself it takes 16 or 32 times the longest line."""
 BLANK = " \t\v\f\r"
 NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 """What Python puts in the place of bytes that are no UTF-8."""
@@ -208,8 +208,8 @@ def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Sour
     """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded memory."""
     if opening.list_delimiter is None:
         cell = table.first_cell(roles.item)
-        proposals = [one for one in LIST_DELIMITERS if one in cell] or [" "]
-        hint = " or ".join(f"--list-delimiter {literal(one)}" for one in proposals)
+        proposals = [delimiter for delimiter in LIST_DELIMITERS if delimiter in cell] or [" "]
+        hint = " or ".join(f"--list-delimiter {literal(delimiter)}" for delimiter in proposals)
         raise DataFileError(table.path, f"{roles.item!r} holds lists, and nothing says what separates them", hint=hint)
     selected = []
     for name in roles.query:
