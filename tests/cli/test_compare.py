@@ -537,14 +537,21 @@ def test_folders_of_one_name_are_called_by_where_their_paths_differ(runs, config
     assert told(tmp_path / "out")["title"] == "second against first"
 
 
-@pytest.mark.parametrize("name", ["head_to_tail", "xmc", "recsys", "next_location"])
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [("head_to_tail", "labels"), ("xmc", "labels"), ("recsys", "items"), ("next_location", "places")],
+)
 @pytest.mark.slow
-def test_a_comparison_under_each_preset_is_one_look(runs, tailmetrics, name):
-    """At most 40 lines; all tables are there with --verbose."""
+def test_a_comparison_under_each_preset_is_one_look(runs, tailmetrics, name, labels):
+    """At most 40 lines, in the words of the field; all tables are there with --verbose."""
     words = ["compare", "--preset", name, "--preds", runs.old, "--preds", runs.new, *runs.against, "--resamples", 100]
     status, out, err = tailmetrics(*words)
     assert (status, out.count("\n") <= 40) == (0, True), (out, err)
+<<<<<<< HEAD
     assert "new against old: the runs over all " in tailmetrics(*words, "--verbose")[1]
+=======
+    assert f"new against old: the runs over all {labels}" in tailmetrics(*words, "--verbose")[1]
+>>>>>>> f5ef8593 (List the share of judged labels among the questions)
 
 
 @pytest.mark.parametrize("words", ["users", "users, items, more", ","])
