@@ -9,7 +9,7 @@ import sys, torch
 for module in {modules!r}:
     sys.modules[module] = None  # as if it were not installed
 run, qrels = {{"q": {{"a": 0.9, "b": 0.1}}}}, {{"q": {{"b": 1}}}}
-scores, target = torch.tensor([[0.9, 0.1], [0.2, 0.7]]), torch.tensor([0, 1])
+scores, target = torch.rand(40, 2), torch.arange(40) % 2
 from tailmetrics import NDCGAtK, RecallAtK, evaluate
 metrics = [RecallAtK(k=1)]
 """
@@ -36,7 +36,7 @@ def error_without(modules: tuple[str, ...], statement: str) -> str:
         ("pyarrow", "cli", "evaluate(run, qrels, metrics=metrics)"),
         ("scipy", "report", "evaluate(scores, target, metrics=[NDCGAtK(k=2)], intervals=True)"),
         ("jinja2", "report", "evaluate(scores, target, metrics=metrics).write('.')"),
-        ("rich", "report", "from tailmetrics.report.text import print_report; print_report(evaluate(scores, target))"),
+        ("rich", "report", "from tailmetrics.report import print_report; print_report(evaluate(scores, target))"),
         ("rich", "lightning", "import tailmetrics.lightning"),
     ],
 )
