@@ -547,11 +547,7 @@ def test_a_comparison_under_each_preset_is_one_look(runs, tailmetrics, name, lab
     words = ["compare", "--preset", name, "--preds", runs.old, "--preds", runs.new, *runs.against, "--resamples", 100]
     status, out, err = tailmetrics(*words)
     assert (status, out.count("\n") <= 40) == (0, True), (out, err)
-<<<<<<< HEAD
-    assert "new against old: the runs over all " in tailmetrics(*words, "--verbose")[1]
-=======
     assert f"new against old: the runs over all {labels}" in tailmetrics(*words, "--verbose")[1]
->>>>>>> f5ef8593 (List the share of judged labels among the questions)
 
 
 @pytest.mark.parametrize("words", ["users", "users, items, more", ","])
