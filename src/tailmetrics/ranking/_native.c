@@ -37,13 +37,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "masks are read as lit
 
 enum { DONE, NO_MEMORY, NO_SUCH_LABEL }; /* what a function returns */
 enum { HALF, BRAIN, SINGLE, DOUBLE };    /* types of scores */
-enum { SOFTMAX, SIGMOID, PROBABILITIES }; /* what scores are, where offsets are taken off their logarithms */
 enum { MARKS = 1 << 12 };                /* so few that the first cache holds them, a byte each */
 static const int64_t NOT_RANKED = (int64_t)1 << 62;
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-INLINE float least_of(float a, float b) { return a < b ? a : b; }
 
 /* ---- Rows over threads ---- */
 
@@ -145,14 +143,9 @@ typedef struct { const void *data; int64_t type, row_stride, num_rows, width; } 
 typedef struct {
     Scores scores;
     int64_t k, depth;   /* depth is k, or one more, which shows whether the cut falls inside a tie */
-    void *values;       /* [T, N, depth], float or double; T is 1 without offsets */
-    int64_t *ids;       /* [T, N, k] */
+    void *values;       /* [N, depth], float or double */
+    int64_t *ids;       /* [N, k] */
     atomic_llong *found; /* 1 is added if a row has equal values or NaN, 2 if NaN or -inf is among its best k */
-    const double *offsets; /* [L], at least 0; NULL: scores are ranked as such */
-    const float *rounded;  /* [L], offsets as floats */
-    const double *taus;    /* [T], above 0: so many offsets are taken off the logarithms of the scores */
-    double largest;        /* of the offsets, so many times */
-    int64_t num_taus, kind;
 } TopK;
 typedef struct {
     Scores scores;
@@ -179,41 +172,6 @@ INLINE float from_half(uint16_t half) {
     memcpy(&small, &number, 4);
     bits = exponent == 0 ? small : bits + (exponent == 0x0f800000 ? 0x70000000 : 0x38000000);
     return float_of(bits | (uint32_t)(half & 0x8000) << 16);
-}
-
-/* log(1 + x) for x from 0 to 1, within 1e-5: Abramowitz and Stegun, Handbook of Mathematical Functions, 4.1.43. */
-INLINE float near_log1p(float x) {
-    return x * (0.99949556f + x * (-0.49190896f + x * (0.28947478f + x * (-0.13606275f + x * 0.03215845f))));
-}
-
-/* The logarithm of 1 / (1 + exp(-score)), within 0.003. As below, no branch and no call: many are computed at a time.
-   log(1 + exp(-x)) is near a (1 - b x)^8; of all a and b, these two have the least error at the worst x from 0 on. */
-INLINE float near_log_sigmoid(float score) {
-    float rest = 1 - fabsf(score) * 0.09467777f;
-    rest = rest > 0 ? rest : 0;
-    rest *= rest;
-    rest *= rest;
-    return (score > 0 ? 0 : score) - 0.69474016f * rest * rest;
-}
-
-/* The same within the last digits. The C library takes ten times as long. */
-INLINE double log_sigmoid(double score) {
-    double size = fabs(score), power = 1, scale, sum = 0;
-    size = size < 752 ? size : 752;
-    double shifted = size * -0x1.71547652b82fep0 + 0x1.8p52, whole = shifted - 0x1.8p52;
-    double rest = -size - whole * 0x1.62e42fefap-1 - whole * 0x1.cf79abc9e3b3ap-40; /* log(2) in two parts */
-    uint64_t bits;
-    memcpy(&bits, &shifted, 8);
-    bits = (bits << 52) + ((uint64_t)(1023 + 64) << 52); /* 2^64 more than exp(whole), which may be subnormal */
-    memcpy(&scale, &bits, 8);
-    for (int i = 14; i > 0; i--) /* exp(rest) by its series */
-        power = 1 + power * (rest * (1.0 / i));
-    power *= scale;
-    power *= 0x1p-64;
-    double ratio = power / (2 + power), square = ratio * ratio; /* log(1 + power) is 2 atanh(ratio) */
-    for (int i = 33; i > 1; i -= 2)
-        sum = square * (sum + 1.0 / i);
-    return (score > 0 ? 0 : score) - 2 * (ratio + ratio * sum);
 }
 
 INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bits */
@@ -247,293 +205,6 @@ typedef uint64_t key_double;
 #undef REAL
 #define REAL double
 #include "_native.c"
-
-/* ---- The best labels by the logarithms that scores stand for, less several multiples of offsets ---- */
-
-#define LEAST_LOGARITHM -87.3f /* above that of the least normal float by 0.04 */
-#define LOG_OF_ZERO -1e38      /* see _adjusting.py */
-
-typedef struct {
-    double tau, bar;     /* only a label whose value is above the bar can be among the best; NaN: any can be */
-    float factor, below; /* tau; the value of such a label is above this where all numbers are floats */
-    int64_t found;       /* so many labels were above the bar */
-    bool ascends;        /* many of a tile were */
-    Room_float list;     /* of these, with the keys of their values as floats */
-} Tau;
-typedef struct {
-    Tau *each;          /* [T] */
-    Room_double tied;   /* labels whose values are one float */
-    float *near;        /* [L], logarithms as floats */
-    double *known;      /* [L], exact ones of labels that may be above a bar */
-    uint32_t *ids;      /* [TILE], these labels */
-    double *logarithms; /* [TILE] of them */
-} Adjusting;
-
-typedef struct {
-    const TopK *task;
-    const float *lows, *highs; /* [L / RUN], the least and the largest offset of each run */
-} AdjustedTopK;
-
-static Adjusting room_for_adjusting(const TopK *task, char *room, size_t *used) {
-    int64_t width = task->scores.width;
-    Adjusting all = {.each = part(room, used, task->num_taus, sizeof(Tau))};
-    all.tied = room_for_double(task->depth, width, room, used);
-    all.near = part(room, used, width, sizeof(float));
-    all.known = part(room, used, width, sizeof(double));
-    all.ids = part(room, used, TILE, sizeof(uint32_t));
-    all.logarithms = part(room, used, TILE, sizeof(double));
-    for (int64_t t = 0; t < task->num_taus; t++) {
-        Room_float list = room_for_float(task->depth, width, room, used);
-        if (room)
-            all.each[t] = (Tau){.tau = task->taus[t], .factor = (float)task->taus[t], .list = list};
-    }
-    return all;
-}
-
-/* Read a row as logarithms, as near as error_of says; those of probabilities below all normal floats are lower. */
-INLINE const float *logarithms_of(const TopK *task, int64_t row, float *near) {
-    const Scores *scores = &task->scores;
-    const float *given = near;
-    if (scores->type == DOUBLE)
-        for (int64_t i = 0; i < scores->width; i++)
-            near[i] = (float)((const double *)scores->data)[row * scores->row_stride + i];
-    else
-        given = read_float(scores, row, 0, scores->width, near);
-    if (task->kind == SIGMOID)
-        for (int64_t i = 0; i < scores->width; i++)
-            near[i] = near_log_sigmoid(given[i]);
-    if (task->kind == PROBABILITIES)
-        for (int64_t i = 0; i < scores->width; i++) {
-            uint32_t bits;
-            memcpy(&bits, &given[i], 4);
-            float mantissa = float_of((bits & 0x7fffff) | 0x3f800000), exponent = (float)((int32_t)bits >> 23) - 127;
-            float found = exponent * 0.6931472f + near_log1p(mantissa - 1);
-            near[i] = given[i] >= FLT_MIN ? found : given[i] >= 0 ? LEAST_LOGARITHM : (float)NAN;
-        }
-    return task->kind == SOFTMAX ? given : near;
-}
-
-/* What a value of this size may lack or have too much where all numbers are floats. */
-INLINE double error_of(const TopK *task, double value) {
-    static const double near[] = {[SOFTMAX] = 0, [SIGMOID] = 0.003, [PROBABILITIES] = 1e-3};
-    return near[task->kind] + 0x1p-21 * (fabs(value) + task->largest);
-}
-
-/* Raise the bar of a tau to a value, if that is higher. */
-INLINE void raise_bar(const TopK *task, Tau *one, double value) {
-    if (one->bar == one->bar && !(value > one->bar))
-        return;
-    one->bar = value;
-    one->below = nextafterf((float)(value - error_of(task, value)), -INFINITY);
-    one->below = one->below > -FLT_MIN && one->below < FLT_MIN ? -FLT_MIN : one->below; /* see below_kth */
-}
-
-/* Raise maxima to the values of as many labels, if those are higher. */
-INLINE void raise_maxima(
-    const float *restrict logarithms, const float *restrict offsets, float factor, float *restrict maxima) {
-    for (int i = 0; i < RUN; i++) {
-        float value = logarithms[i] - factor * offsets[i];
-        maxima[i] = value > maxima[i] ? value : maxima[i];
-    }
-}
-
-/* Raise the bars of so many taus as bar_of does for scores: by a look at a tile from `start` on, or at runs of the whole
-   row. Where labels are numbered by their counts, the best values are often at its end, so that the last run is read. */
-INLINE void look_ahead(const TopK *task, Tau *taus, int64_t num_taus, const float *logarithms, int64_t start) {
-    int64_t depth = task->depth, width = task->scores.width, groups = 4 * RUN;
-    while (groups < 3 * depth)
-        groups *= 2;
-    /* of a wide row one run in so many is read: a bar that is a little lower costs less than to read all */
-    int64_t apart = start ? 1 : larger(1, smaller(8, width / larger(128 * depth, 6144)));
-    int64_t end = start ? smaller(width, start + TILE) : width;
-    for (int64_t place = 0; place < groups; place += RUN)
-        for (int64_t t = 0; t < num_taus; t++) { /* which read the same runs, from the first cache */
-            float best[RUN]; /* in registers */
-            for (int i = 0; i < RUN; i++)
-                best[i] = -INFINITY;
-            for (int64_t first = end - RUN - place * apart; first >= start; first -= groups * apart)
-                raise_maxima(logarithms + first, task->rounded + first, taus[t].factor, best);
-            memcpy(taus[t].list.other_keys + place, best, sizeof best); /* which have the size of scores */
-        }
-    for (int64_t t = 0; t < num_taus; t++) {
-        uint32_t *keys = taus[t].list.other_keys;
-        double value = below_kth_float(keys, (float *)keys, groups, depth);
-        if (task->kind != PROBABILITIES || value > LEAST_LOGARITHM + 0.01)
-            raise_bar(task, &taus[t], value - error_of(task, value));
-    }
-}
-
-/* Write the labels of a tile that may be above a bar; all where a bar is NaN. Return how many there are.
-   A label is above the bar of a tau if its logarithm is above tau * offset + bar, a line over the offsets. The least of the
-   lines of all tau is concave. So it is above its chord between the least and the largest offset of a run, and a label
-   below this chord is above no bar: one look at a label is enough for all tau. */
-INLINE int64_t may_be_above(
-    const AdjustedTopK *adjusted, const Adjusting *all, const float *logarithms, int64_t row, int64_t first,
-    int64_t count) {
-    const TopK *task = adjusted->task;
-    const float *restrict offsets = task->rounded;
-    const float *low = adjusted->lows + first / RUN, *high = adjusted->highs + first / RUN;
-    float starts[TILE / RUN], slopes[TILE / RUN];
-    int64_t found = 0, num = (count + RUN - 1) / RUN;
-    bool barred = true;
-    for (int64_t r = 0; r < num; r++)
-        starts[r] = slopes[r] = INFINITY;
-    for (int64_t t = 0; t < task->num_taus; t++) {
-        const float below = all->each[t].below, factor = all->each[t].factor;
-        barred &= all->each[t].bar == all->each[t].bar;
-        for (int64_t r = 0; r < num; r++) {
-            starts[r] = least_of(low[r] * factor + below, starts[r]);
-            slopes[r] = least_of(high[r] * factor + below, slopes[r]);
-        }
-    }
-    for (int64_t r = 0; r < num; r++) {
-        float rise = slopes[r] - starts[r], apart = high[r] - low[r];
-        starts[r] -= 0x1p-21f * (fabsf(starts[r]) + fabsf(slopes[r])); /* what the floats here may have too much */
-        starts[r] = barred ? starts[r] : NAN;
-        slopes[r] = apart > 0 ? rise / apart : 0;
-    }
-    for (int64_t r = 0; r < num; r++) { /* most runs have no such label: without a branch until then */
-        int64_t run = first + r * RUN, together = smaller(RUN, first + count - run);
-        const float start = starts[r], slope = slopes[r], least = low[r];
-        int any = 0;
-        fetch_next(&task->scores, row, run, together);
-        for (int64_t i = run; i < run + together; i++)
-            any |= !(logarithms[i] <= (offsets[i] - least) * slope + start);
-        if (!any)
-            continue;
-        uint8_t flags[RUN] = {0};
-        for (int64_t i = 0; i < together; i++)
-            flags[i] = !(logarithms[run + i] <= (offsets[run + i] - least) * slope + start);
-        for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1)
-            all->ids[found++] = (uint32_t)(run + __builtin_ctzll(bits));
-    }
-    return found;
-}
-
-/* Write the logarithms of the labels that were found in a tile. */
-INLINE void know(const TopK *task, const Adjusting *all, int64_t row, int64_t count) {
-    const Scores *scores = &task->scores;
-    float single;
-    for (int64_t i = 0; i < count; i++)
-        all->logarithms[i] = scores->type == DOUBLE
-            ? ((const double *)scores->data)[row * scores->row_stride + all->ids[i]]
-            : (double)*read_float(scores, row, all->ids[i], 1, &single);
-    if (task->kind == SIGMOID)
-        for (int64_t i = 0; i < count; i++)
-            all->logarithms[i] = log_sigmoid(all->logarithms[i]);
-    if (task->kind == PROBABILITIES)
-        for (int64_t i = 0; i < count; i++)
-            all->logarithms[i] = all->logarithms[i] == 0 ? LOG_OF_ZERO : log(all->logarithms[i]);
-    for (int64_t i = 0; i < count; i++)
-        all->known[all->ids[i]] = all->logarithms[i];
-}
-
-/* Append labels above the bar of a tau to its list. */
-INLINE void append(const TopK *task, const Adjusting *all, Tau *one, int64_t count) {
-    const uint32_t *ids = all->ids;
-    const double *logarithms = all->logarithms, *offsets = task->offsets, tau = one->tau, bar = one->bar;
-    uint32_t *found_keys = one->list.keys, *found_ids = one->list.ids;
-    int64_t found = one->found;
-    for (int64_t i = 0; i < count; i++) {
-        double value = logarithms[i] - tau * offsets[ids[i]];
-        found_keys[found] = key_of_float((float)value);
-        found_ids[found] = ids[i];
-        found += !(value <= bar);
-    }
-    one->found = found;
-}
-
-/* The value of a label of a list. */
-INLINE double value_of(const TopK *task, const Adjusting *all, const Tau *one, uint32_t id) {
-    return all->known[id] - one->tau * task->offsets[id];
-}
-
-/* Sort a list by values as floats, and then the labels whose values are one float by the values themselves. */
-INLINE void sort_adjusted(const TopK *task, const Adjusting *all, const Tau *one) {
-    const Room_float *list = &one->list;
-    sort_float(list, one->found);
-    for (int64_t first = 0, end; first < one->found; first = end) {
-        for (end = first + 1; end < one->found && list->keys[end] == list->keys[first]; end++)
-            all->tied.ids[end - first] = list->ids[end];
-        if (end == first + 1)
-            continue;
-        all->tied.ids[0] = list->ids[first];
-        for (int64_t i = 0; i < end - first; i++)
-            all->tied.keys[i] = key_of_double(value_of(task, all, one, all->tied.ids[i]));
-        sort_double(&all->tied, end - first);
-        memcpy(list->ids + first, all->tied.ids, sizeof(uint32_t) * (size_t)(end - first));
-    }
-}
-
-/* As top_k_rows, once for each tau: a row of scores is read once, and few logarithms are computed exactly. */
-CLONES static int adjusted_rows(const void *argument, int64_t first_row, int64_t end_row, char *room) {
-    const AdjustedTopK *adjusted = argument;
-    const TopK *task = adjusted->task;
-    int64_t depth = task->depth, width = task->scores.width, seen = 0;
-    size_t used = 0;
-    Adjusting all = room_for_adjusting(task, room, &used);
-    for (int64_t row = first_row; row < end_row; row++) {
-        const float *logarithms = logarithms_of(task, row, all.near);
-        for (int64_t t = 0; t < task->num_taus; t++) {
-            all.each[t].bar = NAN;
-            all.each[t].found = all.each[t].ascends = 0;
-        }
-        if (width >= 8 * depth + 16)
-            look_ahead(task, all.each, task->num_taus, logarithms, 0);
-        for (int64_t first = 0; first < width; first += TILE) {
-            int64_t count = smaller(TILE, width - first);
-            for (int64_t t = 0; t < task->num_taus; t++)
-                if (all.each[t].ascends)
-                    look_ahead(task, &all.each[t], 1, logarithms, first);
-            count = may_be_above(adjusted, &all, logarithms, row, first, count);
-            know(task, &all, row, count);
-            for (int64_t t = 0; t < task->num_taus; t++) {
-                Tau *one = &all.each[t];
-                append(task, &all, one, count);
-                if (one->found < 2 * depth && first + TILE < width)
-                    continue;
-                sort_adjusted(task, &all, one);
-                one->ascends |= one->found >= 4 * depth;
-                one->found = depth;
-                raise_bar(task, one, value_of(task, &all, one, one->list.ids[depth - 1]));
-            }
-        }
-        for (int64_t t = 0; t < task->num_taus; t++) {
-            const Tau *one = &all.each[t];
-            int64_t list = t * task->scores.num_rows + row;
-            double *values = (double *)task->values + list * depth;
-            for (int64_t i = 0; i < depth; i++)
-                values[i] = value_of(task, &all, one, one->list.ids[i]) + 0.0; /* 0 for -0 */
-            for (int64_t i = 0; i < task->k; i++)
-                task->ids[list * task->k + i] = one->list.ids[i];
-            for (int64_t i = 1; i < depth; i++)
-                seen |= !(values[i - 1] > values[i]);
-            seen |= values[0] != values[0] || values[task->k - 1] == -INFINITY ? 2 : 0;
-        }
-    }
-    atomic_fetch_or(task->found, seen);
-    return DONE;
-}
-
-int tailmetrics_top_k_adjusted(const TopK *task, int64_t threads) {
-    int64_t width = task->scores.width, num = width / RUN + 1;
-    double offsets = (double)task->num_taus;
-    double cost = (0.3 + 0.2 * offsets) * (double)width + 20.0 * offsets * (double)task->depth + 500;
-    size_t room = 0;
-    room_for_adjusting(task, NULL, &room);
-    float *lows = malloc(2 * (size_t)num * sizeof(float)), *highs = lows + num;
-    if (!lows)
-        return NO_MEMORY;
-    for (int64_t i = 0; i < width; i++) {
-        float offset = task->rounded[i], *low = lows + i / RUN, *high = highs + i / RUN;
-        *low = i % RUN ? least_of(*low, offset) : offset;
-        *high = i % RUN && *high > offset ? *high : offset;
-    }
-    AdjustedTopK adjusted = {task, lows, highs};
-    int code = run(adjusted_rows, &adjusted, task->scores.num_rows, room, cost, threads);
-    free(lows);
-    return code;
-}
 
 /* Ask the memory for a row that is read soon: where lists are cut, no processor guesses where the next one begins. */
 #define FETCH(row, length) (__builtin_prefetch(row), __builtin_prefetch((row) + (length)))
@@ -966,14 +637,6 @@ INLINE int64_t OF(collect)(const Scores *scores, int64_t row, int64_t first, int
     return found;
 }
 
-/* The next number below the kth of so many maxima, or one a little after it; NaN where that is -inf. */
-INLINE REAL OF(below_kth)(KEY *keys, const REAL *maxima, int64_t count, int64_t k) {
-    for (int64_t i = 0; i < count; i++)
-        keys[i] = OF(key_of)(maxima[i]);
-    REAL bar = OF(score_of)(OF(kth)(keys, count, k, k / 16) + 1);
-    return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
-}
-
 /* A score that at least `depth` scores of a row from `start` on are above, seldom many more of those that are read; NaN
    where all are -inf. It is the next one below the maxima of so many groups of scores, found without a branch. */
 INLINE REAL OF(bar_of)(
@@ -995,7 +658,11 @@ INLINE REAL OF(bar_of)(
                 here[i - at] = tile[i] > here[i - at] ? tile[i] : here[i - at];
         }
     }
-    return OF(below_kth)(parts->other_keys, maxima, groups, depth);
+    KEY *keys = parts->other_keys;
+    for (int64_t i = 0; i < groups; i++)
+        keys[i] = OF(key_of)(maxima[i]);
+    REAL bar = OF(score_of)(OF(kth)(keys, groups, depth, depth / 16) + 1); /* the next lower number; NaN for -inf */
+    return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
 }
 
 /* Collect what is above a bar, which rises to the worst of the best so far whenever twice as many are collected. Labels
