@@ -27,9 +27,9 @@ from examples.icd10.model import BagOfFeatures
 from tailmetrics import LabelBuckets, LabelFrequency, RecallAtK, evaluate
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.report import Report
+from tailmetrics.report.breakdowns import what_buckets_are
 from tailmetrics.report.charts import shade
 from tailmetrics.report.pictures import picture
-from tailmetrics.report.breakdowns import what_buckets_are
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4

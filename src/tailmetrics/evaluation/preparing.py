@@ -103,9 +103,8 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
         if training is not None:
             at_10 = [RecallAtK(k=10), NDCGAtK(k=10), PredictionProportionAtK(k=10)]
             metrics += by_bucket([PrecisionAtK(k=1), *at_10], "deciles")
-    collection: Any = deepcopy(listed(metrics))
-    if not isinstance(collection, TopKCollection):
-        collection = TopKCollection(collection)
+    copies: Any = deepcopy(listed(metrics))
+    collection: TopKCollection = copies if isinstance(copies, TopKCollection) else TopKCollection(copies)
     check_update(collection, CALLER)
     collection.reset()
     return collection

@@ -135,7 +135,19 @@ class RowCounts(ExactMetric):
         """Return the counts over all processes; call it in every process."""
         numbers, groups, *buckets, extent = torch.split(self.compute(), [*self.sizes, 2])
         num_labels, end = extent.tolist()
-        return Totals(*numbers.tolist(), groups.tolist(), [part.tolist() for part in buckets], num_labels, -end)
+        rows, positives, positives_of_top, lost, ignored_rows, equal_grades = numbers.tolist()
+        return Totals(
+            rows=rows,
+            positives=positives,
+            positives_of_top=positives_of_top,
+            lost=lost,
+            ignored_rows=ignored_rows,
+            equal_grades=equal_grades,
+            rows_of_groups=groups.tolist(),
+            positives_of_buckets=[counts.tolist() for counts in buckets],
+            num_labels=num_labels,
+            shortest=-end,
+        )
 
 
 def _counted(size: int, places: Tensor, amounts: Tensor) -> Tensor:
