@@ -38,7 +38,12 @@ def ranked(feed: Feed) -> tailmetrics.Ranking:
 
 
 def is_enough(case: Case, kind: str) -> bool:
-    """Whether the form of preds holds what the metric reads."""
+    """Whether the form of preds holds what the metric reads.
+
+    JudgedAtK is left out: it reads which cells a target stores, so that a stored zero is another target.
+    """
+    if case.name == "JudgedAtK":
+        return False
     return kind == "dense" or not case.needs_scores or (case.name == "TieRateAtK" and kind == "scored")
 
 

@@ -124,6 +124,7 @@ def evaluate(
             that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
 
     >>> import torch
+    >>> from tailmetrics import PrecisionAtK
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
     >>> report = evaluate(scores, torch.tensor([0, 2]), label_counts=[5, 3, 1], metrics=[PrecisionAtK(k=1)])
     >>> report.scalars["precision@1"], report.scalars["global_precision@1/decile_10"]
