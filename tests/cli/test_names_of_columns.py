@@ -165,8 +165,10 @@ def test_one_error_for_each_file(write_files, tailmetrics):
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
     assert [line for line in err.splitlines() if line.startswith("hint")] == [
-        "hint: --preds-columns.item NAME --columns.score NAME (or .rank, .distance, --columns.rank order)",
-        "hint: --target-columns.item NAME --columns.gain NAME (or --columns.gain none)",
+        "hint: --preds-columns.item NAME (of lists --preds-columns.ids NAME --list-delimiter C) "
+        "--columns.score NAME (or .rank, .distance, --columns.rank order)",
+        "hint: --target-columns.item NAME (of lists --target-columns.labels NAME --list-delimiter C) "
+        "--columns.gain NAME (or --columns.gain none)",
     ]
     answers = ["--preds-columns.item", "aid", "--columns.rank", "order", "--target-columns.item", "aid"]
     status, out, _ = tailmetrics("evaluate", *words, *answers, "--columns.gain", "hot")

@@ -269,7 +269,7 @@ def test_text_needs_what_separates_its_lists(write):
     """With blanks as a default "New York" would be two labels; the hint proposes what the first list holds."""
     preds = write("p", LISTS, "csv")
     error = refusal(preds, write("y", LABELS, "csv"))
-    assert error.problem == "'ids' holds lists, and nothing says what separates them"
+    assert error.problem.startswith("'ids' holds lists, and nothing says what separates them")
     assert error.hint == "--list-delimiter ' '"
 
 

@@ -54,6 +54,8 @@ OPTIONS: Mapping[Role, str] = MappingProxyType(
 )
 """Role of a file -> the option with names for this file alone."""
 SCORE_ROLES = ("score", "rank", "distance")
+LIST_DELIMITER = "list-delimiter"
+"""The role of a question about the separator of the entries of lists in text."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Column:
         entries: What the entries of its lists are; None if it holds no lists.
         fields: The fields of its objects.
         type: The type in words of the format, for errors.
+        separators: In text, what may separate the entries of its first cell, for hints.
     """
 
     name: str
@@ -134,6 +137,7 @@ class Column:
     entries: Kind | None = None
     fields: tuple[Column, ...] = ()
     type: str = ""
+    separators: tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:
@@ -342,6 +346,7 @@ class ColumnError(DataFileError):
     """The columns of a file leave open what they mean.
 
     Attributes:
+        columns: The columns of this file.
         questions: All that is open in this file.
     """
 
@@ -349,6 +354,7 @@ class ColumnError(DataFileError):
         self, opening: Opening, columns: Sequence[str], questions: Sequence[Question], is_alone: bool = True
     ) -> None:
         self._arguments = opening, columns, questions
+        self.columns = columns
         self.questions = questions
         problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
         hint = _options(opening, questions, is_alone, len(columns))
@@ -360,7 +366,7 @@ class ColumnError(DataFileError):
         return ColumnError, self._arguments
 
     def beside_others(self) -> ColumnError:
-        """Return this error with the options for its file alone, because other files have questions too."""
+        """Return this error with the options for its file alone, because a general option would touch other files."""
         return ColumnError(*self._arguments, is_alone=False)
 
 
@@ -379,6 +385,9 @@ def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, nu
     """Return the options of the command line that answer the questions."""
     hints = []
     for question in questions:
+        if question.role == LIST_DELIMITER:
+            hints.append(" or ".join(f"--{role} {value}" for role, value in question.answers))
+            continue
         prefix = "columns"
         is_given = question.role in opening.general
         is_shared = question.role in ("query", "item") and not is_alone
@@ -386,8 +395,11 @@ def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, nu
             prefix = OPTIONS[opening.role]
         choices = [f"--{prefix}.{role} {quote(name)}" for role, name in question.answers]
         hint = " or ".join(choices)
-        if question.others:
-            hint += f" ({question.others.replace('--columns', f'--{prefix}')})"
+        others = question.others
+        if question.role != "query":  # rows without a query are rows of all files
+            others = others.replace("--columns", f"--{prefix}")
+        if others:
+            hint += f" ({others})"
         hints.append(hint)
 
     separator = " "
@@ -397,7 +409,10 @@ def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, nu
     roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
     if opening.form in ("csv", "tsv") and {"query", "item"} <= roles and not opening.columns.by_place:
         places = f"--{OPTIONS[opening.role]}.query 0 --{OPTIONS[opening.role]}.item 1"
-        text += f"; places, such as {places}, say that there is no line of names"
+        other_format = ""
+        if opening.role != "pairs":
+            other_format = f", or --{OPTIONS[opening.role].replace('columns', 'format')}"
+        text += f"; without a line of names: places, such as {places}{other_format}"
         if opening.delimiter is None and num_columns == 1:
             text = f"--delimiter C, what separates its fields; {text}"
     return text
@@ -422,6 +437,8 @@ def _remedies(questions: Sequence[Question]) -> str:
         hint = ", or ".join(choices)
         if question.role == "score" and not names:
             hint += ", 'rank' or 'distance'"
+        if question.role == "query" and question.others:
+            hint += ", or keep none for row i with row i"
         hints.append(hint)
     return "; ".join(hints)
 
@@ -575,10 +592,16 @@ class _Roles:
         candidates = [other for other in self._beside_lists() if other.name not in taken]
         if self._opening.role == "preds":
             strays = self._strays([other for other in candidates if other.entries in (None, *NUMBERS)], taken)
-            value, value_role = self._score(candidates, with_plurals=True, strays=strays)
+            pool = self._strays(candidates, taken)
+            value, value_role = self._score(candidates, with_plurals=True, strays=strays, pool=pool)
         else:
             known = ALIASES["gain"]
             value, value_role = self._gain(candidates, known, self._strays(candidates, taken), with_plurals=True)
+        if column is not None and not self._is_typed and self._opening.list_delimiter is None:
+            problem = f"{name!r} holds lists, and nothing says what separates them"
+            answers = [(LIST_DELIMITER, f"'{separator}'") for separator in column.separators or (" ",)]
+            self.questions.append(Question(LIST_DELIMITER, problem, answers))
+        self._ask_for_query_beside_lists(query)
         return Reading(query=query, item=name, value=value, value_role=value_role, is_listed=True)
 
     def _of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
@@ -593,6 +616,7 @@ class _Roles:
             names = [name for name in ALIASES["gain"] if name != "label" or item != "label"]
             strays = [part.name for part in candidates]
             value, value_role = self._gain(candidates, names, strays)
+        self._ask_for_query_beside_lists(query)
         reading = Reading(query=query, item=item, value=value, value_role=value_role)
         return Reading(**{**vars(reading), "is_listed": True, "within": column.name})
 
@@ -692,11 +716,16 @@ class _Roles:
         return ""
 
     def _score(
-        self, candidates: Sequence[Column], with_plurals: bool, strays: Sequence[str] | None = None
+        self,
+        candidates: Sequence[Column],
+        with_plurals: bool,
+        strays: Sequence[str] | None = None,
+        pool: Sequence[str] = (),
     ) -> tuple[str | None, str]:
         """Return the column of the score, rank or distance, and which of them it is.
 
-        ``strays`` are the lists that may be scores; None in lines, which need a score.
+        ``strays`` are the lists that may be scores, None in lines, which need a score; ``pool`` are these and the lists
+        that may be items.
         """
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
@@ -725,7 +754,8 @@ class _Roles:
             self.questions.append(Question("score", problem, [("score", "NAME")], others))
         else:
             problem = f"{_in_words(strays)} may be the score of each item, or nothing that counts"
-            self._ask_about(strays, Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it"))
+            question = Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it")
+            self._ask_about(strays, question, pool or strays)
         return None, ORDER
 
     def _gain(
@@ -752,17 +782,22 @@ class _Roles:
             self._ask_which("gain", matches)
         else:
             problem = f"{_in_words(others)} may be the gain of each item, or nothing that counts"
-            self._ask_about(others, Question("gain", problem, [("gain", NONE)]))
+            self._ask_about(others, Question("gain", problem, [("gain", NONE)]), others)
         return None, ""
 
-    def _ask_about(self, strays: Sequence[str], question: Question) -> None:
-        """Ask whether one of the columns that nothing explains has a role; ``question`` has the answer for none."""
+    def _ask_about(self, strays: Sequence[str], question: Question, pool: Sequence[str]) -> None:
+        """Ask whether one of the columns that nothing explains has a role; ``question`` has the answer for none.
+
+        ``pool`` are the columns that may have this role or one that is lacking.
+        """
         ((role, nothing),) = question.answers
         lacking = sum(1 for other in self.questions if other.answers[0][1] == "NAME")
-        if not lacking and strays:
+        if not strays:
+            return
+        if not lacking:
             answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
             self.questions.append(question._replace(answers=[*answers, (role, nothing)]))
-        elif len(strays) > lacking:  # the columns that are lacking are among them
+        elif len(pool) > lacking:  # the columns that are lacking are among them
             problem = f"no column is the {question.role}"
             answers = [(question.role, "NAME")]
             others = f"or --columns.{role} {nothing}"
@@ -774,7 +809,23 @@ class _Roles:
         others = ""
         if role == "item" and not self._is_typed and self._opening.role != "pairs":
             others = f"of lists --columns.{self._opening.list_role} NAME"
+            if self._opening.list_delimiter is None:
+                others += f" --{LIST_DELIMITER} C"
         self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")], others))
+
+    def _ask_for_query_beside_lists(self, query: Sequence[str]) -> None:
+        """Ask for the query of lists, which may do without, if something else is open and a column may be the query."""
+        if not self.questions or query or self._given.query == NONE or self._opening.role == "train":
+            return
+        if any(question.role == "query" for question in self.questions):
+            return
+        for column in self._scalars:
+            is_key = column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not INDEX.fullmatch(column.name)
+            is_list = plain(column.name) == self._opening.list_role
+            if is_key and not is_list and column.name not in self._opening.explained:
+                others = "or --columns.query none, row i with row i"
+                self.questions.append(Question("query", "no column is the query", [("query", "NAME")], others))
+                return
 
     def _ask_which(self, role: str, names: Sequence[str]) -> None:
         answers = [(role, name) for name in names[:SHOWN_ANSWERS]]

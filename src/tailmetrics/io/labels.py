@@ -423,7 +423,7 @@ def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> 
         counts = [name for name in names if name != labels[0]]
     if len(counts) == 1 and not labels and len(names) == 2:
         labels = [name for name in names if name != counts[0]]
-    if len(labels) != 1 or len(counts) != 1:
+    if len(set(labels)) != 1 or len(set(counts)) != 1:
         problem = f"no columns are the label and its count; its columns are {names_in_words(names)}"
         raise DataFileError(path, problem, hint="--columns.item NAME --columns.gain NAME, or call them label and count")
     return labels[0], counts[0]

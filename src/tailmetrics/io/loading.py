@@ -17,7 +17,7 @@ from tailmetrics.io.filters import read_named_filter, read_numbered_filter
 from tailmetrics.io.join import Joined, join
 from tailmetrics.io.labels import LabelRule, Labels, NameGathering, number_strings, numbers_hint
 from tailmetrics.io.lines import LineFiles
-from tailmetrics.io.opening import Forms, Input, open_input, open_inputs
+from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
 from tailmetrics.io.rows import Source, share
 
 BATCH_ROWS = 8192
@@ -399,7 +399,7 @@ def _check_beside_rows(named: Input, other: Input) -> None:
     else:
         hint = f"--{OPTIONS[other.role]}.query NAME joins by it"
         if named.lines is None:
-            hint += ", --columns.query none takes row i with row i"
+            hint += f", {ROWS_HINT}"
     raise DataFileError(other.name, problem, hint=hint)
 
 
@@ -412,15 +412,14 @@ def _check_shared_columns(preds: Input, target: Input) -> None:
     shared = [name for name in target.reading.unread if name in preds.reading.unread]
     keys = preds.reading.possible_keys, target.reading.possible_keys
     names = "--preds-columns.query NAME --target-columns.query NAME"
-    none = "--columns.query none takes row i with row i"
     if shared:
         problem = f"has {names_in_words(shared)} in common with {preds.name.name}"
-        hint = f"--columns.query {quote(shared[0])} joins by it, {none}"
+        hint = f"--columns.query {quote(shared[0])} joins by it, {ROWS_HINT}"
         if set(keys[0]) - {shared[0]} and set(keys[1]) - {shared[0]}:
             hint += f"; {names} joins by others"
     elif all(keys):
         problem = f"{names_in_words(keys[1])} may be the query, and {names_in_words(keys[0])} that of {preds.name.name}"
-        hint = f"{names} joins by them, {none}"
+        hint = f"{names} joins by them, {ROWS_HINT}"
     else:
         return
     if preds.form == IN_MEMORY:

@@ -7,13 +7,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tailmetrics.io.columns import IN_MEMORY, NONE, ColumnError, Columns, Opening, Reading, Role, names_in_words
+from tailmetrics.io.columns import (
+    IN_MEMORY,
+    NONE,
+    OPTIONS,
+    ColumnError,
+    Columns,
+    Opening,
+    Reading,
+    Role,
+    names_in_words,
+)
 from tailmetrics.io.database import MEMORY, Database
 from tailmetrics.io.files import DataFileError, FilePath, FileSet, find, is_path, reading
 from tailmetrics.io.formats import format_of
 from tailmetrics.io.lines import LineFiles, Lines
 from tailmetrics.io.rows import Parts, Source
 
+ROWS_HINT = "--columns.query none takes row i with row i"
+"""The option for files that name no query."""
 SHOWN_ENTRIES = 5
 """Entries of a row that are shown, so that a row fits on a line."""
 ARGUMENTS: Mapping[Role, str] = {"preds": "preds", "target": "target", "train": "train_target", "pairs": "filter"}
@@ -260,17 +272,41 @@ def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -
         except DataFileError as error:
             errors.append(error)
     if errors:
-        raise joined_errors(errors)
+        errors += _errors_without_query(inputs)
+        raise joined_errors(errors, inputs)
     _check_used(inputs, forms)
     return inputs
 
 
-def joined_errors(errors: Sequence[DataFileError]) -> DataFileError:
-    """Return the first of several errors, which holds the others; each names the options for its own kind of file."""
-    if len(errors) > 1:
-        errors = [error.beside_others() if isinstance(error, ColumnError) else error for error in errors]
-    first = errors[0]
-    first.others = tuple(errors[1:])
+def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
+    """Return what is open in tables of lists that name no query, to be asked with the questions of another file."""
+    errors = []
+    for source in inputs:
+        is_table = source.rows is not None and source.rows.is_table and source.form != IN_MEMORY
+        if source.role == "train" or source.has_queries or not is_table:
+            continue
+        if source.reading.possible_keys and "query" not in source.reading.used:
+            hint = f"--{OPTIONS[source.role]}.query NAME joins by it, {ROWS_HINT}"
+            errors.append(DataFileError(source.name, "no column is the query", hint=hint))
+    return errors
+
+
+def joined_errors(errors: Sequence[DataFileError], inputs: Sequence[Input] = ()) -> DataFileError:
+    """Return the first of several errors, which holds the others.
+
+    Each names the options for its own kind of file, if there are several or a file without questions has a column of
+    the same name that is not read.
+    """
+    unread: set[str] = set()
+    for source in inputs:
+        unread.update(source.reading.unread)
+    worded = []
+    for error in errors:
+        if isinstance(error, ColumnError) and (len(errors) > 1 or unread.intersection(error.columns)):
+            error = error.beside_others()
+        worded.append(error)
+    first = worded[0]
+    first.others = tuple(worded[1:])
     return first
 
 

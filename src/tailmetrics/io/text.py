@@ -111,8 +111,14 @@ class TextTable:
         else:
             names = [str(place) for place in range(len(cells))]
             _check_no_names(opening, cells)
-        self.columns = [Column(name) for name in names]
-        self._second = self._split(lines[1]) if len(lines) > 1 else []
+        first_cells: list[str] = []
+        if self.has_names and len(lines) > 1:
+            first_cells = self._split(lines[1])
+        self.columns = []
+        for place, name in enumerate(names):
+            cell = first_cells[place] if place < len(first_cells) else ""
+            separators = tuple(delimiter for delimiter in LIST_DELIMITERS if delimiter in cell)
+            self.columns.append(Column(name, separators=separators))
 
     def _split(self, line: str) -> list[str]:
         """Return the cells of a line."""
@@ -144,12 +150,6 @@ class TextTable:
             f"escape='{quote}', columns={{{', '.join(kinds)}}}, auto_detect=false, header={self.has_names}, "
             f"strict_mode=true, compression='none', max_line_size={LONGEST}, buffer_size={BUFFER})"
         )
-
-    def first_cell(self, name: str) -> str:
-        """Return the first cell of a column; empty without one."""
-        place = int(self.place(name)[1:])
-        cells = self._second if self.has_names else []
-        return cells[place] if place < len(cells) else ""
 
 
 def _separator(opening: Opening, first: str) -> str:
@@ -206,11 +206,7 @@ def open_csv(opening: Opening) -> Lines | Source:
 
 def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Source:
     """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded memory."""
-    if opening.list_delimiter is None:
-        cell = table.first_cell(roles.item)
-        proposals = [delimiter for delimiter in LIST_DELIMITERS if delimiter in cell] or [" "]
-        hint = " or ".join(f"--list-delimiter {literal(delimiter)}" for delimiter in proposals)
-        raise DataFileError(table.path, f"{roles.item!r} holds lists, and nothing says what separates them", hint=hint)
+    assert opening.list_delimiter is not None
     selected = []
     for name in roles.query:
         selected.append(f"{table.place(name)} AS {quoted(name)}")
