@@ -130,6 +130,7 @@ class Column:
         fields: The fields of its objects.
         type: The type in words of the format, for errors.
         separators: In text, what may separate the entries of its first cell, for hints.
+        is_bracketed: Whether the first cell of text is a list that pandas or JSON wrote, such as "['a', 'b']".
     """
 
     name: str
@@ -138,6 +139,7 @@ class Column:
     fields: tuple[Column, ...] = ()
     type: str = ""
     separators: tuple[str, ...] = ()
+    is_bracketed: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -370,6 +372,12 @@ class ColumnError(DataFileError):
         return ColumnError(*self._arguments, is_alone=False)
 
 
+def bracket_error(path: FilePath, name: str) -> DataFileError:
+    """Return the error about a column of text whose cells are lists in brackets."""
+    problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
+    return DataFileError(path, problem, hint="write JSON Lines or Parquet, or strip the brackets and quotes.")
+
+
 def _problems(questions: Sequence[Question]) -> str:
     """Return the problems in a sentence; the second "no column is the …" is "none is the …"."""
     texts: list[str] = []
@@ -598,6 +606,8 @@ class _Roles:
             known = ALIASES["gain"]
             value, value_role = self._gain(candidates, known, self._strays(candidates, taken), with_plurals=True)
         if column is not None and not self._is_typed and self._opening.list_delimiter is None:
+            if column.is_bracketed:
+                raise bracket_error(self._opening.path, name)
             problem = f"{name!r} holds lists, and nothing says what separates them"
             answers = [(LIST_DELIMITER, f"'{separator}'") for separator in column.separators or (" ",)]
             self.questions.append(Question(LIST_DELIMITER, problem, answers))

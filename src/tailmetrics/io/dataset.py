@@ -324,8 +324,8 @@ def _relevant(rows: Rows) -> Ints:
 
 RANGE_HINT = "label ids run from 0 to the number of labels less one: check --num-labels and how the ids were numbered."
 NEGATIVE_HINTS = {
-    "preds": "label ids start at 0; with --string-ids true a placeholder is a label like any other.",
-    "target": "label ids start at 0; where a row has no label, a list is empty, and an array holds -1.",
+    "preds": "label ids start at 0: leave padding out; --string-ids true makes it a label like any other.",
+    "target": "label ids start at 0: leave padding out; a row without a label has an empty list; an array holds -1.",
 }
 REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",

@@ -30,6 +30,9 @@ SHOWN_PARTS = 8
 """The most parts that an error names; each is a few words."""
 OBJECT_BYTES = 2**24
 """Bytes of a JSON object at most; DuckDB allocates twice as much at once."""
+MIXED_SIGNS = "decimal128(38, 0)"
+"""The type of whole numbers of JSON of which some are negative: DuckDB's HUGEINT, as Arrow names it."""
+NESTED_HINT = "write each label as text or as a whole number, or each as an object with the field 'item'."
 JSON_HINT = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
 FORMS = (
     "the path of a file; a table, such as a DataFrame, with the columns query, item and score or gain, or with lists; "
@@ -63,7 +66,7 @@ class Objects:
             schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true)")
             if not self._names() <= set(schema.names):  # some come later than DuckDB looks
                 schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true, sample_size=-1)")
-        self.columns = [_without_times(column) for column in columns_of(schema)]
+        self.columns = [_plain_column(column) for column in columns_of(schema)]
 
     def _names(self) -> set[str]:
         """Return the names of all fields."""
@@ -73,6 +76,11 @@ class Objects:
         for (text,) in rows:
             names |= set((text or "").split("\x01"))
         return names - {""}
+
+    def is_mixed(self, name: str) -> bool:
+        """Whether the first objects hold values of several types in this field."""
+        fields = self.database.rows(f"DESCRIBE SELECT {quoted(name)} FROM read_json({self._options}, records=true)")
+        return any(field[1] == "JSON" for field in fields)
 
     def source(self, kinds: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""
@@ -88,11 +96,14 @@ def open_jsonl(opening: Opening) -> Lines | Source:
     kinds = dict.fromkeys(roles.query, "VARCHAR")
     if roles.is_listed:
         kinds |= _list_types(roles, columns)
-        statement = f"SELECT * FROM {objects.source(kinds)}"
-        return ListSource(written(opening, objects.database, objects.owner, statement), roles)
+        table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(kinds)}")
+        _check_flat(objects, roles, kinds, f"read_parquet({named(table.file)})")
+        return ListSource(table, roles)
 
     _check_fields(objects.path, roles, columns)
     kinds[roles.item] = "VARCHAR"
+    if objects.is_mixed(roles.item):
+        _check_flat(objects, roles, kinds, objects.source(kinds))
     value, text_value, shown = None, "", ""
     if roles.value is not None:
         kinds[roles.value] = "DOUBLE"
@@ -128,21 +139,59 @@ def open_json(opening: Opening) -> Lines | Source:
     return open_dict(opening, content)
 
 
-def _without_times(column: Column) -> Column:
-    """Return a column of JSON as text where DuckDB takes its text for dates or times."""
+def _plain_column(column: Column) -> Column:
+    """Return a column of JSON as text where DuckDB takes its text for dates or times, and as whole numbers."""
     if column.kind is Kind.OTHER and column.type.startswith(("date", "time")):
         return replace(column, kind=Kind.STRING)
     if column.entries is Kind.OTHER and "struct" not in column.type:
         return replace(column, entries=Kind.STRING)
-    return replace(column, fields=tuple(map(_without_times, column.fields)))
+    if column.type == MIXED_SIGNS:
+        return replace(column, kind=Kind.WHOLE)
+    if column.entries is Kind.NUMBER and MIXED_SIGNS in column.type:
+        return replace(column, entries=Kind.WHOLE)
+    return replace(column, fields=tuple(map(_plain_column, column.fields)))
 
 
 def _check_fields(path: FilePath, roles: Reading, columns: Mapping[str, Column]) -> None:
     """Raise if a query or an item is neither a whole number nor text."""
     for name in (*roles.query, roles.item):
-        if columns[name].kind not in (Kind.STRING, Kind.WHOLE) and columns[name].type != "null":
+        is_whole = columns[name].kind is Kind.WHOLE and columns[name].type != MIXED_SIGNS
+        if not is_whole and columns[name].kind is not Kind.STRING and columns[name].type != "null":
             hint = "queries and items are whole numbers or text; nested objects need a conversion."
             raise DataFileError(path, f"its field {name!r} is {columns[name].type}", hint=hint)
+
+
+def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str], text: str) -> None:
+    """Raise if an item is an object or a list: read as text, it would be one label.
+
+    Args:
+        objects: The file.
+        roles: How it is read.
+        kinds: The SQL types of its columns.
+        text: SQL after FROM of the rows with items as text.
+    """
+    name = roles.within or roles.item
+    if "VARCHAR" not in kinds[name]:
+        return
+    entries = quoted(name)
+    if kinds[name].endswith("[]"):
+        entries = f"unnest({quoted(name)})"
+    item = "entry"
+    if roles.within:
+        item = f"entry.{quoted(roles.item)}"
+
+    # few names begin like this, and only they are worth another pass over the objects
+    brackets = f"SELECT 1 FROM (SELECT {entries} AS entry FROM {text}) WHERE {item}[1] IN ('{{', '[') LIMIT 1"
+    with reading(objects.path, "JSON"):
+        if objects.database.row(brackets) is None:
+            return
+        source = objects.source({name: kinds[name].replace("VARCHAR", "JSON")})
+        is_nested = f"json_type({item}) IN ('OBJECT', 'ARRAY')"
+        nested = objects.database.row(
+            f"SELECT {item} FROM (SELECT {entries} AS entry FROM {source}) WHERE {is_nested} LIMIT 1"
+        )
+    if nested is not None:
+        raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
 
 
 def _list_types(roles: Reading, columns: Mapping[str, Column]) -> dict[str, str]:
@@ -298,13 +347,19 @@ def _texts(path: FilePath, items: Sequence[Any]) -> Any:
     try:
         return pa.array(items, pa.string())
     except (pa.ArrowException, TypeError):
-        texts = []
-        for item in items:
-            is_whole = isinstance(item, (int, np.integer)) and not isinstance(item, bool)
-            if item is not None and not is_whole and not isinstance(item, str):
-                raise DataFileError(path, f"the item {item!r} is not a string or a whole number") from None
-            texts.append(None if item is None else str(item))
-        return pa.array(texts, pa.string())
+        return pa.array([_text(path, item) for item in items], pa.string())
+
+
+def _text(path: FilePath, item: Any) -> str | None:
+    """Return an item as text."""
+    if item is None or isinstance(item, str):
+        return item
+    if not isinstance(item, (int, np.integer)) or isinstance(item, bool):
+        raise DataFileError(path, f"the item {item!r} is not a string or a whole number")
+    if item < 0:
+        hint = "label ids start at 0; leave out what pads a list."
+        raise DataFileError(path, f"holds the label id {item}", hint=hint)
+    return str(item)
 
 
 def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], role: str, by_name: bool) -> Any:
@@ -374,7 +429,7 @@ def open_in_memory(opening: Opening, value: Any) -> Lines | Source:
     with reading(opening.path, "a table"):
         if _is_lists(value):
             name = "ids" if opening.role == "preds" else "labels"
-            rows = [[str(label) for label in row] for row in value]
+            rows = [[_text(opening.path, label) for label in row] for row in value]
             table = pa.table({name: pa.array(rows, pa.list_(pa.string()))})
             source = ListSource(TableInMemory(opening.path, table), assign_roles(opening, columns_of(table.schema)))
             source.is_table = False

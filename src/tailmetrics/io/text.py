@@ -17,7 +17,7 @@ from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
 
-from tailmetrics.io.columns import Column, Opening, Reading, assign_roles, has_known_names
+from tailmetrics.io.columns import Column, Opening, Reading, assign_roles, bracket_error, has_known_names
 from tailmetrics.io.database import Database, joined_text, literal, named, quoted
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
 from tailmetrics.io.lines import Lines
@@ -37,6 +37,9 @@ SEPARATORS = (",", ";", "\t")
 """Separators of CSV, in the order in which the line of names is searched for them."""
 LIST_DELIMITERS = (" ", "|", ";", ",")
 """Separators of lists that a hint proposes, if the first list holds them."""
+
+BRACKETED = r"\s*\[(.|\n)*\]\s*"
+"""A cell that pandas or JSON wrote from a list, such as "['a', 'b']"."""
 
 
 # -- lines of text ----------------------------------------------------------------------------------------------------
@@ -118,7 +121,8 @@ class TextTable:
         for place, name in enumerate(names):
             cell = first_cells[place] if place < len(first_cells) else ""
             separators = tuple(delimiter for delimiter in LIST_DELIMITERS if delimiter in cell)
-            self.columns.append(Column(name, separators=separators))
+            is_bracketed = re.fullmatch(BRACKETED, cell) is not None
+            self.columns.append(Column(name, separators=separators, is_bracketed=is_bracketed))
 
     def _split(self, line: str) -> list[str]:
         """Return the cells of a line."""
@@ -217,7 +221,21 @@ def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Sour
         selected.append(f"{numbers}::DOUBLE[] AS {quoted(roles.value)}")
     statement = f"SELECT {', '.join(selected)} FROM {table.source()}"
     database = Database(opening.memory)
+    _check_no_brackets(database, table, roles)
     return ListSource(written(opening, database, table, statement), roles, is_text=True)
+
+
+def _check_no_brackets(database: Database, table: TextTable, roles: Reading) -> None:
+    """Raise if a cell is a list of Python or JSON in text, whose brackets and quotes would be parts of labels."""
+    for name in (roles.item, roles.value):
+        if name is not None:
+            cell = table.place(name)
+            with reading(table.path, roles.form):
+                row = database.row(
+                    f"SELECT {cell} FROM {table.source()} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
+                )
+            if row is not None:
+                raise bracket_error(table.path, name)
 
 
 def _sql_words(column: str, delimiter: str) -> str:

@@ -1,0 +1,139 @@
+"""What a list in a file holds beside labels is refused: it would silently become a label."""
+
+import json
+
+import pytest
+
+from tailmetrics.io import Columns, DataFileError, read
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def refusal(preds, target, **options):
+    with pytest.raises(DataFileError) as caught:
+        read(preds, target, **options)[0]
+    return caught.value
+
+
+LISTS = Columns(ids="ids", labels="labels")
+
+
+@pytest.mark.parametrize("cell", ["[11, 12, 13]", "['a', 'b']", '[""a"", ""b""]', " [] ", "['a'\n 'b']"])
+@pytest.mark.parametrize("delimiter", [None, ",", " "])
+@pytest.mark.parametrize("first", ["11", None])
+def test_the_text_of_a_list_is_no_list(write, cell, delimiter, first):
+    """A list that pandas wrote into a cell is refused, in any row, and no hint proposes a separator for it."""
+    cells = [cell] if first is None else [first, cell]
+    rows = "".join(f'{row},"{text}"\n' for row, text in enumerate(cells))
+    preds, target = write("p.csv", "query,ids\n" + rows), write("y.csv", "query,labels\n0,11\n1,11\n")
+    if delimiter is None and (first is not None or "\n" in cell):  # the hint knows the first line alone
+        assert "--list-delimiter" in refusal(preds, target, columns=LISTS).hint
+        return
+
+    error = refusal(preds, target, columns=LISTS, list_delimiter=delimiter)
+
+    assert "column 'ids' holds the text of lists in brackets" in error.problem
+    assert error.hint == "write JSON Lines or Parquet, or strip the brackets and quotes."
+
+
+def test_the_text_of_a_list_of_scores_is_no_list(write):
+    """The lists of scores are checked, too."""
+    preds, target = write("p.csv", 'query,ids,scores\n0,a b,"[2, 1]"\n'), write("y.csv", "query,labels\n0,a\n")
+
+    error = refusal(preds, target, columns=Columns(ids="ids", labels="labels", score="scores"), list_delimiter=" ")
+
+    assert "column 'scores' holds the text of lists in brackets" in error.problem
+
+
+def test_names_in_brackets_are_labels(write, rows_of):
+    """Brackets around single names of a longer list are parts of the names."""
+    preds, target = write("p.csv", "query,ids\n0,a [b] c\n"), write("y.csv", "query,labels\n0,[b] a\n")
+
+    assert rows_of(read(preds, target, columns=LISTS, list_delimiter=" ")) == {0: ([1, 0, 2], [0, 1])}
+
+
+NESTED = {"choices": ["Sports", "Politics"]}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [["a"], ["b", NESTED]],
+        [["a"], [["a", "b"], "b"]],
+        [["a"], NESTED],
+        [[{"item": "a"}], [{"item": NESTED}]],
+        [[3], [4, NESTED]],
+    ],
+)
+def test_an_object_among_labels_is_no_label(tmp_path, suffix, labels):
+    """Objects and lists among labels are refused: their text would be one label."""
+    preds, target = tmp_path / f"p{suffix}", tmp_path / f"y{suffix}"
+    rows = [{"query": str(row), "labels": entries} for row, entries in enumerate(labels)]
+    answers = [{"query": str(row), "ids": ["a", "b", "3", "4"]} for row in range(2)]
+    for path, content in ((preds, answers), (target, rows)):
+        path.write_text(lines(content) if suffix == ".jsonl" else json.dumps(content))
+
+    error = refusal(preds, target, columns=Columns(labels="labels", gain="none"))
+
+    assert error.path == target
+    assert "among the items of 'labels'" in error.problem
+
+
+def test_an_object_far_behind_the_first_labels_is_no_label(write):
+    """An object is refused also where DuckDB does not look for types."""
+    rows = [{"query": str(row), "labels": ["a"]} for row in range(30_000)] + [{"query": "z", "labels": [NESTED]}]
+    answers = [{"query": row["query"], "ids": ["a"]} for row in rows]
+
+    assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
+
+
+def test_an_object_as_the_item_of_a_line_is_no_label(write):
+    """So it is where each object holds one item."""
+    rows = [{"query": "1", "item": "a"}, {"query": "2", "item": NESTED}]
+    answers = [{"query": "1", "item": "a", "score": 1}, {"query": "2", "item": "b", "score": 1}]
+
+    assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
+
+
+def test_labels_in_braces_are_text(write, rows_of):
+    """Text that looks like an object is a label, as it is text in the file."""
+    preds, target = [{"query": 1, "ids": ["b", '{"a": 1}']}], [{"query": 1, "labels": ['{"a": 1}']}]
+
+    rows = rows_of(read(write("p.jsonl", lines(preds)), write("y.jsonl", lines(target))))
+
+    assert rows == {0: ([0, 1], [1])}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet", "dict", "objects", "lists"])
+@pytest.mark.parametrize("padded", ["preds", "target"])
+def test_padding_of_lists_is_no_label(tmp_path, suffix, padded):
+    """-1 among whole numbers is refused in every form of lists, and the message names padding."""
+    lists = {"preds": [[5, 3], [7, 5]], "target": [[5, 3], [2, 7]]}
+    lists[padded][1][1] = -1
+    files = {}
+    for role, name in (("preds", "ids"), ("target", "labels")):
+        rows = [{"query": row, name: entries} for row, entries in enumerate(lists[role])]
+        files[role] = tmp_path / f"{role}{suffix}"
+        if suffix == ".jsonl":
+            files[role].write_text(lines(rows))
+        elif suffix == ".json":
+            files[role].write_text(json.dumps(rows))
+        elif suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.Table.from_pylist(rows), files[role])
+        elif suffix == "dict":
+            files[role] = dict(enumerate(lists[role]))
+        elif suffix == "objects":
+            files[role] = rows
+        else:
+            files[role] = lists[role]
+
+    with pytest.raises(DataFileError, match="holds the label id -1.*pad") as caught:
+        list(read(files["preds"], files["target"]))
+
+    assert padded in str(caught.value.path)
