@@ -43,6 +43,8 @@ METADATA = b"tailmetrics"
 CLUSTER = "cluster"
 """The column with the cluster of each row, as ``evaluate --clusters`` gives it."""
 HINT = "write it with tailmetrics evaluate --out FOLDER, or compare predictions: --preds A --preds B --target T."
+WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+"""A whole number of 64 bits as it is usually written: ``007`` is a name."""
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
 
@@ -146,6 +148,8 @@ class RowTable:
             raise DataFileError(path, "is no table of values per row as evaluate writes it", hint=HINT)
         first, *columns = file.schema.to_arrow_schema().names
         names = _read(path, [first])[first].combine_chunks()
+        if first == QUERY:
+            names = names.cast(pa.string())
         try:
             metadata = json.loads(file.metadata[METADATA])
             metadata["facts"] = RowFacts(**metadata["facts"])
@@ -262,7 +266,7 @@ class RowTableWriter:
         )
         self._names: Any = None
         if dataset.row_names is not None:
-            self._names = arrow_names(dataset.row_names)
+            self._names = _queries(arrow_names(dataset.row_names))
         self._clusters = clusters
         self._identity: RunDigest | None = None
         if options is not None:
@@ -309,7 +313,7 @@ class RowTableWriter:
         if self._names is None:
             columns[ROW] = numbers
         else:
-            columns[QUERY] = self._names.take(numbers).cast(pa.string())
+            columns[QUERY] = self._names.take(numbers)
         if self._clusters is not None:
             columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
 
@@ -335,6 +339,13 @@ class RowTableWriter:
             self._file = pq.ParquetWriter(self._path, table.schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._pending = []
+
+
+def _queries(names: Any) -> Any:
+    """Return queries as whole numbers if each is written as one, so that tables of numbers join with them."""
+    if len(names) and pc.all(pc.match_substring_regex(names, WHOLE)).as_py():
+        return names.cast(pa.int64())
+    return names.cast(pa.string())
 
 
 def _arrow(values: Any, valid: Any = None) -> Any:

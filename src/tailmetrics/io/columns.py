@@ -750,7 +750,9 @@ class _Roles:
                 return name, role
 
         for role in SCORE_ROLES:
-            aliases = [name for name in ALIASES[role] if name != "prediction" or not with_plurals]
+            aliases = list(ALIASES[role])
+            if with_plurals and role == "score" and self._given.ids is None:
+                aliases.remove("prediction")  # lists of predictions are items
             matches = [name for name in names if is_known(name, aliases, with_plurals)]
             if len(matches) == 1:
                 return matches[0], role
