@@ -20,6 +20,7 @@ from tailmetrics import (
     LabelFrequency,
     PopularityAtK,
     PropensityScoredRecallAtK,
+    RecallAtK,
     evaluate,
     functional,
     rank,
@@ -208,3 +209,13 @@ def test_thresholds_of_labels_may_be_made_under_a_16_bit_default() -> None:
         torch.set_default_dtype(torch.float32)
     metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
     assert float(metric.compute()) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("labels", ["present", "union", "all"])
+def test_a_macro_average_of_no_counted_row_is_nan(labels: str) -> None:
+    """Also over all labels, where each label would have the value 0; one counted row without a hit is 0."""
+    metric = RecallAtK(k=1, average="macro", labels=labels, num_labels=3, empty_target_action="skip")
+    metric.update(torch.rand(2, 3), torch.tensor([-1, -1]))
+    assert metric.compute().isnan()
+    metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([2]))
+    assert float(metric.compute()) == 0.0

@@ -527,12 +527,12 @@ def _ratios_of_counted(
     """Return numerator / denominator of each bucket; 0 where the denominator is 0, NaN where no row counts."""
     values = []
     for (numerator, denominator), rows in zip(terms, counted, strict=True):
-        if denominator:
-            values.append(float(numerator / denominator))
-        elif rows:
+        if not rows:
+            values.append(float("nan"))
+        elif not denominator:
             values.append(0.0)
         else:
-            values.append(float("nan"))
+            values.append(float(numerator / denominator))
     return values
 
 
