@@ -152,7 +152,7 @@ def test_training_rows_may_have_another_name(write_files, tailmetrics):
     words += ["--columns.query", "stay", "--metrics+=RecallAtK", "--metrics.k=1", "--buckets", "thresholds:2"]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
-    assert "hint: --train-columns.gain who or --train-columns.gain none" in err
+    assert "hint: --train-columns.gain none or --train-columns.gain who" in err
     for answer in (["--train-columns.gain", "none"], ["--train-columns.query", "who"]):
         status, _, err = tailmetrics("evaluate", *words, *answer)
         assert status == 0, err

@@ -137,3 +137,21 @@ def test_padding_of_lists_is_no_label(tmp_path, suffix, padded):
         list(read(files["preds"], files["target"]))
 
     assert padded in str(caught.value.path)
+
+
+def test_hints_for_files_of_recbole_and_ms_marco(write):
+    """A time is no gain, so that "none" comes first; files without names have the formats in their hints."""
+    header = "user_id:token\titem_id:token\t"
+    preds = write("p.tsv", f"{header}score:float\n1\ta\t.5\n")
+
+    times = refusal(preds, write("y.tsv", f"{header}timestamp:float\n1\ta\t8\n"))
+    stars = refusal(preds, write("z.tsv", f"{header}star_rating\n1\ta\t8\n"))
+    assert times.hint == "--columns.gain none or --columns.gain timestamp:float"
+    assert stars.hint == "--columns.gain star_rating or --columns.gain none"
+
+    run, qrels = write("run.tsv", "11\t7\t1\n11\t8\t2\n"), write("qrels.tsv", "11\t0\t7\t1\n")
+    error = refusal(run, qrels)
+    assert "names: --preds-format msmarco, or places" in error.hint
+    assert "names: --target-format trec, or places" in error.others[0].hint
+    options = {"preds_format": "msmarco", "target_format": "trec"}
+    assert read(run, qrels, **options).num_rows == 1

@@ -136,7 +136,7 @@ def test_targets_with_another_column_are_refused(write, form, stray):
     )
     assert error.problem == problem
     if form not in IN_MEMORY:
-        assert error.hint == "--columns.gain clicked or --columns.gain none"
+        assert error.hint == "--columns.gain none or --columns.gain clicked"
     assert recall(preds, target, columns=Columns(gain="none")) == 0.5
     assert recall(preds, target, explained=["clicked"]) == 0.5
     if stray[0] == 0:

@@ -248,7 +248,10 @@ RAW = {
     },
     "folders `day=3` that are a column": {},
     "nested objects of annotation tools": {
-        "rows": [{"id": "1", "annotations": [{"choices": ["12"]}]}, {"id": "2", "annotations": [{"choices": ["13"]}]}]
+        "rows": [
+            {"id": query, "annotations": [{"result": [{"value": {"choices": [item]}, "type": "choices"}]}]}
+            for query, item in RELEVANT
+        ]
     },
     "lists of lists": {"table": pd.DataFrame({"user": [1, 2], "labels": [[[12], []], [[13]]]})},
 }

@@ -53,6 +53,10 @@ OPTIONS: Mapping[Role, str] = MappingProxyType(
     {"preds": "preds-columns", "target": "target-columns", "train": "train-columns", "pairs": "columns"}
 )
 """Role of a file -> the option with names for this file alone."""
+FORMATS_WITHOUT_NAMES: Mapping[tuple[Role, int], str] = MappingProxyType(
+    {("preds", 3): "msmarco", ("preds", 6): "trec", ("target", 4): "trec", ("train", 4): "trec"}
+)
+"""Role and number of columns -> the format of such text without a line of names, for hints."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
 """The role of a question about the separator of the entries of lists in text."""
@@ -417,10 +421,13 @@ def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, nu
     roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
     if opening.form in ("csv", "tsv") and {"query", "item"} <= roles and not opening.columns.by_place:
         places = f"--{OPTIONS[opening.role]}.query 0 --{OPTIONS[opening.role]}.item 1"
-        other_format = ""
-        if opening.role != "pairs":
-            other_format = f", or --{OPTIONS[opening.role].replace('columns', 'format')}"
-        text += f"; without a line of names: places, such as {places}{other_format}"
+        nameless = f"places, such as {places}"
+        if (opening.role, num_columns) in FORMATS_WITHOUT_NAMES:
+            form = FORMATS_WITHOUT_NAMES[opening.role, num_columns]
+            nameless = f"--{OPTIONS[opening.role].replace('columns', 'format')} {form}, or {nameless}"
+        elif opening.role != "pairs":
+            nameless += f", or --{OPTIONS[opening.role].replace('columns', 'format')}"
+        text += f"; without a line of names: {nameless}"
         if opening.delimiter is None and num_columns == 1:
             text = f"--delimiter C, what separates its fields; {text}"
     return text
@@ -808,7 +815,10 @@ class _Roles:
             return
         if not lacking:
             answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
-            self.questions.append(question._replace(answers=[*answers, (role, nothing)]))
+            if nothing == NONE and not any(_suggests_gain(name) for name in strays):
+                self.questions.append(question._replace(answers=[(role, nothing), *answers]))
+            else:
+                self.questions.append(question._replace(answers=[*answers, (role, nothing)]))
         elif len(pool) > lacking:  # the columns that are lacking are among them
             problem = f"no column is the {question.role}"
             answers = [(question.role, "NAME")]
@@ -846,6 +856,11 @@ class _Roles:
     def _ask_for_missing(self, role: str, name: str) -> None:
         others = "or --columns.gain none" if role == "gain" else ""
         self.questions.append(Question(role, f"there is no column {name!r}", [(role, "NAME")], others))
+
+
+def _suggests_gain(name: str) -> bool:
+    """Whether a name holds a known name of the gain, as ``star_rating`` does."""
+    return any(alias in plain(name) for alias in ALIASES["gain"])
 
 
 def _in_words(names: Sequence[str]) -> str:
