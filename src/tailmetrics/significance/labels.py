@@ -73,12 +73,12 @@ class LabelRows(Cells):
     coverage, the value is 1 if the label has a hit, else 0.
 
     Args:
-        rows: See :class:`Cells`, and so for all arguments up to ``num_labels``.
-        labels: See :class:`Cells`.
-        predicted: See :class:`Cells`.
-        relevant: See :class:`Cells`.
-        inside: See :class:`Cells`.
-        num_labels: See :class:`Cells`.
+        rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
+        labels: Shape (C,), the label of each cell.
+        predicted: Shape (C,), whether the row predicts the label.
+        relevant: Shape (C,), whether the label is relevant in the row. A label that is relevant and predicted is a hit.
+        inside: Shape (N,), the rows that count.
+        num_labels: L.
         top: The factor of hits in the numerator; 0 for coverage.
         below: The factors of predictions and of support in the denominator.
         over: The labels that are averaged: ``"present"``, labels that are relevant in some row; ``"union"``, labels
@@ -270,13 +270,13 @@ class ShownRows(Cells):
     The influence of a cell is F(c) - F(c - 1): the loss when its label is shown once less.
 
     Args:
-        rows: See :class:`Cells`, and so for all arguments up to ``num_labels``.
-        labels: See :class:`Cells`.
+        rows: See :class:`LabelRows`.
+        labels: See :class:`LabelRows`.
         predicted: Shape (C,), whether the row shows the label.
         relevant: Shape (C,), whether the label is relevant in the row. Only the lift reads it: the mean weight of the
             labels shown, divided by the mean weight of the relevant labels.
-        inside: See :class:`Cells`.
-        num_labels: See :class:`Cells`.
+        inside: See :class:`LabelRows`.
+        num_labels: See :class:`LabelRows`.
         measure: The name of the function F.
         size: How many labels the bucket holds; L without buckets.
         weights: Shape (L,), the weight of each label, such as its training count.

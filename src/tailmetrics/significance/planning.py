@@ -66,7 +66,7 @@ def rows_needed(
 
     The rows of two models tell how much their difference varies from row to row. The rows of one model do not: the
     correlation of the two models in a row, ``agreement``, is then an assumption. A larger difference than that of the
-    two models needs more rows to change, so that it varies more (:func:`least_difference`).
+    two models needs more rows to change, so that it varies more (``least_difference``).
 
     Args:
         runs: Name of a model -> its values of rows, of one model or two: an array of shape (N,), or any other form of
