@@ -24,10 +24,12 @@ from tempfile import gettempdir
 from typing import Any, TypeAlias
 from weakref import finalize
 
-from tailmetrics._arguments import cut, fitted, short_values
+from tailmetrics._arguments import LEAST_PROBLEM, LONGEST_ERROR, cut, fitted, short_values
 
 LONGEST_PATH = 100
 """Characters of a path at most; its end tells files apart."""
+SHORTEST_PATH = 30
+"""Characters of a path that an error always shows, if it has so many."""
 
 
 class DataFileError(ValueError):
@@ -46,7 +48,14 @@ class DataFileError(ValueError):
 
     def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
         where = cut(short_values(where), LONGEST_PATH)
-        place = f"{cut(str(path), LONGEST_PATH, from_end=True)}{', ' * bool(where)}{where}: "
+        if where:
+            where_text = f", {where}: "
+        else:
+            where_text = ": "
+        # a hint is to be followed to the letter: a long path makes room for it
+        room = LONGEST_ERROR - LEAST_PROBLEM - len(hint) - len(where_text)
+        longest_path = max(SHORTEST_PATH, min(LONGEST_PATH, room))
+        place = cut(str(path), longest_path, from_end=True) + where_text
         problem, hint = fitted(problem, hint, len(place))
         text = f"{place}{problem}"
         if hint:
