@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
 from operator import mul
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
 
 import torch
 from torch import Tensor
@@ -415,18 +415,50 @@ def _checked_bins(caller: str, bins: int) -> int:
     return bins
 
 
-def _error_bounds(metric: TopKMetric) -> tuple[Tensor, Tensor]:
-    """Return bounds of an area over all processes, of the shape of its value."""
-    aggregation = cast("LabelAreas", metric.aggregation)
-    with metric.over_all_processes():
-        bounds = [aggregation.bounds(states) for states in metric.states_of_groups()]
-    low = metric.shaped([least for least, _ in bounds])
-    high = metric.shaped([largest for _, largest in bounds])
-    return low, high
+class _LabelAreaMetric(TopKMetric):
+    """A metric of the area under a curve of each label.
+
+    Attributes:
+        _area: The curve.
+        _peer: The function of scikit-learn that has the same value.
+    """
+
+    higher_is_better = True
+
+    _area: ClassVar[Area]
+    _peer: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        average: AreaAverage = "macro",
+        bins: int = FINEST,
+        not_retrieved: NotRetrieved = "last",
+        **kwargs: Unpack[LevelArguments],
+    ) -> None:
+        self.bins = _checked_bins(self._caller, bins)
+        super().__init__(
+            None,
+            WHOLE,
+            reading=AllScores,
+            aggregation=partial(LabelAreas, area=self._area, peer=self._peer, bins=self.bins),
+            average=average,
+            not_retrieved=not_retrieved,
+            **kwargs,
+        )
+
+    def error_bounds(self) -> tuple[Tensor, Tensor]:
+        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
+        aggregation = cast("LabelAreas", self.aggregation)
+        with self.over_all_processes():
+            bounds = [aggregation.bounds(states) for states in self.states_of_groups()]
+        low = self.shaped([least for least, _ in bounds])
+        high = self.shaped([largest for _, largest in bounds])
+        return low, high
 
 
 @final
-class LabelAUC(TopKMetric):
+class LabelAUC(_LabelAreaMetric):
     """Area under the ROC curve of each label, computed over the rows and averaged over the labels, with error bounds.
 
     Higher is better, in [0, 1]; random scores have 0.5. Labels without a relevant row or without an irrelevant row are
@@ -454,36 +486,13 @@ class LabelAUC(TopKMetric):
     Source: scikit-learn, ``roc_auc_score``.
     """
 
-    higher_is_better = True
     stem = "auc"
-
-    def __init__(
-        self,
-        *,
-        average: AreaAverage = "macro",
-        bins: int = FINEST,
-        not_retrieved: NotRetrieved = "last",
-        **kwargs: Unpack[LevelArguments],
-    ) -> None:
-        self.bins = _checked_bins(self._caller, bins)
-        areas = partial(LabelAreas, area="roc", peer="roc_auc_score", bins=self.bins)
-        super().__init__(
-            None,
-            WHOLE,
-            reading=AllScores,
-            aggregation=areas,
-            average=average,
-            not_retrieved=not_retrieved,
-            **kwargs,
-        )
-
-    def error_bounds(self) -> tuple[Tensor, Tensor]:
-        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
-        return _error_bounds(self)
+    _area: ClassVar[Area] = "roc"
+    _peer: ClassVar[str] = "roc_auc_score"
 
 
 @final
-class LabelAP(TopKMetric):
+class LabelAP(_LabelAreaMetric):
     """Average precision of each label, computed over the rows and averaged over the labels (mAP), with error bounds.
 
     Higher is better, in [0, 1]; random scores reach the share of relevant rows. Labels without a relevant row are left
@@ -511,32 +520,9 @@ class LabelAP(TopKMetric):
     Source: scikit-learn, ``average_precision_score``: the sum of (R_i - R_(i-1)) P_i over distinct scores.
     """
 
-    higher_is_better = True
     stem = "ap"
-
-    def __init__(
-        self,
-        *,
-        average: AreaAverage = "macro",
-        bins: int = FINEST,
-        not_retrieved: NotRetrieved = "last",
-        **kwargs: Unpack[LevelArguments],
-    ) -> None:
-        self.bins = _checked_bins(self._caller, bins)
-        areas = partial(LabelAreas, area="precision", peer="average_precision_score", bins=self.bins)
-        super().__init__(
-            None,
-            WHOLE,
-            reading=AllScores,
-            aggregation=areas,
-            average=average,
-            not_retrieved=not_retrieved,
-            **kwargs,
-        )
-
-    def error_bounds(self) -> tuple[Tensor, Tensor]:
-        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
-        return _error_bounds(self)
+    _area: ClassVar[Area] = "precision"
+    _peer: ClassVar[str] = "average_precision_score"
 
 
 @dataclass(frozen=True, eq=False)
