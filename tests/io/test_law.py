@@ -3,7 +3,6 @@
 Files are made up here, and what they mean is known before they are written. Nothing here looks at how a file is read.
 """
 
-import json
 import os
 import re
 import shlex
@@ -11,10 +10,9 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
-import pandas as pd
-import pyarrow as pa
 import pytest
 
+from tables import write_table
 from tailmetrics import NDCGAtK
 from tailmetrics.io import ALIASES, Columns, DataFileError, read
 
@@ -114,23 +112,8 @@ class Case:
     def write(self, folder):
         paths = []
         for kind, form, (columns, _) in zip(("p", "y"), self.forms, self.files, strict=True):
-            path, frame = folder / f"{kind}.{form}", pd.DataFrame(columns)
-            objects = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-            if form in ("csv", "tsv"):
-                for name in columns:
-                    if isinstance(columns[name][0], list):
-                        frame[name] = [" ".join(map(str, cell)) for cell in columns[name]]
-                frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
-            elif form == "jsonl":
-                path.write_text("".join(json.dumps(row) + "\n" for row in objects))
-            elif form == "json":
-                path.write_text(json.dumps(objects))
-            elif form == "parquet":
-                frame.to_parquet(path)
-            else:
-                table = pa.Table.from_pandas(frame)
-                with pa.ipc.new_file(path, table.schema) as file:
-                    file.write_table(table)
+            path = folder / f"{kind}.{form}"
+            write_table(path, columns, form)
             paths.append(path)
         return paths
 

@@ -1,11 +1,10 @@
 """Names and declared formats decide: each rule of docs/inputs.md, in every format that has columns."""
 
-import json
-
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tables import objects_of, write_table
 from tailmetrics import RecallAtK
 from tailmetrics.io import ALIASES, Columns, DataFileError, read
 from tailmetrics.io.columns import is_known, plain
@@ -24,26 +23,14 @@ def write(tmp_path):
     """Return a function that writes columns in a format and returns the file, or what Python holds."""
 
     def write(name, columns, form):
+        if form == "frame":
+            return pd.DataFrame(columns)
+        if form == "table":
+            return pa.Table.from_pandas(pd.DataFrame(columns))
+        if form == "objects":
+            return objects_of(columns)
         path = tmp_path / f"{name}.{form}"
-        frame = pd.DataFrame(columns)
-        objects = frame.to_dict("records")
-        if form in ("csv", "tsv"):
-            lists = [column for column in frame if isinstance(frame[column].iloc[0], list)]
-            for column in lists:
-                frame[column] = [" ".join(map(str, row)) for row in frame[column]]
-            frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
-        elif form == "jsonl":
-            path.write_text("".join(json.dumps(row) + "\n" for row in objects))
-        elif form == "json":
-            path.write_text(json.dumps(objects))
-        elif form == "parquet":
-            frame.to_parquet(path)
-        elif form == "arrow":
-            table = pa.Table.from_pandas(frame)
-            with pa.ipc.new_file(path, table.schema) as file:
-                file.write_table(table)
-        else:
-            return {"frame": frame, "table": pa.Table.from_pandas(frame), "objects": objects}[form]
+        write_table(path, columns, form)
         return path
 
     return write

@@ -1,0 +1,32 @@
+"""Tables of made-up data, written to files in each format that has columns."""
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+
+
+def objects_of(columns):
+    """The lines of a table, one dict for each."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def write_table(path, columns, form):
+    """Write columns, a dict of lists, to a file. In text, blanks separate the labels of a list."""
+    frame = pd.DataFrame(columns)
+    if form in ("csv", "tsv"):
+        for name, cells in columns.items():
+            if isinstance(cells[0], list):
+                frame[name] = [" ".join(map(str, cell)) for cell in cells]
+        frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in objects_of(columns)))
+    elif form == "json":
+        path.write_text(json.dumps(objects_of(columns)))
+    elif form == "parquet":
+        frame.to_parquet(path)
+    else:
+        assert form == "arrow"
+        table = pa.Table.from_pandas(frame)
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
