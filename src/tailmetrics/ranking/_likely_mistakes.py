@@ -170,7 +170,7 @@ def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None
         f"{context.caller}: preds and target, {shape_of(ids)}, are read as a ranked list and a set of relevant labels "
         "in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are one predicted "
         "and one true label of each token, pass preds[..., None]: then each token is a row. If they are lists and "
-        "sets, nothing is wrong."
+        "sets, ignore this warning."
     )
 
 
@@ -252,9 +252,9 @@ def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> 
         return None
     return (
         f"{context.caller}: the first label of each row is the row itself, as where each query is searched in a "
-        "collection that holds it. It is a miss, or a hit of any model where it is relevant. Leave it out: of scores, "
-        "fill_diagonal_(-torch.inf) in this batch, and so on; of ids, pass ids[:, 1:]. If rows and labels are not the "
-        "same things, nothing is wrong."
+        "collection that holds it. It counts as a miss, or, where it is relevant, as a hit of any model. Leave it out: "
+        "set the score of each row for itself to -inf, in this batch with scores.fill_diagonal_(-torch.inf), or pass "
+        "ids[:, 1:] for ids. If rows and labels are different things, ignore this warning."
     )
 
 
