@@ -86,35 +86,38 @@ def read_data(
     row_mask: Any = None,
     label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
-    known: Mapping[str, Iterable[Any]] | None = None,
+    other_names: Mapping[str, Iterable[Any]] | None = None,
     batch: Mapping[str, Any] = BATCH_DEFAULTS,
     stated: Mapping[str, int] = MappingProxyType({}),
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors.
 
-    ``known`` holds further label names by argument, such as the names in ``label_counts``, ``batch`` the arguments that
-    say how a batch is read, and ``stated`` for how many labels other arguments were made. For all other arguments see
-    :func:`tailmetrics.evaluate`.
+    ``other_names`` holds further label names by argument, such as the names in ``label_counts``. ``batch`` holds the
+    arguments that say how a batch is read, and ``stated`` for how many labels other arguments were made. For all other
+    arguments see :func:`tailmetrics.evaluate`.
     """
     if isinstance(preds, Ranking):
-        return _of_ranking(preds, target, train_target, row_mask, stated)
+        return _data_of_ranking(preds, target, train_target, row_mask, stated)
     if target is None:
         raise TypeError(f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, which holds them.")
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
     _check_series_beside_tables({"preds": preds, "target": target})
-    given = {"preds": preds, "target": target, "train_target": train_target}
-    preds, target, train_target = map(_as_lists, given.values())
-    target, train_target = _rows_of_names(target), _rows_of_names(train_target)
+    preds = _as_lists(preds)
+    target = _rows_of_names(_as_lists(target))
+    train_target = _rows_of_names(_as_lists(train_target))
     if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
         target = _numbered("target", target, label_names)
         train_target = _numbered("train_target", train_target, label_names)
-    tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
-    if any(tables):
-        _check_lists({"preds": preds, "target": target})
-        named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
-        as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
-        return _of_tables(preds, target, train_target, row_mask, missing, as_text, batch["duplicates"])
-    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, batch["ignore_index"], stated)
+    if not any(is_table(value) or _holds_names(value) for value in (preds, target)):
+        return _data_of_tensors(
+            _padded(preds), _padded(target), _padded(train_target), row_mask, batch["ignore_index"], stated
+        )
+
+    _check_lists({"preds": preds, "target": target})
+    names_by_argument = {argument: list(map(str, names)) for argument, names in (other_names or {}).items()}
+    if label_names is not None:
+        names_by_argument["label_names"] = list(map(str, label_names))
+    return _data_of_tables(preds, target, train_target, row_mask, missing, names_by_argument, batch["duplicates"])
 
 
 def is_table(value: Any) -> bool:
@@ -125,24 +128,23 @@ def is_table(value: Any) -> bool:
     return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
 
 
-def _of_ranking(ranking: Ranking, target: Any, train_target: Any, row_mask: Any, stated: Mapping[str, int]) -> Data:
+def _data_of_ranking(
+    ranking: Ranking, target: Any, train_target: Any, row_mask: Any, stated: Mapping[str, int]
+) -> Data:
     """Return a ranking as data of a single batch."""
     for argument, value in {"target": target, "row_mask": row_mask}.items():
         if value is not None:
             raise TypeError(f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out.")
-    columns = {}
+
+    train_labels = _training_labels(train_target)
+    widths = _widths({"train_target": train_labels})
     if ranking.num_labels is not None:
-        columns["preds"] = ranking.num_labels
-    labels = None
-    if train_target is not None:
-        labels = as_tensor(CALLER, "train_target", _padded(train_target))
-        if columns_of(labels) is not None:
-            columns["train_target"] = int(labels.shape[-1])
-    num_labels = number_of_labels(CALLER, columns, stated)
+        widths = {"preds": ranking.num_labels, **widths}
+    num_labels = number_of_labels(CALLER, widths, stated)
     train = None
-    if labels is not None:
-        train = LabelFrequency(num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, labels))
-        train.update(labels)
+    if train_labels is not None:
+        train = LabelFrequency(num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels))
+        train.update(train_labels)
     batch = slice(0, ranking.num_rows), ranking, None
     return Data(ranking.num_rows, num_labels, num_labels, ranking.ids.device, lambda _: iter([batch]), train=train)
 
@@ -150,70 +152,114 @@ def _of_ranking(ranking: Ranking, target: Any, train_target: Any, row_mask: Any,
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 
-def _of_tensors(
+def _data_of_tensors(
     preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None, stated: Mapping[str, int]
 ) -> Data:
+    """Return scores, ids, candidates or CSR and their targets as data."""
     batch = Batch(preds, target, row_mask)
-    axes = getattr(preds[0] if isinstance(preds, tuple) else preds, "shape", ())[1:-1]
-    of_tokens = len(axes) > 0 and getattr(target, "ndim", 0) == len(axes) + 1  # (B, T, L) beside ids (B, T)
+    first = preds[0] if isinstance(preds, tuple) else preds
+    token_axes = getattr(first, "shape", ())[1:-1]
+    has_tokens = len(token_axes) > 0 and getattr(target, "ndim", 0) == len(token_axes) + 1  # (B, T, L) beside (B, T)
     as_tensors(Context(CALLER), batch)
-    given = batch.preds if isinstance(batch.preds, tuple) else None
-    first = batch.preds if given is None else given[0]
+
+    pair = batch.preds if isinstance(batch.preds, tuple) else None
+    scores = batch.preds if pair is None else pair[0]
     relevant = batch.target
-    if first.ndim != 2 or relevant.ndim == 0 or len(first) != len(relevant):
+    if scores.ndim != 2 or relevant.ndim == 0 or len(scores) != len(relevant):
         raise ValueError(
-            f"{CALLER}: preds is {shape_of(first)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
+            f"{CALLER}: preds is {shape_of(scores)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
             "one row of target per row of preds."
         )
-    labels = None
-    if train_target is not None:
-        labels = as_tensor(CALLER, "train_target", train_target)
-    widths: dict[str, int] = {}
-    for argument, value in {"preds": batch.preds, "target": relevant, "train_target": labels}.items():
-        width = None if value is None else columns_of(value)
-        if width is not None:
-            widths[argument] = width
+
+    train_labels = _training_labels(train_target)
+    widths = _widths({"preds": batch.preds, "target": relevant, "train_target": train_labels})
     num_labels = number_of_labels(CALLER, widths, stated)
     columns = num_labels if widths else stated.get("label_names")
     if not widths and columns is not None:
         _check_names(columns, batch, ignore_index)
 
     def batches(size: int) -> Iterator[Part]:
-        for start in range(0, max(1, len(first)), size):  # without rows one empty batch, in which arguments are checked
-            rows = slice(start, min(start + size, len(first)))
-            part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
-            yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
-
-    alike = given is None and first.shape == relevant.shape and first.layout == relevant.layout == torch.strided
-    # the first rows tell of almost all data that they differ, without a look at all scores
-    pairs = ((first[:rows], relevant[:rows]) for rows in (FIRST_ROWS, None))
-    equal = alike and len(first) >= LEAST_ROWS and all(bool((mine == its).all()) for mine, its in pairs)
-    notes = EQUAL if equal else ()
-    for said in notes:
-        warn_outside(f"{CALLER}: {said}")
-    train = None
-    if labels is not None:
-        ids = first if given is None else given[1]
-        num_labels = num_labels or 1 + _largest_id(ids, relevant, labels)
-        train = LabelFrequency(num_labels)
-        try:
-            if of_tokens or ignore_index is None or labels.ndim == 1:
-                train.update(labels, ignore_index=-1 if of_tokens and ignore_index is None else ignore_index)
+        for start in range(0, max(1, len(scores)), size):  # without rows one empty batch, where arguments are checked
+            rows = slice(start, min(start + size, len(scores)))
+            part: Any = _cut(scores, rows)
+            if pair is not None:
+                part = tuple(_cut(tensor, rows) for tensor in pair)
+            if batch.form == "target":
+                yield rows, part, _cut(relevant, rows)
             else:
-                train.update(*labels_without(labels, ignore_index))
-        except ValueError as error:
-            raise ValueError(f"{CALLER}: train_target: {error}") from error
+                yield rows, part, ExplicitTarget(ids=relevant[rows])
+
+    notes: tuple[str, ...] = ()
+    if pair is None and _are_equal(scores, relevant):
+        notes = EQUAL
+    for note in notes:
+        warn_outside(f"{CALLER}: {note}")
+
+    train = None
+    if train_labels is not None:
+        ids = scores if pair is None else pair[1]
+        num_labels = num_labels or 1 + _largest_id(ids, relevant, train_labels)
+        train = _training_counts(train_labels, num_labels, ignore_index, has_tokens)
     return Data(
-        len(first),
+        len(scores),
         columns,
         num_labels,
-        first.device,
+        scores.device,
         batches,
         batch.row_mask,
-        tokens=prod(axes),
+        tokens=prod(token_axes),
         train=train,
         notes=notes,
     )
+
+
+def _training_labels(train_target: Any) -> Tensor | None:
+    """Return training targets as a tensor; None without training targets."""
+    if train_target is None:
+        return None
+    return as_tensor(CALLER, "train_target", _padded(train_target))
+
+
+def _widths(tensors: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of columns of each tensor that has a column per label, by argument."""
+    widths = {}
+    for argument, tensor in tensors.items():
+        width = None if tensor is None else columns_of(tensor)
+        if width is not None:
+            widths[argument] = width
+    return widths
+
+
+def _are_equal(preds: Tensor, target: Tensor) -> bool:
+    """Return whether predictions are the targets, of at least ``LEAST_ROWS`` rows."""
+    if preds.shape != target.shape or not preds.layout == target.layout == torch.strided or len(preds) < LEAST_ROWS:
+        return False
+    # almost all data differ in the first rows, so that not all scores have to be compared
+    if not bool((preds[:FIRST_ROWS] == target[:FIRST_ROWS]).all()):
+        return False
+    return bool((preds == target).all())
+
+
+def _training_counts(labels: Tensor, num_labels: int, ignore_index: int | None, has_tokens: bool) -> LabelFrequency:
+    """Return the counts of training targets, in which ``ignore_index`` is no label.
+
+    Args:
+        labels: The training targets in any form.
+        num_labels: Number of labels L.
+        ignore_index: An id that is no label.
+        has_tokens: Whether the targets of the evaluation are one id per token.
+    """
+    train = LabelFrequency(num_labels)
+    try:
+        if has_tokens and ignore_index is None:
+            train.update(labels, ignore_index=-1)
+        elif has_tokens or ignore_index is None or labels.ndim == 1:
+            train.update(labels, ignore_index=ignore_index)
+        else:
+            train.update(*labels_without(labels, ignore_index))
+    except ValueError as error:
+        raise ValueError(f"{CALLER}: train_target: {error}") from error
+    return train
 
 
 def _check_names(num_names: int, batch: Batch, ignore_index: int | None) -> None:
@@ -242,15 +288,25 @@ def _largest_id(*tensors: Tensor) -> int:
 
 def _as_lists(value: Any) -> Any:
     """Convert arrays of names, and lists of arrays of ids or names, to lists; return any other value unchanged."""
-    if not isinstance(value, list):
-        kind = getattr(getattr(value, "dtype", None), "kind", "")
-        rows = value.tolist() if kind in ("O", "U", "T") else []
-        first = next((row for row in rows if isinstance(row, str) or (hasattr(row, "__len__") and len(row))), ())
-        return _as_lists(rows) if any(isinstance(one, str) for one in first[:1]) else value
-    return [
-        row.tolist() if getattr(row, "ndim", 0) == 1 and (not len(row) or "float" not in str(row.dtype)) else row
-        for row in value
-    ]
+    if isinstance(value, list):
+        return [row.tolist() if _is_array_of_labels(row) else row for row in value]
+    if getattr(getattr(value, "dtype", None), "kind", "") not in ("O", "U", "T"):
+        return value
+
+    rows = value.tolist()
+    for row in rows:
+        if isinstance(row, str) or (hasattr(row, "__len__") and len(row)):
+            # the first row with an entry tells whether these are names
+            holds_names = any(isinstance(entry, str) for entry in row[:1])
+            return _as_lists(rows) if holds_names else value
+    return value
+
+
+def _is_array_of_labels(row: Any) -> bool:
+    """Whether a row is an array of ids or names; an empty array may have any type."""
+    if getattr(row, "ndim", 0) != 1:
+        return False
+    return not len(row) or "float" not in str(row.dtype)
 
 
 def _padded(value: Any) -> Any:
@@ -273,17 +329,22 @@ def _padded(value: Any) -> Any:
 
 
 def _is_lists(value: Any) -> bool:
+    """Whether a value is a list of at least one list."""
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(row, (list, tuple)) for row in value)
 
 
 def _holds_names(value: Any) -> bool:
-    return _is_lists(value) and any(isinstance(one, str) for row in value for one in row)
+    """Whether a value is a list of lists with a text among them."""
+    return _is_lists(value) and any(isinstance(entry, str) for row in value for entry in row)
 
 
 def _rows_of_names(value: Any) -> Any:
     """Convert a list with one name per row to lists of one name; return any other value unchanged."""
-    is_names = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
-    return [[one] for one in value] if is_names else value
+    if not isinstance(value, (list, tuple)) or not value:
+        return value
+    if not all(isinstance(name, str) for name in value):
+        return value
+    return [[name] for name in value]
 
 
 def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
@@ -318,15 +379,16 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _of_tables(
+def _data_of_tables(
     preds: Any,
     target: Any,
     train_target: Any,
     row_mask: Any,
     missing: Missing,
-    known: Mapping[str, list[str]],
+    other_names: Mapping[str, list[str]],
     duplicates: Duplicates,
 ) -> Data:
+    """Return tables, dicts by query or lists of names as data; ``other_names`` are those of other arguments."""
     from tailmetrics.io import read, read_label_names, read_target
     from tailmetrics.io.labels import order_of_names
 
@@ -340,10 +402,10 @@ def _of_tables(
                 "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
                 "row; beside a matrix of scores label_names=, the name of each column."
             )
-    names = read_label_names([preds], target, train_target, string_ids=True, other_names=known) or ()
+    names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
     order = given_order = order_of_names(names, len(names))
-    if "label_names" in known:
-        given_order = _places(known["label_names"], names)
+    if "label_names" in other_names:
+        given_order = _places(other_names["label_names"], names)
     dataset = read(
         preds,
         target,
@@ -367,14 +429,15 @@ def _of_tables(
     train = None
     if train_target is not None:
         train = LabelFrequency(len(names))
-        trained = read_target(train_target, label_names=names, string_ids=True)
-        for part in trained:
-            train.update(part.target)
-        readings += trained.readings
+        train_dataset = read_target(train_target, label_names=names, string_ids=True)
+        for batch in train_dataset:
+            train.update(batch.target)
+        readings += train_dataset.readings
     cpu = torch.device("cpu")
-    row_mask = of_rows(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
-    mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
-    mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
+    row_mask = values_by_row(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
+    if row_mask is not None:
+        row_mask = as_tensor(CALLER, "row_mask", row_mask)
+    mask = per_row(CALLER, "row_mask", row_mask, dataset.num_rows, cpu)
     return Data(
         dataset.num_rows,
         len(names),
@@ -399,24 +462,40 @@ def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
     Raises:
         ValueError: If ``all_names`` holds a name twice, or lacks a name of the data.
     """
-    ids = {name: number for number, name in enumerate(names)}
-    found = set(all_names)
-    unknown = next((name for name in names if name not in found), None)
-    if unknown is not None or len(found) < len(all_names):
-        problem = "holds a name twice" if unknown is None else f"lacks {unknown!r}, which the data hold"
+    problem = ""
+    distinct_names = set(all_names)
+    if len(distinct_names) < len(all_names):
+        problem = "holds a name twice"
+    for name in names:
+        if name not in distinct_names:
+            problem = f"lacks {name!r}, which the data hold"
+            break
+    if problem:
         raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as the data write it.")
+
+    ids = {name: number for number, name in enumerate(names)}
     return torch.tensor([ids[name] for name in all_names])
 
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
     """Return notes on queries that have predictions but no targets, or targets but no predictions."""
-    lacking, unmatched = dataset.missing_queries, dataset.unmatched_queries
-    outcome = "left out; missing='zero' counts them as empty lists" if missing == "skip" else "counted as empty lists"
-    of, what = ("query", "has") if lacking == 1 else ("queries", "have")
-    said = [f"{lacking:,} {of} of {target} {what} no predictions in {preds}: {outcome}."] if lacking else []
-    of, what = ("query", "has") if unmatched == 1 else ("queries", "have")
-    said += [f"{unmatched:,} {of} of {preds} {what} no targets: left out."] if unmatched else []
-    return tuple(said)
+    notes = []
+    if dataset.missing_queries:
+        outcome = "counted as empty lists"
+        if missing == "skip":
+            outcome = "left out; missing='zero' counts them as empty lists"
+        subject = _queries_have(dataset.missing_queries, target)
+        notes.append(f"{subject} no predictions in {preds}: {outcome}.")
+    if dataset.unmatched_queries:
+        notes.append(f"{_queries_have(dataset.unmatched_queries, preds)} no targets: left out.")
+    return tuple(notes)
+
+
+def _queries_have(count: int, source: str) -> str:
+    """Return a number of queries with its verb, such as ``"1 query of preds has"``."""
+    if count == 1:
+        return f"1 query of {source} has"
+    return f"{count:,} queries of {source} have"
 
 
 FIRST_ROWS = 64
@@ -424,7 +503,7 @@ FIRST_ROWS = 64
 ARE_THEY = "Are these predictions, or the targets themselves?"
 EQUAL = (f"preds equals target in each row. {ARE_THEY}",)
 LEAST_ROWS = 3
-"""Rows from which this is said: a model may well be right in two."""
+"""The fewest rows for this note: a model may well be right in two."""
 LARGEST_GRADE = 10
 """Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
 
@@ -452,26 +531,33 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
     stop = min(dataset.stop, dataset.start + FIRST_ROWS)
     if stop - dataset.start < LEAST_ROWS:
         return ()
-    mine, its = (next(one.all_batches(dataset.start, stop, FIRST_ROWS)) for one in (dataset.preds, dataset.target))
-    if hasattr(mine, "ids") != hasattr(its, "ids"):
+    preds_rows = next(dataset.preds.all_batches(dataset.start, stop, FIRST_ROWS))
+    target_rows = next(dataset.target.all_batches(dataset.start, stop, FIRST_ROWS))
+    if hasattr(preds_rows, "ids") != hasattr(target_rows, "ids"):
         return ()
-    if hasattr(mine, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
-        numbered = mine.values is not None and its.values is not None
-        same = _entries_of(mine, numbered) == _entries_of(its, numbered)
+    if hasattr(preds_rows, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
+        with_numbers = preds_rows.values is not None and target_rows.values is not None
+        is_equal = _entries_of(preds_rows, with_numbers) == _entries_of(target_rows, with_numbers)
     else:
-        same = np.array_equal(mine, its)
-    if not same:
+        is_equal = np.array_equal(preds_rows, target_rows)
+    if not is_equal:
         return ()
     return (
-        f"{preds} holds the labels of {target}, and no others, in each of the first {len(mine):,} rows. {ARE_THEY}",
+        f"{preds} holds the labels of {target}, and no others, in each of the first {len(preds_rows):,} rows. "
+        f"{ARE_THEY}",
     )
 
 
-def _entries_of(rows: Any, numbered: bool) -> list[list[tuple[float, ...]]]:
-    """Return the labels of each row, in their order, with their numbers if asked for."""
-    parts = (rows.ids, rows.values) if numbered else (rows.ids,)
-    ends = pairwise(rows.offsets)
-    return [sorted(zip(*(part[start:stop].tolist() for part in parts), strict=True)) for start, stop in ends]
+def _entries_of(rows: Any, with_numbers: bool) -> list[list[tuple[float, ...]]]:
+    """Return the labels of each row in ascending order, each with its number if ``with_numbers`` is True."""
+    columns = [rows.ids]
+    if with_numbers:
+        columns.append(rows.values)
+    entries = []
+    for start, stop in pairwise(rows.offsets):
+        row_columns = [column[start:stop].tolist() for column in columns]
+        entries.append(sorted(zip(*row_columns, strict=True)))
+    return entries
 
 
 def _check_has_roles(argument: str, value: Any) -> None:
@@ -489,34 +575,34 @@ def _check_has_roles(argument: str, value: Any) -> None:
         )
 
 
-def _check_series_beside_tables(given: Mapping[str, Any]) -> None:
+def _check_series_beside_tables(values: Mapping[str, Any]) -> None:
     """Raise if a Series stands beside a DataFrame whose rows it does not follow: its index may name queries."""
-    frames = {name: one for name, one in given.items() if hasattr(one, "iloc") and hasattr(one, "columns")}
-    for name, one in given.items():
-        for table, frame in frames.items() if hasattr(one, "iloc") and name not in frames else ():
-            if not one.index.equals(frame.index):
+    frames = {name: value for name, value in values.items() if hasattr(value, "iloc") and hasattr(value, "columns")}
+    for name, value in values.items():
+        if not hasattr(value, "iloc") or name in frames:
+            continue
+        for table, frame in frames.items():
+            if not value.index.equals(frame.index):
                 raise ValueError(
                     f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
                     f"names the queries, or {name}.tolist() if row i of both belong together."
                 )
 
 
-def _check_lists(given: Mapping[str, Any]) -> None:
+def _check_lists(values: Mapping[str, Any]) -> None:
     """Raise if lists of names are of different numbers of rows, or if a list holds numbers beside names."""
-    lists = {name: one for name, one in given.items() if _is_lists(one)}
-    for name, one in lists.items():
-        row = next((row for row in one if {str, float} <= {type(part) for part in row}), None)
-        if row is not None:
-            raise TypeError(
-                f"{CALLER}: {name} holds {cut(str(tuple(row)), 60)}, numbers beside names; a row is a list of names. "
-                "Pass lines of query, item and score as a DataFrame, or as a dict from query to {item: score}."
-            )
-    sizes = {len(one) for one in lists.values()}
-    if len(sizes) > 1:
-        raise ValueError(
-            f"{CALLER}: {' and '.join(f'{name} holds {len(one):,} rows' for name, one in lists.items())}; pass a list "
-            "of names for each row of both."
-        )
+    lists = {name: value for name, value in values.items() if _is_lists(value)}
+    for name, rows in lists.items():
+        for row in rows:
+            if {str, float} <= {type(entry) for entry in row}:
+                raise TypeError(
+                    f"{CALLER}: {name} holds {cut(str(tuple(row)), 60)}, numbers beside names; a row is a list of "
+                    "names. Pass lines of query, item and score as a DataFrame, or as a dict from query to "
+                    "{item: score}."
+                )
+    if len({len(rows) for rows in lists.values()}) > 1:
+        sizes = " and ".join(f"{name} holds {len(rows):,} rows" for name, rows in lists.items())
+        raise ValueError(f"{CALLER}: {sizes}; pass a list of names for each row of both.")
 
 
 def _check_indexes_of_tables(preds: Any, target: Any) -> None:
@@ -531,52 +617,69 @@ def _check_indexes_of_tables(preds: Any, target: Any) -> None:
 # -- groups of rows -------------------------------------------------------------------------------------------------
 
 
-def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> Any:
+def values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, Any]) -> Any:
     """Return the values of an argument in the order of the rows.
 
     Args:
-        given: A dict by query, a Series whose index names the queries, or values that are in the order of the rows.
+        values: A dict by query, a Series whose index names the queries, or values that are in the order of the rows.
         argument: Name of the argument, for messages.
         data: The evaluated data: a :class:`Data`, or the data set of tables.
-        beside: Predictions and targets by argument name. If neither is a table, queries have no names: a Series is then
+        inputs: Predictions and targets by argument name. If neither is a table, queries have no names: a Series is then
             in the order of the rows, and its index has to be the index of the rows.
 
     Raises:
-        TypeError: If ``given`` is a table.
+        TypeError: If ``values`` is a table.
         ValueError: If a query has two values; if a Series or a row mask lacks a query, or a dict lacks all queries; or
             if shape or index do not fit the rows.
     """
-    named, tokens = any(map(is_table, beside.values())), data.tokens
-    if is_table(given) and not isinstance(given, Mapping):
+    is_dict = isinstance(values, Mapping)
+    if is_table(values) and not is_dict:
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a list by row or a dict by query.")
-    if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):
-        flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # from (B, T) or (B,)
-        if tokens > 1 and len(flat) not in (data.num_rows, data.num_rows // tokens):
-            raise ValueError(
-                f"{CALLER}: {argument} is of shape {list(np.shape(given))} for "
-                f"{data.num_rows // tokens:,} sequences of {tokens:,} tokens; pass one for each sequence, or for each "
-                "token, padding included."
-            )
-        return flat if len(flat) == data.num_rows else flat.repeat(tokens)
-    if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
-        check_indexes(CALLER, {**beside, argument: given})
-        return given
-    known: dict[str, Any] = {}
-    for query, value in given.items():
-        if str(known.setdefault(str(query), value)) != str(value):
+    if values is not None and not is_dict and (data.tokens > 1 or getattr(values, "ndim", 1) > 1):
+        return _values_by_token(values, argument, data)
+
+    has_queries = any(map(is_table, inputs.values()))
+    is_series = hasattr(values, "index") and hasattr(values, "items")
+    if is_dict or (has_queries and is_series):
+        return _values_by_query(values, argument, data)
+    check_indexes(CALLER, {**inputs, argument: values})
+    return values
+
+
+def _values_by_token(values: Any, argument: str, data: Any) -> Any:
+    """Return values (B, T) of each token, or (B,) of each sequence, as a value of each row, shape (B * T,)."""
+    flat = np.asarray(values.cpu() if isinstance(values, Tensor) else values).reshape(-1)
+    num_sequences = data.num_rows // data.tokens
+    if data.tokens > 1 and len(flat) not in (data.num_rows, num_sequences):
+        raise ValueError(
+            f"{CALLER}: {argument} is of shape {list(np.shape(values))} for {num_sequences:,} sequences of "
+            f"{data.tokens:,} tokens; pass one for each sequence, or for each token, padding included."
+        )
+    if len(flat) == data.num_rows:
+        return flat
+    return flat.repeat(data.tokens)
+
+
+def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
+    """Return the value of the query of each row, of a dict by query or a Series; None for a query without a value."""
+    value_of_query: dict[str, Any] = {}
+    for query, value in values.items():
+        if str(value_of_query.setdefault(str(query), value)) != str(value):
             raise ValueError(f"{CALLER}: {argument} has two values for the query {str(query)!r}; pass one for each.")
+
     names = data.row_names or [str(row) for row in range(data.num_rows)]
-    lacking = [name for name in names if name not in known]
-    if lacking and (len(lacking) == len(names) or not isinstance(given, Mapping) or argument == "row_mask"):
+    lacking = [name for name in names if name not in value_of_query]
+    may_lack = isinstance(values, Mapping) and argument != "row_mask" and len(lacking) < len(names)
+    if lacking and not may_lack:
         raise ValueError(
             f"{CALLER}: {argument} has no value for {len(lacking):,} of {len(names):,} queries, such as "
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
         )
-    return [known.get(name) for name in names]
+    return [value_of_query.get(name) for name in names]
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row; given numbers are returned unchanged.
+    """Return the group number of each row. Numbers are returned unchanged.
 
     Args:
         caller: Name of the caller, for messages.
@@ -591,15 +694,19 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
         return torch.full((len(values),), -1)
     if not _any_names(values):
         return values
-    numbers = {name: number for number, name in enumerate(names)}
-    found = [-1 if _is_missing(value) else numbers.get(str(value), -2) for value in values]
-    if -2 in found:
-        unknown = list(values)[found.index(-2)]
-        raise ValueError(
-            f"{caller}: row_groups holds {str(unknown)!r}, which is none of {', '.join(names)}; name all groups, or "
-            "pass None for rows that count only overall."
-        )
-    return torch.tensor(found, dtype=torch.int64)
+    number_of_name = {name: number for number, name in enumerate(names)}
+    numbers = []
+    for value in values:
+        if _is_missing(value):
+            numbers.append(-1)
+        elif str(value) in number_of_name:
+            numbers.append(number_of_name[str(value)])
+        else:
+            raise ValueError(
+                f"{caller}: row_groups holds {str(value)!r}, which is none of {', '.join(names)}; name all groups, or "
+                "pass None for rows that count only overall."
+            )
+    return torch.tensor(numbers, dtype=torch.int64)
 
 
 def group_names(values: Any) -> list[str] | None:
@@ -616,8 +723,10 @@ def group_names(values: Any) -> list[str] | None:
 
 
 def _any_names(values: Any) -> bool:
+    """Whether a text is among the values."""
     return not isinstance(values, Tensor) and any(isinstance(value, str) for value in values)
 
 
 def _is_missing(value: Any) -> bool:
+    """Whether a value is None or NaN."""
     return value is None or value != value

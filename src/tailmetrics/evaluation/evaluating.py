@@ -14,7 +14,7 @@ from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
-from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
+from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, read_data, values_by_row
 from tailmetrics.evaluation.description import listed
 from tailmetrics.evaluation.labels import (
     buckets_by_id,
@@ -198,10 +198,10 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
     inputs = {"preds": preds, "target": target}
     row_groups = names = None
     if options.row_groups is not None:
-        row_groups = of_rows(options.row_groups, "row_groups", data, inputs)
+        row_groups = values_by_row(options.row_groups, "row_groups", data, inputs)
         names = group_names(row_groups) or None
     if options.clusters is not None:
-        data = data._replace(clusters=of_rows(options.clusters, "clusters", data, inputs))
+        data = data._replace(clusters=values_by_row(options.clusters, "clusters", data, inputs))
 
     num_labels = data.num_labels
     if options_by_id.label_tree is not None:
