@@ -41,7 +41,7 @@ def test_what_is_asked_first_is_answered_without_torch(words):
     code = (
         "import runpy, sys\n"
         "try: runpy.run_module('tailmetrics', run_name='__main__')\n"
-        "finally: print(sorted({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
+        "finally: print(sorted({'torch', 'numpy', 'yaml'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(("usage: tailmetrics", "tailmetrics 0."))

@@ -37,7 +37,7 @@ OPTIONAL = {
     "duckdb",
     "pytorch_lightning",
     "lightning",
-    "jsonargparse",
+    "yaml",
 }
 
 
