@@ -151,12 +151,16 @@ def test_areas_agree_with_a_loop_over_all_swaps():
 def test_two_rows_of_forty_show_nothing():
     """Two rows can be swapped in four ways: p is .25 for every average over labels, and there is no interval."""
     target = torch.arange(40) % 20
-    right = torch.nn.functional.one_hot(target, 20).float() + 0.1 * torch.arange(20) / 20
+    right = 0.9 * torch.nn.functional.one_hot(target, 20) + 0.1 * torch.arange(20) / 20
     wrong = right.clone()
     wrong[[0, 20]] = wrong[[0, 20]].roll(1, dims=1)
     arguments = {"k": 1, "num_labels": 20, "average": "macro"}
     metrics = [kind(**arguments) for kind in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK)]
     metrics += [tm.PositiveCoverageAtK(1, num_labels=20), tm.RecallAtK(1)]
+    metrics += [tm.PositiveCoverageAtK(1, num_labels=20, denominator="known")]
+    for kind in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK):
+        metrics += [kind(**arguments, labels="union"), kind(**arguments, labels="all")]
+    metrics += [tm.PrecisionAtThreshold(0.5, num_labels=20, average="macro", labels="all")]
     report = compare_runs({"a": right, "b": wrong}, target, metrics=metrics)
     for comparison in report.comparisons:
         assert comparison.p.randomisation == 0.25
@@ -330,12 +334,16 @@ def test_a_gap_of_parts_is_tested_only_by_its_name():
         assert len(comparisons) == 4
 
 
-def test_labels_that_are_numbered_differently_are_not_swapped():
+@pytest.mark.parametrize("arguments", [{}, MACRO["precision"], {**MACRO["precision"], "over": "all"}])
+def test_labels_that_are_numbered_differently_are_not_swapped(arguments):
     """Two tables that number the same labels in other orders: values and wins apart, neither p nor interval, and why."""
     rng = np.random.default_rng(9)
     held, predicted = rng.random((2, 60, 6)) < 0.3
     order = [3, 1, 2, 0, 5, 4]
-    runs = {"a": {"k": label_rows(held, predicted)}, "b": {"k": label_rows(held[:, order], predicted[:, order])}}
+    runs = {
+        "a": {"k": label_rows(held, predicted, **arguments)},
+        "b": {"k": label_rows(held[:, order], predicted[:, order], **arguments)},
+    }
     (comparison,) = compare(runs, resamples=99)
     assert comparison.difference == pytest.approx(0)
     assert math.isnan(comparison.p.randomisation)

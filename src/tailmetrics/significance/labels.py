@@ -169,6 +169,11 @@ class LabelRows(Cells):
         return self.over == "present" and self.below[0] > 0 and 2 * num_single > num_held
 
     @property
+    def reads_support(self) -> bool:
+        """Whether the value depends on how often labels are relevant: not so precision over all labels."""
+        return self.of_averages or self.weighted or self.over != "all" or self.below[1] > 0 or self.top == 0
+
+    @property
     def _num_averaged(self) -> int:
         return self.num_labels if self.size is None else self.size
 

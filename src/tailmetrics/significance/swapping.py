@@ -196,13 +196,24 @@ def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | N
     assert not isinstance(second, AreaRows)
     if first.num_labels != second.num_labels:
         return None
-    if isinstance(first, LabelRows) and not np.array_equal(_relevant_cells(first), _relevant_cells(second)):
+    if isinstance(first, LabelRows) and not _have_same_targets(first, second):
         return None
     return SwappedLabels(first, second, clusters)
 
 
-def _relevant_cells(model: LabelRows | ShownRows) -> Ints:
-    return np.sort(model.rows[model.relevant] * model.num_labels + model.labels[model.relevant])
+def _have_same_targets(first: LabelRows | ShownRows, second: LabelRows | ShownRows) -> bool:
+    """Whether each label of a row is relevant in both models, or in neither."""
+    first_cells, second_cells = _cells(first, first.relevant), _cells(second, second.relevant)
+    if isinstance(first, LabelRows) and not first.reads_support:
+        # the rows lack relevant labels that they do not predict
+        predicted = np.intersect1d(_cells(first, first.predicted), _cells(second, second.predicted))
+        first_cells, second_cells = np.intersect1d(first_cells, predicted), np.intersect1d(second_cells, predicted)
+    return np.array_equal(first_cells, second_cells)
+
+
+def _cells(model: LabelRows | ShownRows, flags: Flags) -> Ints:
+    """Return a number for the row and label of each flagged cell, in ascending order."""
+    return np.sort(model.rows[flags] * model.num_labels + model.labels[flags])
 
 
 @dataclass(frozen=True)
