@@ -34,18 +34,18 @@ from tailmetrics._arguments import (
 from tailmetrics._compiling import eagerly, is_compiling
 from tailmetrics._logged import LAST_VALUE, asked_by_lightning
 from tailmetrics._transfer import (
-    LARGEST,
     REDUCTIONS,
     Fingerprint,
     MetricStates,
-    check_fits,
+    Reduction,
+    check_room,
     difference,
     gathered,
     identity,
-    largest_of,
     merged,
     order_of,
     over_processes,
+    problem_with_states,
 )
 
 SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
@@ -119,10 +119,10 @@ class Mergeable:
         others: list[Mapping[str, Any]]
         if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
             others, updates = [incoming_state], [1]
-            problem = self._problem_with(incoming_state)
+            problem = problem_with_states(states_of(self), incoming_state)
         elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
             other_parts = list(incoming_state._parts().values())
-            others = [tensors_of(part) for part in other_parts]
+            others = [part.metric_state for part in other_parts]
             updates = [part._update_count for part in other_parts]
             problem = self._difference_from(other_parts)
         else:
@@ -162,7 +162,7 @@ class Mergeable:
         parts = self._parts()
         problems = []
         for name, part in parts.items():
-            problem = part.problem_of_names(state_dict, f"{name}." if name else "")
+            problem = problem_with_names(part, state_dict, f"{name}." if name else "")
             if problem is not None:
                 problems.append(problem)
         if problems and (strict or len(problems) == len(parts)):
@@ -240,10 +240,6 @@ class ExactMetric(Mergeable, Metric):
             if name == "sync_on_compute" and self._is_made:
                 self._to_sync = value  # which TorchMetrics reads, and sets in forward alone
 
-    def clone(self) -> Self:
-        """Return a copy with states of its own."""
-        return deepcopy(self)
-
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Do what TorchMetrics does around an update, and take back the count of one that failed.
 
@@ -268,7 +264,7 @@ class ExactMetric(Mergeable, Metric):
             attributes.update(_computed=None, _update_count=number)
             try:
                 if number > 2 and (number - 1) & (number - 2) == 0:
-                    self.check_room()
+                    check_room(f"{type(self).__name__}.update", self.metric_state, self.reductions)
                 with torch.set_grad_enabled(self._enable_grad):
                     update(*args, **kwargs)
             except BaseException as error:
@@ -340,16 +336,6 @@ class ExactMetric(Mergeable, Metric):
             self.__dict__.update(before)
             raise
 
-    def check_room(self) -> None:
-        """Raise if a sum is so large that further batches may not fit into it.
-
-        Updates 3, 5, 9, 17 and so on look at the states, so that a look costs next to nothing in the long run. States
-        on a device are not looked at, because the program would wait.
-        """
-        for name, state in tensors_of(self).items():
-            if state.is_cpu:
-                check_fits(f"{type(self).__name__}.update", largest_of(state, REDUCTIONS[self._reductions[name]]))
-
     def reset(self) -> None:
         """Set all states to 0, and forget that Lightning has read the value."""
         super().reset()
@@ -368,15 +354,19 @@ class ExactMetric(Mergeable, Metric):
                 values[name] = attributes[name]
         return values
 
+    @property
+    def reductions(self) -> dict[str, Reduction]:
+        """How each state is combined with that of another process, by name."""
+        return {name: REDUCTIONS[function] for name, function in self._reductions.items()}
+
     def fingerprint(self) -> Fingerprint:
         """Return what the numbers depend on; once there are states, all arguments are settled."""
-        tensors = tensors_of(self)
+        tensors = self.metric_state
         fingerprint = self._fingerprint
         if fingerprint is None or fingerprint.states.keys() != tensors.keys():
             states = {}
             for name, state in tensors.items():
-                reduction = REDUCTIONS.get(self._reductions[name], "another reduction")
-                states[name] = f"{shape_of(state)} under {reduction}"
+                states[name] = f"{shape_of(state)} under {self.reductions[name]}"
             settings = {name: identity(value) for name, value in self.settings().items()}
             fingerprint = self._fingerprint = Fingerprint(type(self).__qualname__, settings, states)
         return fingerprint
@@ -385,7 +375,7 @@ class ExactMetric(Mergeable, Metric):
 
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
         """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
-        own = tensors_of(self)
+        own = self.metric_state
         self._cache, self._computed = {**own}, None  # no copies: states are replaced
         try:
             states, group = self._over_processes, process_group or self.process_group
@@ -414,17 +404,6 @@ class ExactMetric(Mergeable, Metric):
             self._computed = None  # another process may have been given a batch since
         with self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
             yield
-
-    def _problem_with(self, states: Mapping[str, Any]) -> str | None:
-        """Say what keeps ``states`` from being those of this metric; None if nothing does."""
-        for name, own in tensors_of(self).items():
-            if name not in states:
-                return f"{name} is missing"
-            if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):
-                return f"{name} is {shape_of(states[name])}, but {shape_of(own)} is needed"
-            if largest_of(states[name], REDUCTIONS[self._reductions[name]]) > LARGEST:
-                return f"{name} holds {largest_of(states[name]):,}, more than a state has room for"
-        return None
 
     # to a copy
 
@@ -458,7 +437,7 @@ class ExactMetric(Mergeable, Metric):
         What ``torch.multiprocessing`` sends shares memory with the sender: several processes would add to one state.
         """
         super().__setstate__(state)
-        shared = {name: own for name, own in tensors_of(self).items() if own.untyped_storage().is_shared()}
+        shared = {name: own for name, own in self.metric_state.items() if own.untyped_storage().is_shared()}
         vars(self).update({name: own.clone() for name, own in shared.items()})
 
     # what is loaded and moved
@@ -473,9 +452,9 @@ class ExactMetric(Mergeable, Metric):
                 if is_kept and name not in present:
                     missing_keys.append(prefix + name)
             if any(key.startswith(prefix) for key in state_dict):
-                problem = self.problem_of_names(state_dict, prefix)
+                problem = problem_with_names(self, state_dict, prefix)
         if problem is None and present:
-            problem = self._problem_with(present)
+            problem = problem_with_states(states_of(self), present)
             if problem is not None:
                 problem += "; the states are of a metric with other arguments or other buckets."
         if problem is not None:
@@ -488,40 +467,6 @@ class ExactMetric(Mergeable, Metric):
                 setattr(self, name, getattr(self, name).to(self.device, copy=True))
             self._computed = None
             self._update_count = max(1, self._update_count)
-
-    def problem_of_names(self, state_dict: Mapping[str, Any], prefix: str) -> str | None:
-        """Say why ``state_dict`` does not hold all states of this metric; None if it does.
-
-        Args:
-            state_dict: States by name.
-            prefix: What the names of the states of this metric begin with.
-        """
-        kind = type(self).__name__
-        names = [name.removeprefix(prefix) for name in state_dict if name.startswith(prefix)]
-        if not names:
-            member = f" ({prefix[:-1]!r})" if prefix else ""
-            return (
-                f"state_dict holds no state of {kind}{member}; call persistent(True) of the metric or collection "
-                "before state_dict()."
-            )
-        if not self._defaults:
-            return f"{kind} is not bound yet, and has no states; call bind(frequency) before load_state_dict."
-
-        missing = [name for name in self._defaults if name not in names]
-        if not missing:
-            return None
-        others = [name for name in names if name not in self._defaults]
-        if not others:
-            return f"{missing[0]} is missing; pass all that state_dict() returned."
-        remedy = "Make this metric with the same arguments, buckets, counts and number of labels."
-        if vars(self).get("num_labels") is None:
-            remedy += (
-                " It is not bound, and knows no number of labels: call bind(frequency) first if the other one was."
-            )
-        return (
-            f"the states are of a metric with other arguments or other buckets, or of another number of labels: "
-            f"{others[0]}, and not {missing[0]}. {remedy}"
-        )
 
     def set_dtype(self, dst_type: Any) -> Self:
         """Return itself unchanged: states are whole numbers, whatever the precision of the model."""
@@ -537,7 +482,7 @@ class ExactMetric(Mergeable, Metric):
         """
         self._computed = None
         self._forward_cache = None
-        before, cache_before = tensors_of(self), cast("dict[str, Tensor] | None", self._cache)
+        before, cache_before = self.metric_state, cast("dict[str, Tensor] | None", self._cache)
         super()._apply(fn, exclude_state)
         cache: dict[str, Tensor] = {}
         if cache_before is not None:  # the states of this process, while those of all are here
@@ -546,7 +491,7 @@ class ExactMetric(Mergeable, Metric):
 
         if _keeps_values(fn) and not any(state.is_meta for state in before.values()):
             return self
-        for name, state in tensors_of(self).items():
+        for name, state in self.metric_state.items():
             _restore(state, before[name])
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
             if cache_before is not None:
@@ -574,20 +519,49 @@ def _restore(state: Tensor, before: Tensor) -> None:
         state.copy_(before)
 
 
-def tensors_of(metric: ExactMetric) -> dict[str, Tensor]:
-    """Return the states of a metric by name, themselves and not copies."""
-    return {name: getattr(metric, name) for name in metric._defaults}
-
-
 def states_of(metric: ExactMetric) -> MetricStates:
     """Return the states, their reductions and the fingerprint of a metric."""
-    reductions = {name: REDUCTIONS[reduction] for name, reduction in metric._reductions.items()}
-    return MetricStates(metric.fingerprint(), tensors_of(metric), reductions)
+    return MetricStates(metric.fingerprint(), metric.metric_state, metric.reductions)
+
+
+def problem_with_names(metric: ExactMetric, state_dict: Mapping[str, Any], prefix: str) -> str | None:
+    """Return in words why ``state_dict`` does not hold all states of a metric; None if it does.
+
+    Args:
+        metric: The metric.
+        state_dict: States by name.
+        prefix: What the names of the states of this metric begin with.
+    """
+    kind = type(metric).__name__
+    names = [name.removeprefix(prefix) for name in state_dict if name.startswith(prefix)]
+    if not names:
+        member = f" ({prefix[:-1]!r})" if prefix else ""
+        return (
+            f"state_dict holds no state of {kind}{member}; call persistent(True) of the metric or collection "
+            "before state_dict()."
+        )
+    own_names = list(metric.metric_state)
+    if not own_names:
+        return f"{kind} is not bound yet, and has no states; call bind(frequency) before load_state_dict."
+
+    missing = [name for name in own_names if name not in names]
+    if not missing:
+        return None
+    others = [name for name in names if name not in own_names]
+    if not others:
+        return f"{missing[0]} is missing; pass all that state_dict() returned."
+    remedy = "Make this metric with the same arguments, buckets, counts and number of labels."
+    if vars(metric).get("num_labels") is None:
+        remedy += " It is not bound, and knows no number of labels: call bind(frequency) first if the other one was."
+    return (
+        f"the states are of a metric with other arguments or other buckets, or of another number of labels: "
+        f"{others[0]}, and not {missing[0]}. {remedy}"
+    )
 
 
 def start_batch(metric: ExactMetric) -> None:
     """Set the states of a metric aside for :func:`end_batch`: those of one batch begin at 0."""
-    vars(metric).update({name: torch.zeros_like(state) for name, state in tensors_of(metric).items()})
+    vars(metric).update({name: torch.zeros_like(state) for name, state in metric.metric_state.items()})
 
 
 def value_of_batch(metric: ExactMetric) -> Any:

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor, distributed
 from torchmetrics.utilities.data import dim_zero_max, dim_zero_sum
 
+from tailmetrics._arguments import shape_of
+
 # what two metrics must have in common
 
 
@@ -170,6 +172,31 @@ def check_fits(caller: str, largest: int) -> None:
             f"{caller}: a state would hold a number of up to {largest:,}; it has room for {LARGEST:,}, which is enough "
             "for 7·10^10 rows. Nothing was changed: compute the values of fewer rows at once."
         )
+
+
+def check_room(caller: str, states: Mapping[str, Tensor], reductions: Mapping[str, Reduction]) -> None:
+    """Raise if a sum is so large that further batches may not fit into it.
+
+    Updates 3, 5, 9, 17 and so on look at the states, so that a look costs next to nothing in the long run. States
+    on a device are not looked at, because the program would wait.
+    """
+    for name, state in states.items():
+        if state.is_cpu:
+            check_fits(caller, largest_of(state, reductions[name]))
+
+
+def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str | None:
+    """Return in words what keeps ``others`` from being states of a metric; None if nothing does."""
+    for name, state in metric.states.items():
+        if name not in others:
+            return f"{name} is missing"
+        other = others[name]
+        if not isinstance(other, Tensor) or shape_of(other) != shape_of(state):
+            return f"{name} is {shape_of(other)}, but {shape_of(state)} is needed"
+        largest = largest_of(other, metric.reductions[name])
+        if largest > LARGEST:
+            return f"{name} holds {largest:,}, more than a state has room for"
+    return None
 
 
 def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> dict[str, Tensor]:

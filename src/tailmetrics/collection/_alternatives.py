@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import ExactMetric, sent_together, tensors_of
+from tailmetrics._exact_metric import ExactMetric, sent_together
 from tailmetrics._transfer import identity
 from tailmetrics.metrics._aggregations import Aggregation
 from tailmetrics.metrics._metric import TopKMetric
@@ -66,7 +66,7 @@ class AlternativeStates(ExactMetric):
 
     def make_writable(self) -> None:
         """Copy tensors that cannot be changed in place, as a reset under ``inference_mode`` makes them."""
-        for name, tensor in tensors_of(self).items():
+        for name, tensor in self.metric_state.items():
             if tensor.is_inference():
                 vars(self)[name] = tensor.clone()
 

@@ -24,7 +24,7 @@ from tailmetrics._exact_metric import (
     with_keywords,
 )
 from tailmetrics._logged import LoggedCollection
-from tailmetrics._transfer import MetricStates
+from tailmetrics._transfer import MetricStates, check_room
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection._alternatives import ORDERS, AlternativeStates, OtherOrders, ReferenceModels
 from tailmetrics.collection._summaries import labels_of, summaries_of
@@ -225,9 +225,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = self.members()
         groups: list[list[str]] = []
         states_of_groups: list[set[str]] = []
-        for name in sorted(members, key=lambda name: -len(members[name]._defaults)):
+        for name in sorted(members, key=lambda name: -len(members[name].metric_state)):
             metric = members[name]
-            states = set(metric._defaults)
+            states = set(metric.metric_state)
             if not metric.shares_states:
                 states = {f"those of {name}"}
             for group, group_states in zip(groups, states_of_groups, strict=True):
@@ -362,9 +362,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         seen = self._with_queries(ranking)
         self._before_adding()
         for name in prepared:
-            number = members[name]._update_count + 1
+            metric = members[name]
+            number = metric.update_count + 1
             if number > 2 and (number - 1) & (number - 2) == 0:
-                members[name].check_room()
+                check_room(f"{type(metric).__name__}.update", metric.metric_state, metric.reductions)
         self._note_stage()
         self._carry_out(ranking, prepared, members)
         vars(self).update(_queries_seen=seen)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import ExactMetric, tensors_of
-from tailmetrics._transfer import digest_of
+from tailmetrics._exact_metric import ExactMetric, states_of
+from tailmetrics._transfer import digest_of, problem_with_states
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
@@ -240,7 +240,7 @@ class Evaluation:
         states: dict[str, Any] = {"fingerprint": self._fingerprint(), "warnings": list(self.warnings)}
         for name, metric in self._metrics().items():
             metric.check_own_states("state_dict")
-            for state_name, state in tensors_of(metric).items():
+            for state_name, state in metric.metric_state.items():
                 states[f"{name}.{state_name}"] = state.detach().cpu()
         for name, column in self.interval_values.state_dict().items():
             states[f"{ROWS}{name}"] = column
@@ -260,8 +260,8 @@ class Evaluation:
             )
         states_of_metrics: dict[str, dict[str, Any]] = {}
         for name, metric in metrics.items():
-            states_of_metric = {state_name: states.get(f"{name}.{state_name}") for state_name in tensors_of(metric)}
-            problem = metric._problem_with(states_of_metric)
+            states_of_metric = {state_name: states.get(f"{name}.{state_name}") for state_name in metric.metric_state}
+            problem = problem_with_states(states_of(metric), states_of_metric)
             if problem is not None:
                 raise ValueError(
                     f"Evaluation.load_state_dict: of {name} {problem}; pass all that state_dict() returned."

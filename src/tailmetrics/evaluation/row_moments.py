@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import ExactMetric, tensors_of
+from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.row_facts import adjusted_key, deepest_cutoff, gaps_of
 from tailmetrics.metrics import TopKMetric
@@ -145,7 +145,7 @@ class RowMoments(ExactMetric):
         """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
         sides = self._row_values(ranking)
         groups = ranking.rows.groups if self._num_groups else None
-        states = {name: state.clone() for name, state in tensors_of(self).items()}
+        states = {name: state.clone() for name, state in self.metric_state.items()}
         for group in range(-1, self._num_groups):  # -1: rows without a group
             group_sides = sides
             if groups is not None:
@@ -223,7 +223,7 @@ class RowMoments(ExactMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return the states over all processes."""
-        return {name: state.clone() for name, state in tensors_of(self).items()}
+        return {name: state.clone() for name, state in self.metric_state.items()}
 
     def intervals(
         self, scalars: Mapping[str, float], named: Callable[[str], str], confidence: float

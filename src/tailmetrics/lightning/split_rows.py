@@ -130,7 +130,7 @@ class UnsplitCheck:
         if self.is_open and self.in_random_order and self._has_rows:
             states = []
             for metric in collection.members().values():
-                states += [getattr(metric, name) for name in metric._defaults]
+                states += metric.metric_state.values()
             self.number = number_of(states)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from tailmetrics._arguments import arguments, check_count, check_counts, settled_arguments, shape_of
-from tailmetrics._exact_metric import ExactMetric, tensors_of
+from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._transfer import digest_of, identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
@@ -408,11 +408,11 @@ class TopKMetric(ExactMetric):
 
     def _expand_defaults(self) -> None:
         """Give each default the shape of its state, but the memory of one number; TorchMetrics copies defaults."""
-        for name, state in tensors_of(self).items():
+        for name, state in self.metric_state.items():
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Self:
-        self._defaults.update({name: state.new_zeros(()) for name, state in tensors_of(self).items()})
+        self._defaults.update({name: state.new_zeros(()) for name, state in self.metric_state.items()})
         try:
             return super()._apply(fn, *args, **kwargs)
         finally:
