@@ -141,16 +141,19 @@ def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float,
 
 
 def from_both_ends(report: Any, rows: dict[str, Any], stem: str) -> tuple[float, float] | None:
-    """Ends of a gap by Zou and Donner, if all rows of one of its ends agree; None otherwise."""
+    """Ends of a gap by Zou and Donner, if all rows of one of its ends agree, or few decide it; None otherwise."""
     keys = [f"{stem}/{name}" for name in BUCKETS.names if np.nansum(~np.isnan(rows[f"{stem}/{name}"][0]))]
     keys = [key for key in keys if not math.isnan(report.intervals[key].value)]
-    agree = []
+    agree, few = [], []
     for key in (keys[0], keys[-1]):
         top, *bottom = rows[key]
+        tops = top[~np.isnan(top)]
+        bottoms = bottom[0][~np.isnan(top)] if bottom else np.ones(len(tops))
+        few.append(any(of_rare_values(shares, bottoms) is not None for shares in (tops, bottoms - tops)))
         with np.errstate(invalid="ignore", divide="ignore"):
             values = top / bottom[0] if bottom else top
         agree.append(np.unique(values[~np.isnan(values)]).size == 1)
-    if agree[0] == agree[1]:
+    if agree[0] == agree[1] and not any(few):
         return None
     first, last = (report.intervals[key] for key in (keys[0], keys[-1]))
     gap = first.value - last.value
