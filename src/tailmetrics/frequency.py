@@ -23,9 +23,8 @@ from tailmetrics.ranking._inputs import (
 )
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
-from tailmetrics.ranking._likely_mistakes import looks_at_padded_lists
 from tailmetrics.ranking._reading import read_target
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import looks_at_padded_lists, warn_outside
 
 
 @final

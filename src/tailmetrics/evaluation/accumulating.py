@@ -31,8 +31,7 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
-from tailmetrics.ranking._likely_mistakes import looks_at_padding
-from tailmetrics.ranking._warnings import warn_of_batch
+from tailmetrics.ranking._warnings import looks_at_padding, warn_of_batch
 from tailmetrics.report.report import Report
 
 COLLECTION, MOMENTS, ROWS = "collection.", "moments.", "rows."

@@ -22,10 +22,9 @@ from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._inputs import Context
-from tailmetrics.ranking._likely_mistakes import first_rows
 from tailmetrics.ranking._matrices import above
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_of_batch
+from tailmetrics.ranking._warnings import first_rows, warn_of_batch
 
 __all__ = ["F1AtThreshold", "PrecisionAtThreshold", "RecallAtThreshold"]
 

@@ -21,10 +21,9 @@ from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
-from tailmetrics.ranking._likely_mistakes import first_rows
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_of_batch
+from tailmetrics.ranking._warnings import first_rows, warn_of_batch
 
 __all__ = ["CalibrationErrorAtK", "CrossEntropy"]
 

@@ -136,17 +136,6 @@ class Entries:
         return Entries(self.rows[places], self.ids[places], gains, self.width)
 
 
-def entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
-    """Return label ids (N, M), padded with -1, as entries; a padded place is a void entry."""
-    num_rows, width = ids.shape
-    rows = torch.arange(num_rows, device=ids.device)
-    if width != 1:
-        rows = rows.repeat_interleave(width, output_size=num_rows * width)
-    if gains is not None:
-        gains = gains.reshape(-1)
-    return Entries(rows, ids.reshape(-1), gains, width)
-
-
 class Padding:
     """Makes a padded table of a vector of values: values with the same key become one row.
 

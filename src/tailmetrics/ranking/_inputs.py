@@ -1,4 +1,7 @@
-"""Turn the arguments of an update into tensors, once, with one axis of rows."""
+"""Turn the arguments of an update into tensors, once, with one axis of rows.
+
+Arrays, sparse matrices and columns of Arrow or pandas become tensors; sequences and flat queries become rows.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from typing_extensions import TypedDict
 
 from tailmetrics._arguments import INTEGERS, check_choice, check_count, shape_of
 from tailmetrics._parameters import SHARED_PARAMETERS
-from tailmetrics.ranking._columns import from_column, is_column
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
 Duplicates: TypeAlias = Literal["error", "first"]
 
 
@@ -45,8 +48,8 @@ def check_batch_argument(caller: str, name: str, value: Any) -> Any:
     return check_count(caller, name, value, -(2**62))
 
 
-OF_ROWS = ("row_mask", "row_groups", "row_weights")
-OTHERS = (*OF_ROWS, "indexes", "ids")
+ROW_ARGUMENTS = ("row_mask", "row_groups", "row_weights")
+OPTIONAL_ARGUMENTS = (*ROW_ARGUMENTS, "indexes", "ids")
 """The optional arguments, all but ``preds`` and ``target``. Most batches have none of them."""
 
 
@@ -66,8 +69,8 @@ class Context:
         scored: True if ``preds`` must be scores, False if they must be ids, None for either.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, where labels are
             counted.
-        of_documents: Whether the rows were made of flat queries. A label may then stand twice in a row of the target.
-        of_tokens: Whether preds and target are ids of one shape, as predicted and true labels of tokens are.
+        has_documents: Whether the rows are made of flat queries. A label may then stand twice in a row of the target.
+        has_tokens: Whether preds and target are ids of one shape, as predicted and true labels of tokens are.
         looked_through: Whether all lists are known to hold no label twice, and no label behind -1.
         row_mask: Shape (N,), bool: the rows that count; None for all.
         kernels: The kernels that read the batch.
@@ -82,8 +85,8 @@ class Context:
     warns: bool = False
     scored: bool | None = None
     counts_repeats: bool = False
-    of_documents: bool = False
-    of_tokens: bool = False
+    has_documents: bool = False
+    has_tokens: bool = False
     looked_through: bool = False
     row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
@@ -107,9 +110,12 @@ class Batch:
         indexes: The query of each document; only for flat queries.
         ids: The label of each document; only for flat queries.
         form: The form of ``target``: ``"target_ids"``, ``"target_mask"`` or ``"target_gains"``; ``"target"`` if the
-            form follows from its type and shape.
+            form follows from its type and shape; ``"ids"`` for the labels of documents.
         gains: The gains of a target of ids; None if all are 1.
-        documents: Scores and gains of the documents of flat queries that count, shape (n,) each.
+        tokens: The number of rows of each sequence (B, T, ...); 1 for rows that are no tokens.
+        queries: Shape (N,): the index of the query of each row; None if the rows are not made of flat queries.
+        num_documents: Shape (N,): the number of documents of each query, if they have no labels.
+        documents: Scores and gains of the documents that count, shape (n,) each.
     """
 
     preds: Any
@@ -121,6 +127,9 @@ class Batch:
     ids: Any = None
     form: str = "target"
     gains: Tensor | None = None
+    tokens: int = 1
+    queries: Tensor | None = None
+    num_documents: Tensor | None = None
     documents: tuple[Tensor, Tensor] | None = None
 
 
@@ -134,43 +143,57 @@ class ExplicitTarget:
 
 
 def as_tensors(context: Context, batch: Batch) -> None:
-    """Turn each argument into a tensor, and choose the kernels that read the batch.
+    """Turn each argument into a tensor with one axis of rows, and choose the kernels that read the batch.
 
-    The tensors have one axis of rows: scores (B, T, L) and a target (B, T) become B·T rows. Flat queries keep their
-    form. The row mask also excludes the rows that hold nothing but ``ignore_index``.
+    Scores (B, T, L) and a target (B, T) become B·T rows, the documents of a query become a row of candidates. The row
+    mask also excludes the rows that hold nothing but ``ignore_index``.
     """
+    caller = context.caller
     for name, default in BATCH_DEFAULTS.items():
         if getattr(context, name) is not default:
-            check_batch_argument(context.caller, name, getattr(context, name))
-    caller, preds = context.caller, batch.preds
-    if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
-        check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OTHERS)})
+            check_batch_argument(caller, name, getattr(context, name))
+    num_labels = context.num_labels
+    if num_labels is not None and type(num_labels) is not int:
+        check_count(caller, "num_labels", num_labels)
 
-    if isinstance(preds, (tuple, list)) and len(preds) == 2:
-        first = as_tensor(caller, "preds[0]", preds[0])
-        batch.preds = first, as_tensor(caller, "preds[1]", preds[1])
+    has_options = _arguments_as_tensors(caller, batch)
+    preds = batch.preds
+    first = preds[0] if isinstance(preds, tuple) else preds
+    if batch.indexes is not None:
+        _documents_in_rows(context, batch)
     else:
-        batch.preds = first = as_tensor(caller, "preds", preds)
-    if isinstance(batch.target, Tensor):
-        batch.target = as_tensor(caller, "target", batch.target)
-    else:
-        batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
-
-    has_others = False
-    for name in OTHERS:
-        value = getattr(batch, name)
-        if value is not None:
-            setattr(batch, name, as_tensor(caller, name, value))
-            has_others = True
-
-    if batch.indexes is None:
-        if has_others or first.ndim != 2:
+        if has_options or first.ndim != 2:
             _in_rows(caller, batch, first)
         if context.ignore_index is not None:
             without_ignored(caller, batch, context.ignore_index)
         if isinstance(batch.preds, tuple):
             check_pair(caller, "preds", *batch.preds)
-    context.row_mask, context.kernels = batch.row_mask, kernels_for(first.device)
+    context.row_mask = batch.row_mask
+    context.kernels = kernels_for(first.device)
+
+
+def _arguments_as_tensors(caller: str, batch: Batch) -> bool:
+    """Turn each argument of a batch into a tensor; return whether it has any of the optional arguments."""
+    preds = batch.preds
+    if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
+        check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OPTIONAL_ARGUMENTS)})
+    if isinstance(preds, (tuple, list)) and len(preds) == 2:
+        batch.preds = as_tensor(caller, "preds[0]", preds[0]), as_tensor(caller, "preds[1]", preds[1])
+    else:
+        batch.preds = as_tensor(caller, "preds", preds)
+
+    if isinstance(batch.target, Tensor):
+        batch.target = as_tensor(caller, "target", batch.target)
+    else:
+        batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
+
+    has_options = False
+    for name in OPTIONAL_ARGUMENTS:
+        value = getattr(batch, name)
+        if value is not None:
+            setattr(batch, name, as_tensor(caller, name, value))
+            has_options = True
+    return has_options
 
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:
@@ -205,29 +228,37 @@ def _explicit_target(caller: str, target: ExplicitTarget) -> tuple[str, Tensor, 
     return form, tensor, None
 
 
+# one axis of rows
+
+
 def _in_rows(caller: str, batch: Batch, first: Tensor) -> None:
     """Reshape the tensors of a batch to one axis of rows, and check the arguments per row."""
     leading = first.shape[:-1]
-    num_rows = prod(leading)
-    if first.ndim > 2 and not first.is_sparse_csr:
+    if len(leading) > 1 and not first.is_sparse_csr:
+        batch.tokens = leading[-1]
         if isinstance(batch.preds, tuple):
             batch.preds = tuple(side.reshape(prod(side.shape[:-1]), side.shape[-1]) for side in batch.preds)
         else:
-            batch.preds = batch.preds.reshape(num_rows, first.shape[-1])
-        for name in ("target", "gains", *OF_ROWS):
+            batch.preds = first.flatten(0, -2)
+        for name in ("target", "gains", *ROW_ARGUMENTS):
             value = getattr(batch, name)
-            if value is None:
-                continue
-            if name in OF_ROWS and value.shape == leading[:1]:  # one value per sequence
-                value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
-            if value.shape[: len(leading)] != leading:
-                raise ValueError(
-                    f"{caller}: {name} is of shape {list(value.shape)}, but preds has the axes {list(leading)} in "
-                    f"front of its labels; pass {name} with the same axes in front."
-                )
-            setattr(batch, name, value.reshape(num_rows, *value.shape[len(leading) :]))
-    for name in OF_ROWS:
+            if value is not None:
+                setattr(batch, name, _without_leading_axes(caller, name, value, leading))
+    num_rows = prod(leading)
+    for name in ROW_ARGUMENTS:
         setattr(batch, name, per_row(caller, name, getattr(batch, name), num_rows, first.device))
+
+
+def _without_leading_axes(caller: str, name: str, value: Tensor, leading: torch.Size) -> Tensor:
+    """Return an argument with one axis of rows in place of the ``leading`` axes of preds."""
+    if name in ROW_ARGUMENTS and value.shape == leading[:1]:  # one value per sequence
+        value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
+    if value.shape[: len(leading)] != leading:
+        raise ValueError(
+            f"{caller}: {name} is of shape {list(value.shape)}, but preds has the axes {list(leading)} in "
+            f"front of its labels; pass {name} with the same axes in front."
+        )
+    return value.flatten(0, len(leading) - 1)
 
 
 NEEDED = {
@@ -262,9 +293,9 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
 
 def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
     """Take the label ``ignored`` out of target ids, by -1, and the rows that then have no label out of the row mask."""
-    target, preds = batch.target, batch.preds
+    target = batch.target
     # beside ids of one shape, ids may be lists or tokens, and beside scores of one shape they may be gains
-    is_alike = isinstance(preds, Tensor) and target.ndim == 2 and preds.shape == target.shape
+    is_alike = isinstance(batch.preds, Tensor) and target.ndim == 2 and batch.preds.shape == target.shape
     if target.ndim not in (1, 2) or target.dtype not in INTEGERS or target.is_sparse_csr or is_alike:
         as_wide = ", as wide as preds" if is_alike else ""
         raise ValueError(
@@ -273,7 +304,9 @@ def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
             "Beside a target [B, T], preds are [B, T, K]: of one predicted label for each token, preds[..., None]."
         )
     batch.target, is_counted = labels_without(target, ignored)
-    batch.row_mask = is_counted if batch.row_mask is None else is_counted & batch.row_mask
+    if batch.row_mask is not None:
+        is_counted = is_counted & batch.row_mask
+    batch.row_mask = is_counted
 
 
 def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
@@ -289,8 +322,179 @@ def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
     return labels, is_label.all(dim=1) | labels.ne(-1).any(dim=1)
 
 
+def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
+    """Raise unless scores and ids of candidates are matrices of one shape on one device."""
+    if scores.device != ids.device:
+        raise ValueError(
+            f"{caller}: {argument} is a pair on {scores.device} and {ids.device}; move both to one device."
+        )
+    has_types = scores.is_floating_point() and ids.dtype in INTEGERS
+    is_dense = scores.layout == ids.layout == torch.strided
+    if has_types and is_dense and scores.ndim == 2 and scores.shape == ids.shape:
+        return
+    remedy = ""
+    if ids.is_floating_point() and scores.shape == ids.shape and scores.shape[1:] == (2,):
+        remedy = f" But {STACKED}."
+    raise ValueError(
+        f"{caller}: {argument} is the pair ({shape_of(scores)}, {shape_of(ids)}); pass dense floating scores "
+        f"[N, C] and integer ids [N, C] of one shape.{remedy}"
+    )
+
+
+# flat queries, the form of ``torchmetrics.retrieval``
+
+
+def _documents_in_rows(context: Context, batch: Batch) -> None:
+    """Turn flat queries into rows of scored candidates, one row for each query, by ascending index of the query.
+
+    Args:
+        context: The settings of the batch.
+        batch: Tensors. ``preds``, shape (n,), floating: the score of each document; ``target``, shape (n,), bool or
+            gains of at least 0; ``indexes``, shape (n,), integers: the query of each document; ``ids``, shape (n,),
+            integers: the label of each document; None numbers the documents of a query in the given order. The row
+            mask, groups and weights have one value for each document, shape (n,), or for each query in ascending order
+            of its index, shape (N,). The rows are written into the batch.
+    """
+    columns = {}
+    for name in ("preds", "target", *OPTIONAL_ARGUMENTS):
+        if getattr(batch, name) is not None:
+            columns[name] = getattr(batch, name)
+    _check_documents(context.caller, columns)
+    queries, row = torch.unique(columns["indexes"], return_inverse=True)
+    for name in ROW_ARGUMENTS:
+        if name in columns:
+            columns[name] = _per_document(context.caller, name, columns[name], queries, row)
+
+    row_mask = _documents_that_count(context, columns)
+    if row_mask is not None:
+        columns = {name: value[row_mask] for name, value in columns.items()}
+        row = row[row_mask]
+        has_documents = torch.bincount(row, minlength=len(queries)) > 0
+        queries, row = queries[has_documents], (has_documents.cumsum(0) - 1)[row]
+    batch.queries = queries
+    batch.documents = columns["preds"], columns["target"]
+
+    order = row.argsort(stable=True)
+    counts = torch.bincount(row, minlength=len(queries))
+    starts = counts.cumsum(0) - counts
+    for name in ("row_groups", "row_weights"):
+        if name in columns:
+            _write_values_of_queries(context, batch, name, columns[name], order[starts], row)
+
+    row = row[order]
+    column = torch.arange(len(row), device=row.device) - starts[row]
+    width = int(counts.max()) if len(counts) else 0
+
+    def in_rows(values: Tensor, fill: float) -> Tensor:
+        return values.new_full((len(counts), width), fill).index_put_((row, column), values)
+
+    if batch.ids is None:
+        ids = in_rows(column, -1)
+        context.num_labels = None  # documents have no labels that could be out of range
+        batch.num_documents = counts
+    else:
+        ids = in_rows(columns["ids"][order].to(torch.int64), -1)
+    batch.preds = in_rows(columns["preds"][order], -torch.inf), ids
+    batch.form, batch.target = "ids", ids
+    batch.gains = in_rows(columns["target"][order].to(torch.float64), 0.0)
+    batch.row_mask = None
+    context.has_documents = True
+
+
+def _write_values_of_queries(
+    context: Context, batch: Batch, name: str, values: Tensor, first: Tensor, row: Tensor
+) -> None:
+    """Write row groups or row weights with one value per query into a batch.
+
+    Args:
+        context: The settings of the batch.
+        batch: The batch.
+        name: The argument.
+        values: Shape (n,): the value of each document.
+        first: Shape (N,): the place of the first document of each query.
+        row: Shape (n,): the number of the query of each document.
+    """
+    query_values = values[first]
+    if context.validate and bool((query_values[row] != values).any()):
+        raise ValueError(
+            f"{context.caller}: {name} differs between documents of one query; pass one value per query, or "
+            "the same for each of its documents."
+        )
+    setattr(batch, name, per_row(context.caller, name, query_values, len(query_values), query_values.device))
+
+
+def _per_document(caller: str, name: str, value: Tensor, queries: Tensor, row: Tensor) -> Tensor:
+    """Return the row mask, groups or weights with one value per document, shape (n,).
+
+    Args:
+        caller: The name that errors begin with.
+        name: The argument.
+        value: One value per query, or per document.
+        queries: Shape (N,), ascending: the index of each query.
+        row: Shape (n,): the place of the query of each document in ``queries``.
+    """
+    if value.shape not in ((len(row),), (len(queries),)):
+        raise ValueError(
+            f"{caller}: {name} is {shape_of(value)}, but there are {len(row)} documents of {len(queries)} "
+            "queries; pass one value per query, in ascending order of its index, or one per document."
+        )
+    value = value.to(row.device)
+    if len(value) < len(row):
+        return value[row]
+    if len(queries) == len(row) and not torch.equal(value[row], value):
+        raise ValueError(
+            f"{caller}: {name} holds {len(value)} values, and there are as many queries as documents, so that they may "
+            "be one per query, in ascending order of its index, or one per document. Sort the documents by indexes, "
+            "where both are the same: order = indexes.argsort(), then preds[order] and so on."
+        )
+    return value
+
+
+def _documents_that_count(context: Context, columns: dict[str, Tensor]) -> Tensor | None:
+    """Return which documents count, shape (n,), bool; None for all. The row mask is taken out of ``columns``."""
+    row_mask = columns.pop("row_mask", None)
+    if row_mask is not None and row_mask.dtype != torch.bool:
+        raise ValueError(f"{context.caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
+    if context.ignore_index is None:
+        return row_mask
+    is_counted = columns["target"] != context.ignore_index
+    if row_mask is None:
+        return is_counted
+    return is_counted & row_mask
+
+
+def _check_documents(caller: str, documents: dict[str, Tensor]) -> None:
+    scores, indexes, labels = documents["preds"], documents["indexes"], documents.get("ids")
+    if isinstance(scores, tuple):
+        raise TypeError(
+            f"{caller}: preds is a pair, but with indexes= it is the score of each document, shape [n]; ids= takes "
+            "their labels."
+        )
+    for name, value in documents.items():
+        if name not in ROW_ARGUMENTS and (value.ndim != 1 or len(value) != len(scores)):
+            raise ValueError(
+                f"{caller}: {name} is {shape_of(value)}, but with indexes= preds, target and ids have one number per "
+                f"document: shape [n], like preds, {shape_of(scores)}."
+            )
+    if not scores.is_floating_point() or indexes.dtype not in INTEGERS:
+        raise TypeError(
+            f"{caller}: preds is {shape_of(scores)}, indexes is {shape_of(indexes)}; pass floating scores "
+            "and the query of each document as integers; preds come first, target second."
+        )
+    if labels is not None and labels.dtype not in INTEGERS:
+        raise TypeError(f"{caller}: ids is {shape_of(labels)}; labels are integers.")
+
+
+# tensors, arrays and sparse matrices
+
 ACCEPTED = frozenset((torch.bool, *INTEGERS, *FLOATS))
-UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # torch 2.3
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+STACKED = (
+    "if it is the predict_proba of one binary output for each label, pass np.stack([p[:, 1] for p in preds], 1), one "
+    "column per label"
+)
+"""The remedy for the list of arrays that scikit-learn returns for several binary outputs."""
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
@@ -298,40 +502,43 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
     if type(value) is Tensor and value.layout == torch.strided and value.dtype in ACCEPTED and not value.is_nested:
         plain: Tensor = value.detach() if value.requires_grad else value
         return plain.resolve_neg()  # some steps use NumPy, which does not know the negative bit
+    if isinstance(value, Tensor):
+        return _accepted(caller, argument, value)
     if is_column(value):
         value = from_column(caller, argument, value)[0]
     if isinstance(value, np.ndarray):
-        value = _from_numpy(caller, argument, value)
-    elif hasattr(value, "tocsr"):
-        value = _from_scipy(caller, argument, value)
-    elif argument.startswith("row_") and not isinstance(value, Tensor):
-        try:
-            value = torch.as_tensor(value, device=getattr(value, "device", "cpu"))
-        except (TypeError, ValueError, RuntimeError):
-            raise TypeError(
-                f"{caller}: {argument} is a {type(value).__name__}; pass {NEEDED[argument]} for each row, as a tensor, "
-                "an array or a list."
-            ) from None
-    if isinstance(value, Tensor):
-        return _accepted(caller, argument, value)
+        return _accepted(caller, argument, _from_numpy(caller, argument, value))
+    if hasattr(value, "tocsr"):
+        return _accepted(caller, argument, _from_scipy(caller, argument, value))
+    if argument in ROW_ARGUMENTS:
+        return _accepted(caller, argument, _from_list(caller, argument, value))
+    raise _no_tensor(caller, argument, value)
+
+
+def _from_list(caller: str, argument: str, value: Any) -> Tensor:
+    """Return a list with an entry for each row as a tensor."""
+    try:
+        return torch.as_tensor(value, device=getattr(value, "device", "cpu"))
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: {argument} is a {type(value).__name__}; pass {NEEDED[argument]} for each row, as a tensor, "
+            "an array or a list."
+        ) from None
+
+
+def _no_tensor(caller: str, argument: str, value: Any) -> TypeError:
+    """Return the error for a value that is no tensor, array, matrix or column."""
     if isinstance(value, (list, tuple)) and all(_is_output_of_two_classes(part) for part in value):
-        raise TypeError(f"{caller}: {argument} is a list of arrays [N, 2]; {STACKED}.")
+        return TypeError(f"{caller}: {argument} is a list of arrays [N, 2]; {STACKED}.")
     hint = ""
     if argument == "target" and isinstance(value, tuple):
         hint = " A pair of scores and ids goes first, as preds."
-    raise TypeError(
+    return TypeError(
         f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array, a "
         "sparse matrix or a column of Arrow or pandas (tailmetrics.rank documents all forms). Lists of different "
         "lengths are padded with -1: "
         f"torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1).{hint}"
     )
-
-
-STACKED = (
-    "if it is the predict_proba of one binary output for each label, pass np.stack([p[:, 1] for p in preds], 1), one "
-    "column per label"
-)
-"""The remedy for the list of arrays that scikit-learn returns for several binary outputs."""
 
 
 def _is_output_of_two_classes(value: Any) -> bool:
@@ -349,17 +556,18 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
         raise TypeError(f"{caller}: {argument} is a nested tensor; pad it: {argument}.to_padded_tensor(-1).")
     if value.layout not in (torch.strided, torch.sparse_csr):
         raise TypeError(f"{caller}: {argument} has the layout {value.layout}; convert it with .to_sparse_csr().")
-    dtype = value.values().dtype if value.is_sparse_csr else value.dtype
-    if dtype in UNSIGNED:
+    if value.dtype in UNSIGNED:
         return value.to(torch.int64)
-    if dtype not in ACCEPTED:
+    if value.dtype not in ACCEPTED:
         raise TypeError(
             f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
         )
-    return value.detach() if value.is_sparse_csr else value.detach().resolve_neg()
+    if value.is_sparse_csr:
+        return value.detach()
+    return value.detach().resolve_neg()
 
 
-def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tensor:
+def _from_numpy(caller: str, argument: str, array: Array) -> Tensor:
     """Return an array as a tensor. They share their memory if torch can read it; otherwise it is copied."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
@@ -367,7 +575,7 @@ def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tens
             "for scores that are not retrieved, .filled(-1) for ids, .filled(0) for gains."
         )
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if not native.flags.writeable or any(stride < 0 for stride in native.strides):
+    if not native.flags.writeable or min(native.strides, default=0) < 0:
         native = native.copy()
     try:
         return torch.from_numpy(native)
@@ -388,8 +596,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
             f"given, and a stored zero counts as a score; pass {argument}.tocsr() after eliminate_zeros(), or make the "
             "matrix in CSR, CSC or COO."
         )
-    if matrix.format != "csr":
-        matrix = matrix.tocsr()
+    matrix = matrix.tocsr()
     if len(matrix.indices) != len(matrix.data):
         raise ValueError(
             f"{caller}: {argument} stores {len(matrix.indices)} columns but {len(matrix.data)} values; rebuild it."
@@ -409,6 +616,138 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
             check_invariants=False,  # csr_entries checks them, and its errors name the caller
             device="cpu",
         )
+
+
+# columns of Arrow and pandas
+
+
+@dataclass
+class Column:
+    """The numbers of a column.
+
+    Attributes:
+        numbers: Shape (n,): the numbers, of lists one list behind the other.
+        nulls: Shape (n,) or (1,), bool: which numbers are missing.
+        lengths: Shape (N,): the number of entries of each list; None for a column of numbers.
+        any_length: Whether lists may have any length.
+    """
+
+    numbers: Array
+    nulls: Array
+    lengths: Array | None = None
+    any_length: bool = True
+
+
+def is_column(value: Any) -> bool:
+    """Whether a value is an Arrow array, chunked or not, or a pandas Series."""
+    library = type(value).__module__.partition(".")[0]
+    if library == "pandas":
+        return hasattr(value, "array") and value.ndim == 1
+    return library == "pyarrow" and hasattr(value, "null_count")
+
+
+def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
+    """Return a column as an array: a column of numbers as (N,), a column of lists as (N, longest list), padded.
+
+    Ids are padded with -1, scores of candidates with minus infinity, gains of ids with 0. A missing list is empty.
+
+    Args:
+        caller: The name that errors begin with.
+        argument: The name of the argument.
+        column: An Arrow array or a pandas Series, see :func:`is_column`.
+
+    Returns:
+        The array, and whether its rows are lists of any length. Integers are then ids, never one number per label.
+    """
+    content = _content_of(caller, argument, column)
+    if content.nulls.any():
+        row = int(content.nulls.argmax())
+        if content.lengths is not None:
+            row = int(np.searchsorted(np.cumsum(content.lengths), row, side="right"))
+        raise ValueError(
+            f"{caller}: {argument} holds a null in row {row}; remove it from its list, or, in a column of single ids, "
+            "put -1 in its place."
+        )
+    if content.lengths is None:
+        return content.numbers, False
+    return _padded(caller, argument, content.numbers, content.lengths), content.any_length
+
+
+def _content_of(caller: str, argument: str, column: Any) -> Column:
+    """Return the numbers of an Arrow array or a pandas Series."""
+    if hasattr(column, "array") and hasattr(column.dtype, "pyarrow_dtype"):
+        column = column.array.__arrow_array__()
+    if not hasattr(column, "array"):
+        return _from_arrow(column)
+    if column.dtype == object:
+        return _from_objects(caller, argument, column)
+    if column.dtype.kind == "f":
+        return Column(column.to_numpy(), np.zeros(1, bool))
+    return Column(column.to_numpy(), column.isna().to_numpy())
+
+
+def _from_arrow(column: Any) -> Column:
+    """Return the numbers of an Arrow array of numbers or lists."""
+    values, lengths, any_length = column, None, True
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    if hasattr(values, "flatten") and hasattr(values.type, "value_type"):
+        any_length = not hasattr(values.type, "list_size")
+        lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = values.flatten()
+    numbers = values.to_numpy(zero_copy_only=False)
+    nulls = values.is_null().to_numpy(zero_copy_only=False)
+    return Column(numbers, nulls, lengths, any_length)
+
+
+def _from_objects(caller: str, argument: str, column: Any) -> Column:
+    """Return the numbers of a pandas Series of lists."""
+    rows = []
+    for number, value in enumerate(column.array):
+        row = np.asarray(() if value is None or value is np.nan else value)
+        if row.ndim != 1:
+            raise TypeError(
+                f"{caller}: {argument} holds a {type(value).__name__} in row {number}; pass one flat list per row."
+            )
+        rows.append(row)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    numbers = np.concatenate([row for row in rows if len(row)] or [np.zeros(0)])
+    nulls = np.zeros(1, bool)
+    if numbers.dtype == object:
+        nulls = np.array([value is None for value in numbers])
+    return Column(numbers, nulls, lengths)
+
+
+def _padded(caller: str, argument: str, numbers: Array, lengths: Array) -> Array:
+    """Return a matrix (N, longest list) of lists that stand one behind the other; shorter lists are padded."""
+    are_ids = argument not in ("target_gains", "preds[0]")
+    if not len(numbers):  # the type of an empty column says nothing
+        numbers = np.zeros(0, np.int64 if are_ids else np.float32)
+    if numbers.dtype.kind not in "iufb":
+        raise TypeError(
+            f"{caller}: {argument} is a column of lists of {numbers.dtype}; pass lists of integers: number the labels "
+            "from 0."
+        )
+    width = int(lengths.max(initial=0))
+    is_shorter = lengths != width
+    if not is_shorter.any():
+        return numbers.reshape(len(lengths), width)
+
+    is_whole = numbers.dtype.kind in "iu"
+    if are_ids and not is_whole:
+        row = int(is_shorter.argmax())
+        raise ValueError(
+            f"{caller}: {argument} holds {lengths[row]} numbers in row {row} and {width} in the longest row; pass one "
+            "number per label in each row, or lists of ids with lists of their scores as a pair (scores, ids)."
+        )
+    padding: float = -np.inf
+    if argument == "target_gains":
+        padding = 0
+    elif is_whole:
+        padding = -1
+    rows = np.full((len(lengths), width), padding, np.int64 if is_whole else numbers.dtype)
+    rows[np.arange(width) < lengths[:, None]] = numbers
+    return rows
 
 
 def check_indexes(caller: str, arguments: Mapping[str, Any]) -> None:
@@ -447,19 +786,3 @@ def _single_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         else:
             single[argument] = value
     return single
-
-
-def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
-    """Raise unless scores and ids of candidates are matrices of one shape on one device."""
-    if scores.device != ids.device:
-        raise ValueError(
-            f"{caller}: {argument} is a pair on {scores.device} and {ids.device}; move both to one device."
-        )
-    fits = scores.is_floating_point() and ids.dtype in INTEGERS and scores.ndim == 2 and scores.shape == ids.shape
-    if not fits or scores.is_sparse_csr or ids.is_sparse_csr:
-        are_outputs = ids.is_floating_point() and scores.shape == ids.shape and scores.shape[1:] == (2,)
-        remedy = f" But {STACKED}." if are_outputs else ""
-        raise ValueError(
-            f"{caller}: {argument} is the pair ({shape_of(scores)}, {shape_of(ids)}); pass dense floating scores "
-            f"[N, C] and integer ids [N, C] of one shape.{remedy}"
-        )

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding, entries_of_ids
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding
 from tailmetrics.ranking._kernels_of_scores import ScoreKernels
 from tailmetrics.ranking._matrices import (
     CHUNK,
@@ -108,7 +108,7 @@ class Targets:
     def entries(self) -> Entries:
         """All relevant labels as flat entries."""
         if self.padded is not None:
-            return self.kernels.without_void(entries_of_ids(self.padded, None))
+            return self.kernels.without_void(_entries_of_ids(self.padded))
         if self.dense is not None:
             return self.kernels.entries_of(self.dense, self.row_mask)
         assert self.given is not None
@@ -188,6 +188,15 @@ class Targets:
             gains = torch.ones_like(entries.ids)
         relevant = self.kernels.without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
         return replace(self, dense=None, padded=None, given=relevant, filled=False)
+
+
+def _entries_of_ids(ids: Tensor) -> Entries:
+    """Return label ids (N, M), padded with -1, as entries of gain 1; a padded place is a void entry."""
+    num_rows, width = ids.shape
+    rows = torch.arange(num_rows, device=ids.device)
+    if width != 1:
+        rows = rows.repeat_interleave(width, output_size=num_rows * width)
+    return Entries(rows, ids.reshape(-1), None, width)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,9 @@ from tailmetrics._arguments import (
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._all_scores import log_sum
 from tailmetrics.ranking._device import once, one_thread, real_dtype
-from tailmetrics.ranking._documents import rows_of_documents
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
-    OTHERS,
+    OPTIONAL_ARGUMENTS,
     Batch,
     Context,
     Duplicates,
@@ -32,11 +31,10 @@ from tailmetrics.ranking._inputs import (
     as_tensors,
 )
 from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
-from tailmetrics.ranking._likely_mistakes import looks_at_padding
 from tailmetrics.ranking._matrices import any_by_row, has_equal_scores, tied_labels
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
-from tailmetrics.ranking._warnings import warn_of_batch
+from tailmetrics.ranking._warnings import warn_of_first_batch
 
 LARGEST_OF_LABELS = "scores are the largest of the labels of an ancestor"
 """The key under which a ranking of a level of a tree remembers that no softmax can be taken of its scores."""
@@ -571,30 +569,28 @@ def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
 
 def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
     """Return the ranking of a batch of rows or of flat queries. If ``preds`` is a ranking, return it unchanged."""
-    ranking = batch.preds
-    caller, ignore_index = context.caller, context.ignore_index
-    if isinstance(ranking, Ranking):
-        if any(getattr(batch, name) is not None for name in ("target", *OTHERS)):
-            raise TypeError(f"{caller}: a Ranking holds target and row_mask already; pass it alone.")
-        if ignore_index not in (None, ranking.ignore_index):
-            raise ValueError(
-                f"{caller}: ignore_index={ignore_index}, but the ranking was made with "
-                f"ignore_index={ranking.ignore_index}; pass it to rank() too."
-            )
-        return ranking
+    if isinstance(batch.preds, Ranking):
+        return _only_ranking(context, batch)
     if batch.target is None:
-        raise TypeError(f"{caller}: target is missing; pass preds and target, or a Ranking alone.")
-    tokens = 1
-    if context.warns and context.validate and getattr(ranking, "ndim", 2) > 2:
-        tokens = ranking.shape[-2]
+        raise TypeError(f"{context.caller}: target is missing; pass preds and target, or a Ranking alone.")
     as_tensors(context, batch)
-    if tokens > 1:
-        text = looks_at_padding(caller, batch.target, tokens, batch.row_mask)
-        if text is not None:
-            warn_of_batch(context.notes, text)
-    queries = documents = None
-    if batch.indexes is not None:
-        queries, documents = rows_of_documents(context, batch)
+    if batch.queries is not None:
         depth = Depth(None)
     lists, targets, rows = read_batch(context, batch, depth)
-    return Ranking(*lists, targets, context.num_labels, rows, documents, queries, ignore_index, context.notes)
+    if context.warns:
+        warn_of_first_batch(context, batch, lists, targets, depth)
+    facts = batch.num_documents, batch.queries, context.ignore_index, context.notes
+    return Ranking(*lists, targets, context.num_labels, rows, *facts)
+
+
+def _only_ranking(context: Context, batch: Batch) -> Ranking:
+    """Return the ranking that was passed as ``preds``; raise if other arguments were passed with it."""
+    ranking: Ranking = batch.preds
+    if any(getattr(batch, name) is not None for name in ("target", *OPTIONAL_ARGUMENTS)):
+        raise TypeError(f"{context.caller}: a Ranking holds target and row_mask already; pass it alone.")
+    if context.ignore_index not in (None, ranking.ignore_index):
+        raise ValueError(
+            f"{context.caller}: ignore_index={context.ignore_index}, but the ranking was made with "
+            f"ignore_index={ranking.ignore_index}; pass it to rank() too."
+        )
+    return ranking

@@ -1,4 +1,7 @@
-"""Read the tensors of a batch, in all their forms: ranked lists, relevant labels, row groups and row weights."""
+"""Read the tensors of a batch, in all their forms: ranked lists, relevant labels, row groups and row weights.
+
+The checks of values stand behind; each reads values, so that a device waits.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import INTEGERS, check_count, shape_of
-from tailmetrics.ranking._checks import check_gains, check_lists, check_not_nan, csr_entries
+from tailmetrics._arguments import INTEGERS, LARGEST_GAIN, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import constant
-from tailmetrics.ranking._hits import Entries, entries_of_ids
+from tailmetrics.ranking._hits import Entries, ListCheck
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._likely_mistakes import (
-    looks_at_distances,
-    looks_at_gains,
-    looks_at_ids,
-    looks_at_no_common_id,
-    looks_at_padded_lists,
-    looks_at_sampled_negatives,
-    looks_at_scores,
-    looks_at_self_retrieval,
-    looks_at_tokens,
-)
-from tailmetrics.ranking._warnings import warn_of_batch, warn_of_speed
-
-PADDED = "make the metrics with ignore_index={label}"
-"""The remedy for target lists that seem to be padded by a label."""
 
 LARGEST_WEIGHT = 2.0**40
 """The largest row weight. Weights up to it add up exactly in the states of the metrics."""
@@ -79,6 +66,13 @@ class Depth:
     decisions: bool = False
     candidates: int | None = None
 
+    @property
+    def kept_candidates(self) -> int | None:
+        """The number of places of candidates and CSR that are kept; None for all."""
+        if self.candidates is None:
+            return self.kept
+        return self.candidates
+
 
 @dataclass(frozen=True, eq=False)
 class BatchRows:
@@ -102,78 +96,44 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
 
     Args:
         context: The settings of the batch.
-        batch: The tensors, from :func:`as_tensors`.
+        batch: The tensors, from :func:`tailmetrics.ranking._inputs.as_tensors`.
         depth: The depth of the ranking.
 
     Returns:
         Ranked lists, relevant labels, and row groups with row weights.
     """
-    scores, ids = _scores_or_ids(context, batch, depth.decisions)
-    main = ids if scores is None else scores
-    assert main is not None
-    context.of_tokens = scores is None and batch.form == "target" and main.shape == batch.target.shape
-    scores_shape = None
-    if ids is None:  # one column per label
-        scores_shape = main.shape
-        context.num_labels = scores_shape[1]
+    preds = batch.preds
+    if isinstance(preds, tuple):
+        if context.scored is False:
+            raise TypeError(
+                f"{context.caller}: ids is a pair; pass label ids [N, K]. Scores go to Ranking.from_scores."
+            )
+        scores, ids = preds
+        targets = read_target(context, batch, scores.shape[0], None, scores.device)
+        lists = _lists_from_candidates(context, scores, ids, depth)
+    elif _are_ids(context, batch, depth.decisions):
+        context.has_tokens = batch.form == "target" and preds.shape == batch.target.shape
+        targets = read_target(context, batch, preds.shape[0], None, preds.device)
+        lists = _lists_from_ids(context, preds, depth)
+    else:  # one column per label
+        context.num_labels = preds.shape[1]
+        targets = read_target(context, batch, preds.shape[0], preds.shape, preds.device)
+        if preds.is_sparse_csr:
+            lists = _lists_from_csr(context, preds, depth)
+        else:
+            lists = lists_from_scores(context, preds, depth.ranked, depth.kept)
 
-    targets = read_target(context, batch, main.shape[0], scores_shape, main.device)
-    if context.num_labels is None:
-        context.num_labels = targets.num_labels
-    if ids is None and not main.is_sparse_csr:
-        ranked = main.shape[1] if depth.ranked is None else depth.ranked
-        lists = lists_from_scores(context, main, ranked if depth.kept is None else min(ranked, depth.kept))
-    else:
-        lists = _shorter_lists(context, scores, ids, depth)
-
-    if context.warns:
-        if context.kernels.reads:
-            warn_of_speed()
-        if context.validate:
-            for text in likely_mistakes(context, batch, lists, targets, depth):
-                warn_of_batch(context.notes, text)
     if batch.row_groups is None and batch.row_weights is None:
         return lists, targets, PLAIN_ROWS
-    return lists, targets, read_rows(context, batch)
+    return lists, targets, _read_rows(context, batch.row_groups, batch.row_weights)
 
 
-def likely_mistakes(context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth) -> list[str]:
-    """Return what a first batch looks like, where it is probably a mistake, as sentences of warnings."""
-    preds, target = batch.preds, batch.target
-    texts = []
-    if targets.padded is not None and batch.documents is None:
-        texts.append(looks_at_padded_lists(context.caller, targets.padded, PADDED))
-
-    if depth.decisions:
-        pass  # decisions hold only 0 and 1
-    elif batch.documents is not None:
-        texts.append(looks_at_scores(context, *batch.documents))
-    elif isinstance(preds, tuple):
-        texts.append(looks_at_distances(context, *preds))
-    elif preds.is_sparse_csr:
-        texts.append(looks_at_distances(context, preds, None))
-    elif lists.scores is None:
-        texts.append(looks_at_ids(context, preds))
-        if batch.form == "target":
-            texts.append(looks_at_no_common_id(context, preds, target))
-            texts.append(looks_at_tokens(context, preds, target))
-    else:
-        texts.append(looks_at_scores(context, preds, target))
-        if batch.form == "target":
-            texts.append(looks_at_sampled_negatives(context, preds, target))
-            texts.append(looks_at_gains(context, preds, target))
-    if batch.documents is None:
-        texts.append(looks_at_self_retrieval(context, lists.ids, targets))
-    return [text for text in texts if text is not None]
-
-
-def read_rows(context: Context, batch: Batch) -> BatchRows:
+def _read_rows(context: Context, groups: Tensor | None, weights: Tensor | None) -> BatchRows:
     """Return the row groups and row weights of a batch.
 
     Raises:
         ValueError: If a group is below -1, or weights cannot be added up exactly.
     """
-    groups, weights = batch.row_groups, batch.row_weights
     if weights is not None and context.row_mask is not None:
         weights = torch.where(context.row_mask, weights, 0.0)
     if context.validate and groups is not None and groups.numel():
@@ -194,17 +154,12 @@ def read_rows(context: Context, batch: Batch) -> BatchRows:
 # the predicted lists
 
 
-def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Tensor | None, Tensor | None]:
-    """Tell the form of ``preds`` by type and shape, and return scores and ids; None for the one that is not given."""
-    caller, num_labels, preds = context.caller, context.num_labels, batch.preds
-    if num_labels is not None and type(num_labels) is not int:
-        check_count(caller, "num_labels", num_labels)
-    if isinstance(preds, tuple):
-        if context.scored is False:
-            raise TypeError(f"{caller}: ids is a pair; pass label ids [N, K]. Scores go to Ranking.from_scores.")
-        return preds
+def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
+    """Return whether ``preds`` are ids rather than one column per label; raise if type or shape fits neither."""
+    caller = context.caller
+    preds = batch.preds
     if decisions and preds.dtype == torch.bool and preds.ndim == 2:
-        return preds, None
+        return False
 
     is_floating = preds.is_floating_point()
     if preds.dtype not in INTEGERS and not is_floating:
@@ -215,14 +170,15 @@ def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Ten
     if context.scored is not None and context.scored != is_floating:
         raise _wrong_kind(context, preds)
     if preds.ndim != 2:
-        raise _wrong_axes(caller, batch)
+        raise _wrong_axes(caller, preds, batch.target)
     if not is_floating and not preds.is_sparse_csr:
-        return None, preds
-    if num_labels not in (None, preds.shape[1]):
+        return True
+    if context.num_labels not in (None, preds.shape[1]):
         raise ValueError(
-            f"{caller}: preds has {preds.shape[1]} columns, but there are {num_labels} labels; pass one per label."
+            f"{caller}: preds has {preds.shape[1]} columns, but there are {context.num_labels} labels; pass one per "
+            "label."
         )
-    return preds, None
+    return False
 
 
 def _wrong_kind(context: Context, preds: Tensor) -> TypeError:
@@ -234,10 +190,9 @@ def _wrong_kind(context: Context, preds: Tensor) -> TypeError:
     return TypeError(f"{context.caller}: ids is {shape_of(preds)}; {remedy}.")
 
 
-def _wrong_axes(caller: str, batch: Batch) -> ValueError:
+def _wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
     """Return the error for predictions that are no matrix."""
-    preds, target = batch.preds, batch.target
-    if preds.ndim == 1 and not preds.is_floating_point() and target.ndim == 1 and len(preds) == len(target):
+    if preds.ndim == 1 and preds.shape == target.shape and not preds.is_floating_point():
         return ValueError(
             f"{caller}: preds is {shape_of(preds)}, and target too; one predicted class of each row is a list of one "
             "label: pass preds[:, None]."
@@ -248,33 +203,17 @@ def _wrong_axes(caller: str, batch: Batch) -> ValueError:
     )
 
 
-def _shorter_lists(context: Context, scores: Tensor | None, ids: Tensor | None, depth: Depth) -> Lists:
-    """Return the lists of ids, candidates or CSR, cut to the places that are kept."""
-    kept = depth.kept
-    if scores is None:
-        assert ids is not None
-        lists = _lists_from_ids(context, ids, depth.complete)
-    else:
-        if depth.candidates is not None:
-            kept = depth.candidates
-        if ids is None:
-            lists = _lists_from_csr(context, scores, kept)
-        else:
-            lists = _lists_from_candidates(context, scores, ids, depth.complete)
-    if kept is not None and lists.ids.shape[1] > kept:
-        return first_places(lists, kept, next_value=depth.complete)
-    return lists
-
-
-def first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
+def _first_places(lists: Lists, kept: int | None, next_value: bool) -> Lists:
     """Return the first places of ranked lists.
 
     Args:
-        lists: The lists, longer than ``kept``.
-        kept: The number of places.
+        lists: The lists.
+        kept: The number of places; None for all.
         next_value: Whether to keep the score behind the last place. Of lists that were merged from parts it may be the
             score of a label that is not the next one.
     """
+    if kept is None or lists.ids.shape[1] <= kept:
+        return lists
     values, repeated = lists.values, lists.repeated
     if values is not None:
         values = values[:, : kept + next_value]
@@ -283,10 +222,13 @@ def first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
     return Lists(lists.ids[:, :kept], values, False, repeated, lists.scores, lists.distinct)
 
 
-def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
-    """Rank dense scores (N, L) down to ``depth``; decisions (bool) are not ranked."""
+def lists_from_scores(context: Context, scores: Tensor, ranked: int | None, kept: int | None = None) -> Lists:
+    """Rank dense scores (N, L) down to the depths ``ranked`` and ``kept``; decisions (bool) are not ranked."""
     num_labels = scores.shape[1]
-    depth = min(depth, num_labels)
+    depth = num_labels
+    for limit in (ranked, kept):
+        if limit is not None:
+            depth = min(depth, limit)
     if scores.dtype == torch.bool or (num_labels and not depth):
         return _unranked(context, scores)
 
@@ -297,8 +239,8 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     if context.validate:
         # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its bits
         best = values[:, :1] if context.kernels.reads else scores.amax(dim=1, keepdim=True)
-        check_not_nan(context, best)
-    return Lists(retrieved(context, values[:, :depth], ids), values, complete, None, scores)
+        _check_not_nan(context, best)
+    return Lists(_retrieved(context, values[:, :depth], ids), values, complete, None, scores)
 
 
 def _unranked(context: Context, scores: Tensor) -> Lists:
@@ -306,32 +248,31 @@ def _unranked(context: Context, scores: Tensor) -> Lists:
     values = None
     if context.validate and scores.dtype != torch.bool:
         values = scores.amax(dim=1, keepdim=True)
-        check_not_nan(context, values)
+        _check_not_nan(context, values)
     ids = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
     return Lists(ids, values, complete=False, scores=scores)
 
 
-def _lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
+def _lists_from_ids(context: Context, ids: Tensor, depth: Depth) -> Lists:
     """Return the lists of ids (N, K) that are ranked already."""
-    ids = ids.to(torch.int64)
-    if context.row_mask is not None:
-        ids = context.counted(ids)
+    ids = context.counted(ids.to(torch.int64))
     filled = False
     if context.validate:
-        lowest = check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
+        lowest = _check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
         filled = lowest >= 0
     repeated = None
     if context.duplicates == "first":
         repeated = context.kernels.repeated(ids)
-    return Lists(ids, None, complete, repeated, filled=filled)
+    lists = Lists(ids, None, depth.complete, repeated, filled=filled)
+    return _first_places(lists, depth.kept, next_value=depth.complete)
 
 
-def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
+def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, depth: Depth) -> Lists:
     """Rank scored candidates, scores (N, C) and ids (N, C), in any order; id -1 or score -inf is no candidate."""
     kernels, row_mask = context.kernels, context.row_mask
     ids, lowest = ids.to(torch.int64), -1
     if context.validate:
-        lowest = check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
+        lowest = _check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
     elif kernels.reads and row_mask is None and ids.numel():
         lowest = int(ids.min())
 
@@ -340,37 +281,43 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, comple
         values = torch.where(ids >= 0, scores, -torch.inf)
     values, ids, distinct = kernels.best_first(values, ids)
     if context.validate and not (distinct and lowest >= 0):  # NaN is neither above nor below another score
-        check_not_nan(context, scores)
+        _check_not_nan(context, scores)
 
     repeated = None
     if context.duplicates == "first":
         repeated = kernels.repeated(ids)
     filled = lowest >= 0 and bool((values[:, -1:] > -torch.inf).all())
     if not filled:
-        ids = retrieved(context, values, ids)
-    return Lists(ids, values, complete, repeated, distinct=distinct and row_mask is None, filled=filled)
+        ids = _retrieved(context, values, ids)
+    distinct = distinct and row_mask is None
+    lists = Lists(ids, values, depth.complete, repeated, distinct=distinct, filled=filled)
+    return _first_places(lists, depth.kept_candidates, next_value=depth.complete)
 
 
-def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists:
+def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
     """Rank the stored entries of a CSR matrix (N, L); a stored zero is a score like any other."""
-    num_rows, num_labels = matrix.shape
-    rows, ids, values = csr_entries(context, "preds", matrix)
-    if not values.is_floating_point():
+    stored = _csr_entries(context, "preds", matrix)
+    ids, scores = stored.columns, stored.values
+    if not scores.is_floating_point():
         raise TypeError(
-            f"{context.caller}: the CSR preds store {shape_of(values)}; pass floating scores as preds, and "
+            f"{context.caller}: the CSR preds store {shape_of(scores)}; pass floating scores as preds, and "
             "the target behind them."
         )
     if context.validate:
-        check_not_nan(context, values[:, None], rows)
+        _check_not_nan(context, scores[:, None], stored.rows)
+
     order = ids.argsort(stable=True)
-    order = order[values[order].argsort(descending=True, stable=True)]
-    width = num_labels if depth is None else min(depth + 1, num_labels)
-    padding = context.kernels.padding(rows, (num_rows,), width, order)
-    scores, listed = padding.place(values, -torch.inf), padding.place(ids, -1)
-    return Lists(retrieved(context, scores, listed), scores, complete=True)
+    order = order[scores[order].argsort(descending=True, stable=True)]
+    kept, width = depth.kept_candidates, stored.num_columns
+    if kept is not None:
+        width = min(kept + 1, width)
+    padding = context.kernels.padding(stored.rows, (stored.num_rows,), width, order)
+    values = padding.place(scores, -torch.inf)
+    lists = Lists(_retrieved(context, values, padding.place(ids, -1)), values, complete=True)
+    return _first_places(lists, kept, next_value=depth.complete)
 
 
-def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
+def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with -1 where the score is -inf (not retrieved), and in rows that do not count."""
     is_retrieved = values > -torch.inf
     if context.row_mask is not None:
@@ -393,7 +340,8 @@ def read_target(
         scores_shape: The shape of ``preds`` if they have a column for each label; None otherwise.
         device: The device of ``preds``.
     """
-    caller, form, target = context.caller, batch.form, batch.target
+    caller, form = context.caller, batch.form
+    target = batch.target
     if target.device != device:
         raise ValueError(f"{caller}: {form} is on {target.device}, preds on {device}; move both to one device.")
     if target.ndim not in (1, 2) or target.shape[0] != num_rows:
@@ -401,8 +349,9 @@ def read_target(
             f"{caller}: {form} is {shape_of(target)}, but preds has {num_rows} rows; pass one row of target per "
             "row of preds: [N], [N, M] or [N, L]."
         )
-    has_columns = target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
-    is_matrix = form in ("target_mask", "target_gains") or target.is_sparse_csr or (form == "target" and has_columns)
+    is_matrix = form in ("target_mask", "target_gains") or target.is_sparse_csr
+    if form == "target" and target.ndim == 2:
+        is_matrix = is_matrix or target.dtype not in INTEGERS or target.shape == scores_shape
     if not is_matrix:
         return _targets_from_ids(context, form, target, batch.gains)
 
@@ -413,6 +362,7 @@ def read_target(
             f"{caller}: {form} has {target.shape[1]} columns, but there are {context.num_labels} labels; "
             "pass one column per label, or label ids, which are integers."
         )
+    context.num_labels = target.shape[1]
     if target.is_sparse_csr:
         return _targets_from_csr(context, form, target)
     return _targets_from_matrix(context, form, target)
@@ -420,16 +370,16 @@ def read_target(
 
 def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | None) -> Targets:
     """Return the targets of label ids: shape (N,), one per row, -1 for none; or (N, M), padded with -1."""
-    caller, row_mask = context.caller, context.row_mask
+    row_mask = context.row_mask
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
-        raise _no_label_ids(caller, form, ids)
+        raise _no_label_ids(context.caller, form, ids)
     if gains is not None and gains.shape != ids.shape:
         raise ValueError(
-            f"{caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain per id."
+            f"{context.caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain "
+            "per id."
         )
     one_per_row = ids.ndim == 1
-    if ids.dtype != torch.int64:
-        ids = ids.to(torch.int64)
+    ids = ids.to(torch.int64)
     if one_per_row:
         ids = ids.unsqueeze(1)
     if row_mask is not None:
@@ -437,19 +387,30 @@ def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | 
 
     filled = False
     if context.validate:
-        distinct = not (context.counts_repeats or context.of_documents)
-        lowest = check_lists(context, form, ids, distinct=distinct, one_per_row=one_per_row)
+        distinct = not (context.counts_repeats or context.has_documents)
+        lowest = _check_lists(context, form, ids, distinct=distinct, one_per_row=one_per_row)
         filled = lowest >= 0 and row_mask is None and ids.shape[1] > 0
-    if gains is None:
-        return Targets(ids.shape[0], context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
+    if gains is not None:
+        return _targets_with_gains(context, form, ids, gains)
+    return Targets(ids.shape[0], context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
 
+
+def _targets_with_gains(context: Context, form: str, ids: Tensor, gains: Tensor) -> Targets:
+    """Return the targets of label ids (N, M) with a gain for each; a gain of 0 is judged, but not relevant."""
     gains = gains.to(torch.float64).reshape(ids.shape)
     if context.validate:
-        argument = "target_gains" if form == "target_ids" else form
-        check_gains(context, argument, gains, row_mask)
-    entries = context.kernels.without_void(entries_of_ids(torch.where(gains > 0, ids, -1), gains))
-    judgments = entries_of_ids(ids, None)
-    return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries, judgments=judgments)
+        _check_gains(context, "target_gains" if form == "target_ids" else "target", gains, context.row_mask)
+    num_rows, width = ids.shape
+    rows = torch.arange(num_rows, device=ids.device).repeat_interleave(width, output_size=ids.numel())
+    relevant = Entries(rows, torch.where(gains > 0, ids, -1).reshape(-1), gains.reshape(-1), width)
+    return Targets(
+        num_rows,
+        context.num_labels,
+        context.row_mask,
+        context.kernels,
+        given=context.kernels.without_void(relevant),
+        judgments=Entries(rows, ids.reshape(-1), None, width),
+    )
 
 
 def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
@@ -467,29 +428,233 @@ def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
 
 def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets:
     """Return the targets of a dense matrix (N, L): bool multi-hot, or gains of any number type."""
-    row_mask = context.row_mask
-    targets = Targets(len(matrix), matrix.shape[1], row_mask, context.kernels, dense=matrix)
+    targets = Targets(len(matrix), matrix.shape[1], context.row_mask, context.kernels, dense=matrix)
     if matrix.dtype == torch.bool:
         return targets
     targets = context.kernels.form_of_gains(targets)
     if context.validate:
         positive = None if targets.given is None else targets.given.gains
-        check_gains(context, form, matrix, row_mask, positive)
+        _check_gains(context, form, matrix, context.row_mask, positive)
     return targets
 
 
 def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
     """Return the targets of a CSR matrix (N, L) of gains; a stored zero is not relevant."""
-    num_rows, width = matrix.shape
-    rows, ids, values = csr_entries(context, form, matrix)
-    is_counted = None if context.row_mask is None else context.row_mask[rows]
+    stored = _csr_entries(context, form, matrix)
+    rows, ids, width = stored.rows, stored.columns, stored.num_columns
+    is_counted = None
+    if context.row_mask is not None:
+        is_counted = context.row_mask[rows]
+        ids = torch.where(is_counted, ids, -1)
     if context.validate:
-        check_gains(context, form, values, is_counted)
-    is_relevant = values > 0
-    if is_counted is not None:
-        is_relevant = is_relevant & is_counted
-    gains = None if values.dtype == torch.bool else values.to(torch.float64)
-    entries = context.kernels.without_void(Entries(rows, torch.where(is_relevant, ids, -1), gains, width))
-    counted_ids = ids if is_counted is None else torch.where(is_counted, ids, -1)
-    judgments = Entries(rows, counted_ids, None, width)
-    return Targets(num_rows, width, context.row_mask, context.kernels, given=entries, judgments=judgments)
+        _check_gains(context, form, stored.values, is_counted)
+    gains = None
+    if stored.values.dtype != torch.bool:
+        gains = stored.values.to(torch.float64)
+    relevant = Entries(rows, torch.where(stored.values > 0, ids, -1), gains, width)
+    return Targets(
+        stored.num_rows,
+        width,
+        context.row_mask,
+        context.kernels,
+        given=context.kernels.without_void(relevant),
+        judgments=Entries(rows, ids, None, width),
+    )
+
+
+# checks of values
+
+REMEDIES = {
+    "preds": (
+        ", or pass duplicates='first' to count later places as misses. Integers are ids here: pass scores as floats, "
+        "preds.float(), and a target second"
+    ),
+    "target": (
+        ": remove the repetition; if it pads, write -1, target.masked_fill(target == {label}, -1), or make the metrics "
+        "with ignore_index={label}. Integers are ids here: pass a multi-hot target as bool, target.bool(), and grades "
+        "as floats, target.float(), beside preds.float()"
+    ),
+}
+"""The remedies for a repeated id that the error message suggests, by argument."""
+
+
+class StoredEntries(NamedTuple):
+    """The stored entries of a CSR matrix: their rows, columns and values, shape (nnz,) each, and the matrix' shape."""
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+    num_rows: int
+    num_columns: int
+
+
+def _csr_entries(context: Context, argument: str, matrix: Tensor) -> StoredEntries:
+    """Return the stored entries of a CSR matrix.
+
+    Raises:
+        ValueError: If the matrix is invalid, or a column is out of range or stored twice in a row.
+    """
+    values = matrix.values().detach()
+    if context.validate:
+        _check_row_pointers(context.caller, argument, matrix)
+    rows = torch.arange(matrix.shape[0], device=matrix.device)
+    rows = rows.repeat_interleave(matrix.crow_indices().diff().to(torch.int64), output_size=values.numel())
+    entries = StoredEntries(rows, matrix.col_indices().to(torch.int64), values, *matrix.shape)
+    if context.validate:
+        _check_columns(context.caller, argument, entries)
+    return entries
+
+
+def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
+    """Raise unless the row pointers of a CSR matrix ascend from 0 to the number of its entries."""
+    pointers, values = matrix.crow_indices(), matrix.values()
+    stored = values.numel()
+    if matrix.ndim == 2 and values.ndim == 1 and pointers.numel() == matrix.shape[0] + 1:
+        starts_and_ends = int(pointers[0]) == 0 and int(pointers[-1]) == stored
+        if starts_and_ends and not bool((pointers.diff() < 0).any()):
+            return
+    raise ValueError(
+        f"{caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend from 0 to the "
+        f"number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., check_invariants=True)."
+    )
+
+
+def _check_columns(caller: str, argument: str, entries: StoredEntries) -> None:
+    """Raise if a column of the entries of a CSR matrix is out of range, or stored twice in a row."""
+    lowest = check_ids_in_range(caller, argument, entries.columns, entries.num_columns, None)
+    if lowest < 0:
+        raise ValueError(f"{caller}: {argument} stores the column {lowest}; columns start at 0.")
+    keys = entries.rows * entries.num_columns + entries.columns
+    if bool((keys[1:] > keys[:-1]).all()):  # most matrices are in order, and then no column repeats
+        return
+    keys = keys.sort().values
+    repeated = (keys[1:] == keys[:-1]).nonzero()
+    if repeated.numel():
+        row, column = divmod(int(keys[repeated[0, 0]]), entries.num_columns)
+        raise ValueError(
+            f"{caller}: {argument} stores column {column} twice in row {row}; "
+            "add the entries up first (scipy: matrix.sum_duplicates())."
+        )
+
+
+def _check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
+    """Raise if a row that counts has a score NaN. If ``scores`` (N, ...) are entries, ``rows`` (N,) are their rows."""
+    if not scores.numel() or not bool(scores.amax().isnan()):  # amax passes NaN on, and is 30 times as fast as isnan
+        return
+    is_wrong = scores.isnan().flatten(1).any(dim=1)
+    if rows is None:
+        rows = torch.arange(len(scores), device=scores.device)
+    if context.row_mask is not None:
+        is_wrong = is_wrong & context.row_mask[rows]
+    if bool(is_wrong.any()):
+        row = int(rows[is_wrong.nonzero()[0, 0]])
+        raise ValueError(
+            f"{context.caller}: preds holds NaN in row {row}; a score must be a number (-inf for a label that is not "
+            "retrieved)."
+        )
+
+
+def _check_gains(
+    context: Context, argument: str, gains: Tensor, row_mask: Tensor | None, positive: Tensor | None = None
+) -> None:
+    """Raise unless all gains are numbers that add up exactly.
+
+    Args:
+        context: The settings of the batch.
+        argument: The name of the gains in error messages.
+        gains: Shape (N, ...).
+        row_mask: Shape (N,), bool: the gains that count; None for all.
+        positive: Shape (T,): the gains above 0 of the rows that count, if known. They are few, so the check is faster.
+    """
+    if row_mask is not None:
+        gains = gains[row_mask]
+    if not gains.numel() or gains.dtype == torch.bool:
+        return
+    low, high = (float(bound) for bound in torch.aminmax(gains))
+    if low < 0:
+        raise ValueError(
+            f"{context.caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; "
+            f"{_remedy_for_negative_gains(context, gains, low)}."
+        )
+    if not high <= LARGEST_GAIN:  # True also for NaN, which aminmax passes on
+        raise ValueError(
+            f"{context.caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}."
+        )
+    if low < 1 / LARGEST_GAIN and gains.is_floating_point():
+        if positive is None:
+            positive = gains[gains > 0]
+        if bool((positive < 1 / LARGEST_GAIN).any()):
+            raise ValueError(
+                f"{context.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains "
+                "up."
+            )
+
+
+def _remedy_for_negative_gains(context: Context, gains: Tensor, low: float) -> str:
+    """Return what to do about gains below 0, of which the least is ``low``."""
+    if context.has_documents:
+        return f"documents that do not count are left out by ignore_index={low:g}"
+    remedy = "look whether preds and target are swapped"
+    if not gains.is_floating_point():
+        remedy = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
+    if low == -1 and bool((gains == 0).any()) and bool(((gains == 0) | (gains.abs() == 1)).all()):
+        return (
+            "if -1 marks not known cells of a multi-hot target, leave them out: preds.masked_fill(target < 0, "
+            f"-torch.inf) beside target.clamp(min=0); else {remedy}"
+        )
+    return remedy
+
+
+def _check_lists(
+    context: Context,
+    argument: str,
+    ids: Tensor,
+    *,
+    distinct: bool,
+    padded_behind: bool = False,
+    one_per_row: bool = False,
+) -> int:
+    """Raise unless lists of ids (N, K) hold only labels and -1; return the lowest id, or 0 if there are no ids.
+
+    Args:
+        context: The settings of the batch.
+        argument: The name of the lists in error messages.
+        ids: Shape (N, K), int64, -1 in the rows that do not count.
+        distinct: Whether a label may stand in a row only once.
+        padded_behind: Whether -1 may stand only behind the last label.
+        one_per_row: Whether the ids were given as one label per row.
+    """
+    caller = context.caller
+    if context.looked_through and ids.numel():
+        lowest, highest = torch.aminmax(ids)
+        ends = ListCheck(int(lowest), int(highest), None, None)
+    else:
+        ends = context.kernels.look_through(ids)
+
+    if ends.lowest < -1 or (context.num_labels is not None and ends.highest >= context.num_labels):
+        check_ends(caller, argument, ends.lowest, ends.highest, context.num_labels, one_per_row=one_per_row)
+    if padded_behind and ends.gap_row is not None:
+        raise ValueError(
+            f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "
+            "keeps its place under an id of its own: num_labels=L + 1, the id L, and duplicates='first' where it "
+            "may repeat."
+        )
+    if distinct and ends.repeat_row is not None:
+        raise _repetition(context, argument.removeprefix("ids in "), ids, ends.repeat_row)
+    return ends.lowest
+
+
+def _repetition(context: Context, argument: str, ids: Tensor, row: int) -> ValueError:
+    """Return the error for a row that holds a label twice."""
+    labels, counts = torch.unique(ids[row], return_counts=True)
+    label = int(labels[(counts > 1) & (labels >= 0)][0])
+    remedy = REMEDIES.get(argument, "").format(label=label)
+    if context.has_tokens:
+        remedy = (
+            ". If preds and target are one predicted and one true label of each token, pass preds[..., None]: then "
+            f"each token is a row. If they are lists{remedy}"
+        )
+    return ValueError(
+        f"{context.caller}: {argument} names the label {label} twice in row {row}; each label can stand in a row "
+        f"once{remedy}."
+    )

@@ -65,7 +65,8 @@ class RelevantLabels:
         """An upper bound of :attr:`n`: its largest number, or on a device a bound that is known without waiting."""
         targets = self._targets
         if targets.filled and self._buckets is None:
-            return targets.widest
+            assert targets.padded is not None
+            return targets.padded.shape[1]
         return targets.kernels.most(self.n, targets.widest)
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:

@@ -1,4 +1,8 @@
-"""Warnings that point at the caller's code, and notes of a batch that a report repeats."""
+"""Warnings that point at the caller's code: of the speed of batches, and of what is probably a mistake in a first one.
+
+Each ``looks_at_`` function looks at values for one likely mistake, and returns the sentence of a warning, or None. It
+reads a sample of the rows, and nothing where reading would make a device wait.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,15 @@ import sys
 from functools import cache
 from warnings import warn
 
+import torch
+from torch import Tensor
+
+from tailmetrics._arguments import shape_of
 from tailmetrics.ranking import native
+from tailmetrics.ranking._device import is_compiling
+from tailmetrics.ranking._inputs import Batch, Context
+from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._reading import Depth, Lists
 
 INSIDE = ("tailmetrics.", "torch", "functools")
 """How the names of modules begin whose frames a warning passes over."""
@@ -41,3 +53,426 @@ def warn_of_speed() -> None:
             "native. To stay with torch, set TAILMETRICS_NATIVE=0 in the environment.",
             SpeedWarning,
         )
+
+
+# likely mistakes
+
+PADDED = "make the metrics with ignore_index={label}"
+"""The remedy for target lists that seem to be padded by a label."""
+
+FIRST_CELLS = 64
+"""This many cells of the first row are read first. More cells are read only if all of these are whole numbers."""
+
+SAMPLED_CELLS = 2**16
+"""At most this many cells are read, in whole rows, but at least one row. This takes a tenth of a millisecond."""
+
+FEWEST_ROWS, CANDIDATES = 20, range(20, 1002)
+"""Sampled negatives are 19 to 1,000. Of 20 shuffled rows of so many classes hardly all have one and the same class."""
+
+FEWEST_RISES = 16
+"""Steps of scores that all go up say that rows are in ascending order; by chance, once in 65,536."""
+
+FEWEST_QUERIES = 5
+"""Of so many rows hardly all have the label of their own number first."""
+
+SAME_PLACE = 0.8
+"""The share of equal ids that stand at the same place of preds and target where both are tokens."""
+
+FIRST_TRY = 4
+"""A batch of so few rows is probably a first try: there more than half of the equal ids are enough."""
+
+SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
+
+
+def first_rows(context: Context, value: Tensor) -> Tensor | None:
+    """Return the first rows that count, as a sample for checks of values. A vector is one row.
+
+    The sample is None if no row counts, if the value is not dense, or if reading it would make a device wait.
+    """
+    if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
+        return None
+    if value.ndim == 1:
+        value = value[None]
+    sample = value[: max(1, SAMPLED_CELLS // max(1, value.shape[1]))]
+    row_mask = context.row_mask
+    if row_mask is not None and len(row_mask) == len(value):
+        sample = sample[row_mask[: len(sample)]]
+    return sample if sample.numel() else None
+
+
+def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth) -> None:
+    """Warn of what a first batch looks like, where it is probably a mistake, and of slow steps.
+
+    Args:
+        context: The settings of the batch.
+        batch: The tensors of the batch.
+        lists: The ranked lists.
+        targets: The relevant labels.
+        depth: The depth to which the batch was ranked.
+    """
+    if context.kernels.reads:
+        warn_of_speed()
+    if not context.validate:
+        return
+    texts = [looks_at_padding(context.caller, batch.target, batch.tokens, batch.row_mask)]
+    if batch.documents is not None:
+        texts.append(looks_at_scores(context, *batch.documents))
+    else:
+        if targets.padded is not None:
+            texts.append(looks_at_padded_lists(context.caller, targets.padded, PADDED))
+        if not depth.decisions:  # decisions hold only 0 and 1
+            texts += _looks_at_preds(context, batch, are_ids=lists.scores is None)
+        texts.append(looks_at_self_retrieval(context, lists.ids, targets))
+    for text in texts:
+        if text is not None:
+            warn_of_batch(context.notes, text)
+
+
+def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str | None]:
+    """Return what ``preds`` look like, where they are probably something else than they are taken for."""
+    preds, target = batch.preds, batch.target
+    if isinstance(preds, tuple):
+        return [looks_at_distances(context, *preds)]
+    if preds.is_sparse_csr:
+        return [looks_at_distances(context, preds, None)]
+
+    texts = [looks_at_ids(context, preds) if are_ids else looks_at_scores(context, preds, target)]
+    if batch.form != "target":
+        return texts
+    if are_ids:
+        texts.append(looks_at_no_common_id(context, preds, target))
+        texts.append(looks_at_tokens(context, preds, target))
+    else:
+        texts.append(looks_at_sampled_negatives(context, preds, target))
+        texts.append(looks_at_gains(context, preds, target))
+    return texts
+
+
+# looks at dense scores
+
+
+def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | None:
+    """Say that dense scores look like decisions or a target (only 0 and 1), or like ranks (0 to L - 1 or 1 to L).
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, L), or (n,) of flat queries.
+        target: The target of the batch.
+    """
+    sample = first_rows(context, scores)
+    if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
+        return None
+
+    retrieved = sample[sample > -torch.inf]
+    is_one = retrieved == 1
+    are_decisions = bool((is_one | (retrieved == 0)).all()) and bool(is_one.any()) and not bool(is_one.all())
+    if are_decisions:
+        if _equals_target(context, sample, target):  # a perfect prediction
+            return None
+        return (
+            f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
+            "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
+            f"preds.bool() to a metric with a threshold, such as F1AtThreshold; {SWAPPED}."
+        )
+
+    if scores.ndim == 2 and _is_permutation(sample):
+        return (
+            f"{context.caller}: preds, {shape_of(scores)}, hold each number from {int(sample.min())} to "
+            f"{int(sample.max())} once in a row, as ranks do, and are read as scores: the largest is best. If these "
+            "are ranks of the labels, pass -preds; if they are label ids, best first, pass preds.long(); if they are "
+            "scores, Ranking.from_scores(preds, ...) takes them as such."
+        )
+    return None
+
+
+def _equals_target(context: Context, sample: Tensor, target: Tensor) -> bool:
+    target_sample = first_rows(context, target)
+    return target_sample is not None and target_sample.shape == sample.shape and bool((sample == target_sample).all())
+
+
+def looks_at_sampled_negatives(context: Context, scores: Tensor, target: Tensor) -> str | None:
+    """Say that the relevant label of every row is the first or the last of few columns, as beside sampled negatives.
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, L).
+        target: Shape (N,) or (N, 1), label ids; or (N, L), a matrix.
+    """
+    sample = first_rows(context, target)
+    if scores.ndim != 2 or scores.shape[1] not in CANDIDATES or sample is None or target.shape[:1] != scores.shape[:1]:
+        return None
+    if target.ndim == 1 or target.shape[1] == 1:
+        labels = sample.reshape(-1)
+    elif target.shape == scores.shape:
+        relevant = sample > 0
+        labels = relevant.to(torch.uint8).argmax(dim=1).where(relevant.sum(dim=1) == 1, -1)
+    else:
+        return None
+
+    label, last = int(labels[0]), scores.shape[1] - 1
+    if len(labels) < FEWEST_ROWS or label not in (0, last) or bool((labels != label).any()):
+        return None
+    place = "0" if label == 0 else f"the last, {last}"
+    return (
+        f"{context.caller}: the relevant label of each row is {place}, as where it stands beside {last} sampled "
+        "negatives. Such values are higher than among all labels, and may turn the order of two models around: pass "
+        "the scores of all labels. If rows are sorted by class, nothing is wrong."
+    )
+
+
+# looks at lists of ids, and at candidates
+
+
+def looks_at_ids(context: Context, ids: Tensor) -> str | None:
+    """Say that each row of ids holds the numbers 0 to K - 1 or 1 to K, as the ranks of all labels would."""
+    if ids.shape[1] < 2 or context.num_labels not in (None, ids.shape[1]):
+        return None
+    sample = first_rows(context, ids)
+    if sample is None or not _is_permutation(sample):
+        return None
+    if context.num_labels is None and not bool((sample != sample[0]).any()):
+        return None
+    return (
+        f"{context.caller}: preds, {shape_of(ids)}, hold each number from {int(sample.min())} to "
+        f"{int(sample.max())} once in a row and are read as label ids, best first. If these are ranks of the "
+        "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
+        "Ranking.from_ids(preds, ...) takes them as such."
+    )
+
+
+def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None:
+    """Say that preds and target (B, T) look like one predicted and one true label of each token.
+
+    Nearly all ids that a row of both sides has in common stand at the same place. In ranked lists beside sets of T
+    labels, one in T does. Where all ids agree, both readings give the same value.
+    """
+    if ids.shape != target.shape or ids.shape[1] < 3 or target.is_floating_point():
+        return None
+    sample, target_sample = first_rows(context, ids), first_rows(context, target)
+    if sample is None or target_sample is None:
+        return None
+
+    sample, target_sample = sample.to(torch.int64), target_sample.to(torch.int64)
+    same_place = int(((sample == target_sample) & (sample >= 0)).sum())
+    ordered = torch.cat([sample, target_sample], dim=1).sort(dim=1).values  # each side holds an id once in a row
+    in_common = int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum())
+    if same_place < 3 or bool((sample == target_sample).all()):
+        return None
+    share = 0.5 if len(sample) <= FIRST_TRY else SAME_PLACE
+    if same_place <= share * in_common:
+        return None
+    return (
+        f"{context.caller}: preds and target, {shape_of(ids)}, are read as a ranked list and a set of relevant labels "
+        "in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are one predicted "
+        "and one true label of each token, pass preds[..., None]: then each token is a row. If they are lists and "
+        "sets, ignore this warning."
+    )
+
+
+def looks_at_no_common_id(context: Context, ids: Tensor, target: Tensor) -> str | None:
+    """Say that whole numbers of one shape (N, K) on both sides have no id in common in any row.
+
+    Scores and grades of all labels look like this. Where the number of labels is known and is not K, they cannot be.
+    """
+    alike = ids.shape == target.shape and ids.shape[1] > 1 and not target.is_floating_point()
+    if not alike or context.num_labels not in (None, ids.shape[1]):
+        return None
+    sample, target_sample = first_rows(context, ids), first_rows(context, target)
+    if sample is None or target_sample is None:
+        return None
+    if int(target_sample.min()) < 0 or int(sample.min()) < 0:  # padded lists are ids
+        return None
+    ordered = torch.cat([sample.to(torch.int64), target_sample.to(torch.int64)], dim=1).sort(dim=1).values
+    if bool((ordered[:, 1:] == ordered[:, :-1]).any()):  # each side holds an id once in a row
+        return None
+    return (
+        f"{context.caller}: preds and target, {shape_of(ids)}, are both read as label ids, and no row has an id in "
+        "common. If these are scores and grades of all labels, pass preds.float() and target.float(); if they are "
+        "ids, look whether both number the same labels."
+    )
+
+
+def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> str | None:
+    """Say that the scores of each row are in ascending order and its ids are not, as in the result of a search.
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, C), the scores of candidates; CSR without ``ids``.
+        ids: Shape (N, C), -1 for none.
+    """
+    if ids is None:
+        if not context.kernels.reads:
+            return None
+        values, labels = scores.values()[:SAMPLED_CELLS], scores.col_indices()[:SAMPLED_CELLS]
+        place = torch.arange(len(values), device=values.device)
+        row = torch.searchsorted(scores.crow_indices()[1:], place, right=True)
+        inside = row.diff() == 0
+        steps, turns = values.diff()[inside], labels.diff()[inside]
+    else:
+        sample, listed = first_rows(context, scores), first_rows(context, ids)
+        if sample is None or listed is None:
+            return None
+        inside = listed[:, 1:] >= 0
+        steps, turns = sample.diff(dim=1)[inside], listed.diff(dim=1)[inside]
+
+    rises = int((steps > 0).sum()) >= FEWEST_RISES and not bool((steps < 0).any())
+    if not rises or not bool((turns < 0).any()):
+        return None
+    return (
+        f"{context.caller}: the scores of preds, {shape_of(scores)}, rise from the first place of each row to the "
+        "last, as distances do, and are read as scores: the largest is best. If they are distances, pass their "
+        "negative; columns=Columns(rank=NAME) reads those of a file."
+    )
+
+
+def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> str | None:
+    """Say that the best label of each row is the row itself, as where embeddings are searched in themselves.
+
+    Rows whose only relevant label is their own number are pairs, such as images and their captions.
+
+    Args:
+        context: The settings of the batch.
+        ids: Shape (N, K), ranked lists.
+        targets: The relevant labels.
+    """
+    if not context.kernels.reads or not ids.shape[1]:
+        return None
+    row = torch.arange(len(ids), device=ids.device)
+    is_itself = ids[:, 0] == row
+    counted = len(ids) if context.row_mask is None else int(context.row_mask.sum())
+    if counted < FEWEST_QUERIES or int(is_itself.sum()) != counted:
+        return None
+    entries = targets.entries
+    if bool((entries.ids == entries.rows).all()):
+        return None
+    return (
+        f"{context.caller}: the first label of each row is the row itself, as where each query is searched in a "
+        "collection that holds it. It counts as a miss, or, where it is relevant, as a hit of any model. Leave it out: "
+        "set the score of each row for itself to -inf, in this batch with scores.fill_diagonal_(-torch.inf), or pass "
+        "ids[:, 1:] for ids. If rows and labels are different things, ignore this warning."
+    )
+
+
+# looks at gains
+
+
+def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | None:
+    """Say that integer gains of all labels may be lists of ids: padded by 0, or with every label once.
+
+    Args:
+        context: The settings of the batch.
+        scores: Shape (N, L).
+        target: Integers of the same shape, which are read as gains.
+    """
+    is_integer = not target.is_floating_point() and target.dtype != torch.bool
+    if target.shape != scores.shape or not is_integer or scores.shape[1] < 2:
+        return None
+    sample = first_rows(context, target)
+    if sample is None or not bool((sample > 0).any()):
+        return None
+    text = (
+        f"{context.caller}: target, {shape_of(target)}, is read as a gain for each label, because it is as wide as the "
+        "scores, but each row may also be a list of label ids, {looks}. If these are ids, pass "
+        "Ranking.from_scores(preds, target_ids={ids}); if they are gains or a multi-hot, pass target.float() or "
+        "target.bool()."
+    )
+    if sample.shape[1] > 2 and _is_permutation(sample) and int(sample.min()) == 0:
+        return text.format(looks="with every label once", ids="target")
+
+    is_id = sample > 0
+    behind_padding = is_id[:, 1:] & ~is_id[:, :-1]
+    ordered = sample.sort(dim=1).values
+    repeats = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0)
+    if bool(behind_padding.any()) or bool(repeats.any()) or int(sample.max()) >= sample.shape[1]:
+        return None
+    return text.format(looks="padded by 0", ids="target.masked_fill(target == 0, -1)")
+
+
+# looks at padding
+
+
+def looks_at_padding(
+    caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None, ignored: int | None = None
+) -> str | None:
+    """Say that a label looks like padding: most sequences end in a run of it, and it is rare elsewhere.
+
+    Args:
+        caller: The name that the warning begins with.
+        labels: Shape (B·T,), the label of each token. Other shapes, and labels on a GPU, are not checked.
+        tokens: T.
+        row_mask: Shape (B·T,), bool: the tokens that count; None for all.
+        ignored: The label of tokens that do not count.
+    """
+    on_cpu = labels.is_cpu and (row_mask is None or row_mask.is_cpu)
+    if labels.ndim != 1 or labels.is_floating_point() or not on_cpu or is_compiling() or tokens < 2:
+        return None
+    if row_mask is not None:
+        labels = labels.where(row_mask, -1)
+    label = _label_at_ends(labels[: len(labels) // tokens * tokens].reshape(-1, tokens), shortest=2)
+    if label is None or label == ignored:
+        return None
+    return (
+        f"{caller}: most sequences end in a run of label {label}, which is hardly anywhere else, as padding is. It "
+        "counts as a label that was to be predicted. If it is padding, write -100 there (padding_value=-100) and "
+        f"make the metrics with ignore_index=-100; ignore_index={label} would leave out every row of label {label}."
+    )
+
+
+def looks_at_padded_lists(caller: str, lists: Tensor, remedy: str) -> str | None:
+    """Say that a label looks like padding of lists (N, M): most lists end in it, and it is rare elsewhere.
+
+    Args:
+        caller: The name that the warning begins with.
+        lists: Label ids, -1 for none. Lists on a GPU are not checked.
+        remedy: Says what to do if the label ``{label}`` is padding.
+    """
+    if lists.ndim != 2 or lists.shape[1] < 2 or len(lists) < FEWEST_ROWS or not lists.is_cpu or is_compiling():
+        return None
+    if bool((lists < 0).any()):  # padded by -1
+        return None
+    if lists.shape[1] > 2 and not bool((lists[:, -1] == lists[:, -2]).any()):  # padding would stand twice in a row
+        return None
+    label = _label_at_ends(lists, shortest=1)
+    if label is None:
+        return None
+    return (
+        f"{caller}: most rows of target end in label {label}, which is hardly anywhere else, as padding is. It "
+        f"counts as a label. If it is padding, {remedy.format(label=label)}. If it is a label, nothing is wrong."
+    )
+
+
+def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
+    """Return the label of which most sequences end in a run, if it is rare elsewhere; None if there is none.
+
+    Args:
+        sequences: Shape (N, T), whole numbers.
+        shortest: The least length of a run.
+    """
+    sequences = sequences[: max(1, SAMPLED_CELLS // sequences.shape[1])]
+    if len(sequences) < 4:  # two or three may end alike by chance
+        return None
+    label = int(sequences[:, -1].mode().values)
+    same = sequences == label
+    run = same.flip(1).cumprod(1).sum(1)  # the length of the run at the end of each sequence
+
+    inside = int(same.sum() - run.sum())
+    others = int(sequences.numel() - run.sum())
+    is_rare = 100 * inside <= others  # at most 1 % of all others: a frequent class, such as "no entity", is everywhere
+    are_most = 2 * int((run >= shortest).sum()) > len(run)
+    return label if label >= 0 and are_most and is_rare and others else None
+
+
+# samples of values
+
+
+def _is_whole(sample: Tensor) -> bool:
+    return not sample.is_floating_point() or bool((sample == sample.round()).all())
+
+
+def _is_permutation(sample: Tensor) -> bool:
+    """Whether there are two columns or more, and all rows hold the numbers 0 to L - 1, or all rows 1 to L."""
+    if sample.shape[1] < 2:
+        return False
+    ordered = sample.sort(dim=1).values.to(torch.int64)
+    numbers = torch.arange(sample.shape[1], device=sample.device)
+    return bool((ordered - ordered[:1, :1] == numbers).all()) and int(ordered[0, 0]) in (0, 1)
