@@ -77,6 +77,8 @@ class Mergeable:
 
     _is_synced: Any
     """Whether the states are those of all processes, between ``sync`` and ``unsync``; of a collection, any of them."""
+    _stage: tuple[bool, bool, bool] | None = None
+    """The modes of gradients, inference and training at the first batch; None before it."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
@@ -169,6 +171,9 @@ class Mergeable:
             raise ValueError(f"{type(self).__name__}.load_state_dict: {problems[0]}")
         return cast("Any", super()).load_state_dict(state_dict, *args, **kwargs)
 
+    def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
+        """Do nothing about these modes; what a loop logs compares them with those of its first batch."""
+
     def _share_again(self) -> None:
         """Restore the sharing of state tensors between parts, after their states were replaced."""
 
@@ -192,8 +197,6 @@ class ExactMetric(Mergeable, Metric):
     _given: dict[str, Any]
     """The arguments that were passed to the metric, by name."""
     _fingerprint: Fingerprint | None = None
-    _stage: tuple[bool, bool, bool] | None = None
-    """The modes of gradients, inference and training at the first batch; None before it."""
     _was_logged = False
     """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
     _forward_cache: Any = LAST_VALUE
@@ -240,6 +243,10 @@ class ExactMetric(Mergeable, Metric):
             if name == "sync_on_compute" and self._is_made:
                 self._to_sync = value  # which TorchMetrics reads, and sets in forward alone
 
+    def clone(self) -> Self:
+        """Return a copy with states of its own."""
+        return deepcopy(self)
+
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Do what TorchMetrics does around an update, and take back the count of one that failed.
 
@@ -275,9 +282,6 @@ class ExactMetric(Mergeable, Metric):
             return None
 
         return guarded
-
-    def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
-        """Do nothing about these modes; a metric that a loop logs compares them with those of its first batch."""
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Compute a value over processes anew each time, and return a copy, which may be changed in place.

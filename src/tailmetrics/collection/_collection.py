@@ -40,7 +40,7 @@ from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._stages import Stage, enter_stage
+from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 IS_SYNCED = attrgetter("_is_synced")
@@ -85,9 +85,8 @@ class TopKCollection(Mergeable, LoggedCollection):
     _warns = True  # of the first batch
     _warns_of_ties = True  # in the first ``compute`` that has seen many
     _warns_of_cutoffs = True  # of buckets within k, in the first batch
+    _enter_stage = enter_stage
     _warns_of_stages = True  # of batches of a second stage, such as validation after training
-    _stage: Stage | None = None
-    """The stage of the first batch; None before it."""
     num_labels: int | None = None
     """The number of labels for batches of ids, if no member has one; an evaluation sets it."""
     _queries_seen = QueriesSeen()
@@ -373,7 +372,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     def _note_stage(self) -> None:
         stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
         if stage != self._stage:
-            enter_stage(self, stage)
+            self._enter_stage(stage)
 
     def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Prepared]:
         """Return what a ranking adds to the states of each group, by the name of the member that holds them."""

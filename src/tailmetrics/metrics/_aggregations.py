@@ -77,8 +77,7 @@ class Aggregation(ABC):
         caller: Name of the metric, for errors.
         reading: What the formula reads.
         weighted: Whether rows have weights.
-        average: The average, one of ``averages``. With ``"none"`` a value is a vector with an entry for each label,
-            which has no key; with ``"weighted"`` a label weighs as much as the rows in which it is relevant.
+        average: The average, one of ``averages``.
         empty_target_action: What happens to a row without a relevant label, one of ``actions``; None for the usual.
     """
 
@@ -93,6 +92,10 @@ class Aggregation(ABC):
     can_be_weighted = True
     row_terms: RowTerms | None = None
     """What a value is of the terms of rows that :meth:`of_rows` returns; None if a row has no term."""
+    usual_action: str = ""
+    """The default of ``empty_target_action``; of a class, "" for that of the formula."""
+    has_value_per_label = False
+    """Whether a value is a vector with an entry for each label, which has no key."""
     is_quality = True
     """Whether a value says how good a ranking is; if not, it is left out where runs are compared."""
     is_additive = False
@@ -120,17 +123,12 @@ class Aggregation(ABC):
             check_choice(caller, "empty_target_action", empty_target_action, self.actions, " to this metric")
         by_class = " (accuracy by class is RecallAtK(k=1, average='macro'))" if caller == "AccuracyAtK" else ""
         self.average: Average = check_choice(caller, "average", average, self.averages, f" to this metric{by_class}")
-        self.has_value_per_label, self.weighs_by_support = (average == kind for kind in ("none", "weighted"))
         self.tie_rules = self.tie_rules or reading.tie_rules
         check_choice(caller, "ties", reading.ties, self.tie_rules, f" to this metric with average={average!r}")
-        self.usual_action = self._usual_action(reading)
+        self.usual_action = self.usual_action or reading.formula.usual_action[reading.by_bucket]
         self.empty_target_action = empty_target_action or self.usual_action
         self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
         """The format of numbers of rows in a state, or, with row weights, of sums of weights."""
-
-    def _usual_action(self, reading: Reading) -> str:
-        """Return the default of ``empty_target_action``."""
-        return reading.formula.usual_action[reading.by_bucket]
 
     def bound(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
@@ -237,7 +235,7 @@ class Aggregation(ABC):
     @property
     def prefix(self) -> str:
         """What stands in front of the stem in a key."""
-        return "" if self.average == "samples" else f"{self.average}_"
+        return ""
 
     def cut_name(self, k: Any) -> str:
         """Return a cut-off as it is written in keys, behind @."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,6 +44,8 @@ OVER = {
     "union": "the mean over the labels that are relevant or predicted in some row",
     "all": "the mean over all labels",
 }
+READS: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
+"""The counts of a label that tell whether it is one of these labels."""
 
 
 @dataclass(frozen=True)
@@ -127,40 +130,49 @@ class ByAverage:
         check_choice(caller, "labels", labels, LabelSet)
         if macro is not None:
             check_choice(caller, "macro", macro, MacroOf)
-        if average != "macro" and macro is not None:
-            raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
-        if average != "macro" and labels != "present":
-            raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
+        aggregations: dict[str, Callable[..., Aggregation]] = {
+            "samples": MeanOfRows,
+            "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
+            "macro": partial(MeanOverLabels, ratio=self.ratio, labels=labels, macro=macro),
+            "weighted": partial(MeanBySupport, ratio=self.ratio),
+            "none": partial(EachLabel, ratio=self.ratio),
+        }
+        if average != "macro":
+            _check_no_macro(caller, average, labels, macro)
+        return aggregations[average](
+            caller, reading, weighted, average=average, empty_target_action=empty_target_action
+        )
 
-        aggregation: Callable[..., Aggregation]
-        if average == "samples":
-            aggregation = MeanOfRows
-        elif average == "micro":
-            aggregation = partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k)
-        else:
-            aggregation = partial(OverLabels, ratio=self.ratio, labels=labels, macro=macro)
-        return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
+
+def _check_no_macro(caller: str, average: str, labels: LabelSet, macro: MacroOf | None) -> None:
+    """Raise if arguments of a macro average were passed for another average."""
+    if macro is not None:
+        raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
+    if labels != "present":
+        raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
 
 
 class _CountAggregation(Aggregation):
     """An aggregation of hits, predictions and support."""
 
     actions = ("neg", "skip", "error")
-    reading: Any
+    usual_action = "neg"
+    """The default of ``empty_target_action``, also within buckets.
 
+    Averages over labels do not skip rows without a relevant label of a bucket: most false positives of the bucket are
+    in such rows, so that the value of a bucket would look better, the rarer its labels are.
+    """
     tie_rules = ("id",)  # of labels, the counts in another order are not known
+    reading: Any
 
     def __init__(self, caller: str, reading: Reading, weighted: bool, *, ratio: CountRatio, **arguments: Any) -> None:
         super().__init__(caller, reading, weighted, **arguments)
         self.ratio = ratio
 
-    def _usual_action(self, reading: Reading) -> str:
-        """Return ``"neg"``, also within buckets.
-
-        Averages over labels do not skip rows without a relevant label of a bucket: most false positives of the bucket
-        are in such rows, so that the value of a bucket would look better, the rarer its labels are.
-        """
-        return "neg"
+    @property
+    def prefix(self) -> str:
+        """What stands in front of the stem in a key."""
+        return f"{self.average}_"
 
     def counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return whether each row counts, shape (N,) or (N, G), bool."""
@@ -250,35 +262,23 @@ class RatioOfCounts(_CountAggregation):
 
 
 class OverLabels(_CountAggregation):
-    """The mean over labels of the ratio of each label, plain or weighted by support, or the ratios themselves.
+    """Counts of each label: its hits, and as far as they are read its predictions and its support.
 
     Args:
-        labels: The labels of a macro average.
-        macro: How the macro average of an F-score is computed.
+        reads: The counts that are read beside those of the ratio.
         other_arguments: See :class:`Aggregation`.
     """
 
-    takes = ("average", "empty_target_action", "labels", "macro")
-    averages = ("macro", "weighted", "none")
     needs = ("num_labels",)
 
-    def __init__(
-        self, *arguments: Any, labels: LabelSet = "present", macro: MacroOf | None = None, **other_arguments: Any
-    ) -> None:
+    def __init__(self, *arguments: Any, reads: Sequence[str], **other_arguments: Any) -> None:
         super().__init__(*arguments, **other_arguments)
         if self.reading.formula.arguments.get("denominator") == "k":
             raise ValueError(
                 f"{self.caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
             )
-        self.labels: LabelSet = labels
-        self.macro: MacroOf | None = macro
-        counts: tuple[str, ...] = ()
-        if self.average == "none" or (self.average == "macro" and labels == "union"):
-            counts = ("predicted", "support")
-        elif self.average == "weighted" or labels == "present":
-            counts = ("support",)
-        self._kept = frozenset({*self.ratio.reads, *counts})
-        """The counts of each label that the average reads, besides hits."""
+        self._kept = frozenset({*self.ratio.reads, *reads})
+        """The counts of each label that the states hold, besides hits."""
 
     # states
 
@@ -328,32 +328,6 @@ class OverLabels(_CountAggregation):
         increments["counted"] = PerRow(with_bucket_axis(counted))
         return increments
 
-    # values
-
-    def values(self, states: Mapping[str, Tensor]) -> Values:
-        """Return the mean over the labels of each bucket, or the value of each label."""
-        ks = self.reading.ks
-        if self.has_value_per_label:
-            return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in ks])
-        if self.macro is None:
-            return [self._mean(states, k, self.ratio) for k in ks]
-
-        values = []
-        for k in ks:
-            precisions = self._mean(states, k, PRECISION)
-            recalls = self._mean(states, k, RECALL)
-            values.append([self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)])
-        return values
-
-    def _f_score(self, precision: float, recall: float) -> float:
-        """Return the F-score of a precision and a recall."""
-        if not (precision and recall):
-            return precision * recall  # 0, or NaN without rows
-        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
-        counts = torch.tensor([1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu")
-        top, bottom = self.ratio(*counts.unbind())
-        return float(top / bottom)
-
     def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
         """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
 
@@ -374,6 +348,85 @@ class OverLabels(_CountAggregation):
             return state
         return self.row_format.floats(state)
 
+    # what intervals, comparisons and captions ask
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether the states hold counts of single labels."""
+        return True
+
+    @property
+    def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here
+        """Whether the states hold predictions and support of each label, beside hits."""
+        return self._kept == {"predicted", "support"}
+
+    def per_label(
+        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+    ) -> dict[str, Tensor]:
+        """Return support, predictions, true positives and value of each label, as far as they are kept."""
+        columns: dict[str, Tensor] = {}
+        reading = self.reading
+        for k, cutoff, name in zip(reading.ks, reading.cutoffs, names, strict=True):
+            suffix = f"@{self.cut_name(cutoff)}" if several or len(reading.ks) > 1 else ""
+            hits, predicted, support = self._label_counts(states, k)
+            if self._predicts:
+                columns[f"predicted{suffix}"] = predicted
+            if "support" in self._kept:
+                columns["support"] = support
+            columns[f"hits{suffix}"] = hits
+            top, bottom = self.ratio(hits, predicted, support)
+            columns[name] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
+        return columns
+
+    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+        """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
+        increments = self.increments(ranking)
+        support = increments.get("support")
+        return [(increments[f"hits_at_{k}"], increments.get(f"predicted_at_{k}"), support) for k in self.reading.ks]
+
+    def of_rows(self, ranking: Ranking) -> Tensor:
+        """Raise: only labels have values."""
+        raise ValueError(f"{self.caller}: average={self.average!r} is over labels; a row has no value of its own.")
+
+
+class EachLabel(OverLabels):
+    """The ratio of each label: ``average="none"``."""
+
+    averages = ("none",)
+    has_value_per_label = True
+
+    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
+        super().__init__(*arguments, reads=("predicted", "support"), **other_arguments)
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the value of each label."""
+        return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in self.reading.ks])
+
+
+class _LabelMean(OverLabels):
+    """A weighted mean over labels of the ratio of each label."""
+
+    labels: LabelSet = "present"
+    macro: MacroOf | None = None
+    weighs_by_support = False
+    value_format = UNIT
+    """The format of the weighted value of a label."""
+    weight_format = COUNT
+    """The format of the weight of a label."""
+
+    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
+        if self.weighted:
+            self.value_format = self.weight_format = REAL
+
+    @abstractmethod
+    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
+        """Return the weight of each label, given its predictions and its support."""
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the mean over the labels of each bucket."""
+        return [self._mean(states, k, self.ratio) for k in self.reading.ks]
+
     def _mean(self, states: Mapping[str, Tensor], k: int, ratio: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
         return _ratios_of_counted(self._sums(states, k, ratio), self.row_format.totals(states["counted"]))
@@ -381,8 +434,7 @@ class OverLabels(_CountAggregation):
     def _sums(self, states: Mapping[str, Tensor], k: int, ratio: LabelRatio) -> list[tuple[Fraction, Fraction]]:
         """Return the weighted sum over the labels of each bucket, and the sum of their weights, both exact."""
         counts, buckets = self._label_counts(states, k), self.reading.buckets
-        value_format = REAL if self.weighted or self.weighs_by_support else UNIT
-        weight_format = REAL if self.weighted else COUNT
+        value_format, weight_format = self.value_format, self.weight_format
         sums = torch.zeros(self.num_buckets, value_format.columns, dtype=torch.int64, device="cpu")
         weights = torch.zeros(self.num_buckets, weight_format.columns, dtype=torch.int64, device="cpu")
 
@@ -401,85 +453,21 @@ class OverLabels(_CountAggregation):
             fractions.append((Fraction(int(top), value_format.unit), Fraction(int(bottom), weight_format.unit)))
         return fractions
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
-        """Return the labels that are averaged; of a weighted average, their relevant rows."""
-        if self.has_value_per_label:
-            return None
-        unit = AVERAGED[self.labels]
-        if self.weighs_by_support:
-            unit = by_weight("relevant labels", self.weighted)
-        return unit, [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
+    def _sums_of_weights(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        """Return by cut-off and bucket the sum of the weights of labels."""
+        return [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
 
-    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
-        """Return the weight of each label in the average."""
-        if self.weighs_by_support:
-            return support
-        if self.labels == "all":
-            return torch.ones_like(support)
-        counts = support if self.labels == "present" else support + predicted
-        return (counts > 0).to(torch.int64)
-
-    def _labels_with_rows(self, states: Mapping[str, Tensor]) -> list[int]:
-        """Return how many labels of each bucket are relevant in some row, as far as the support is kept."""
-        support, buckets = states.get("support"), self.reading.buckets
-        if buckets is None:
-            assignment = torch.zeros(self.reading.known_num_labels, dtype=torch.int64, device="cpu")
-        else:
-            assignment = buckets.assignment
-        if support is not None:
-            assignment = assignment[support.cpu().reshape(len(support), -1).any(dim=1)]
-        counts: list[int] = torch.bincount(assignment, minlength=self.num_buckets).tolist()
-        return counts
-
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]] | None:
+    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether there is no label to average.
 
         Of the labels ``"present"`` there is none where nothing is relevant; of their ``"union"`` with the predicted
         ones there is none where nothing is predicted either; ``"all"`` are always some, and 0 / 0 is 0 for each.
         """
-        if self.has_value_per_label:
-            return None
-        return [[not weight for _, weight in self._sums(states, k, RECALL)] for k in self.reading.ks]
-
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
-        """Return how many labels are relevant in some row, of a macro average that knows it."""
-        if not self.mean_over() or "support" not in self._kept:
-            return Facts()
-        return Facts(labels_with_rows=self._labels_with_rows(states))
-
-    # what intervals, comparisons and captions ask
-
-    @property
-    def keeps_labels(self) -> bool:
-        """Whether the states hold counts of single labels."""
-        return True
-
-    def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
-    ) -> dict[str, Tensor]:
-        """Return support, predictions, true positives and value of each label, as far as they are kept."""
-        columns: dict[str, Tensor] = {}
-        reading = self.reading
-        for k, cutoff, name in zip(reading.ks, reading.cutoffs, names, strict=True):
-            suffix = f"@{self.cut_name(cutoff)}" if several or len(reading.ks) > 1 else ""
-            hits, predicted, support = self._label_counts(states, k)
-            if "predicted" in self._kept:
-                columns[f"predicted{suffix}"] = predicted
-            if "support" in self._kept:
-                columns["support"] = support
-            columns[f"hits{suffix}"] = hits
-            top, bottom = self.ratio(hits, predicted, support)
-            columns[name] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
-        return columns
-
-    @property
-    def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here
-        """Whether the states hold predictions and support of each label, beside hits."""
-        return self._kept == {"predicted", "support"}
+        return [[not weight for weight in by_bucket] for by_bucket in self._sums_of_weights(states)]
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the weights of the counts in the ratio, and of the labels in the mean."""
-        if self.has_value_per_label or self.weighted:
+        if self.weighted:
             return None
         terms = {
             "top": float(self.ratio.hits),
@@ -491,34 +479,107 @@ class OverLabels(_CountAggregation):
             terms["of_averages"] = True
         return terms
 
-    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
-        """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
-        increments = self.increments(ranking)
-        support = increments.get("support")
-        return [(increments[f"hits_at_{k}"], increments.get(f"predicted_at_{k}"), support) for k in self.reading.ks]
+
+class MeanOverLabels(_LabelMean):
+    """The plain mean over labels of the ratio of each label: ``average="macro"``.
+
+    Args:
+        labels: The labels of the mean.
+        macro: How the macro average of an F-score is computed.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    takes = ("average", "empty_target_action", "labels", "macro")
+    averages = ("macro",)
+
+    def __init__(
+        self, *arguments: Any, labels: LabelSet = "present", macro: MacroOf | None = None, **other_arguments: Any
+    ) -> None:
+        super().__init__(*arguments, reads=READS[labels], **other_arguments)
+        self.labels = labels
+        self.macro = macro
+
+    def values(self, states: Mapping[str, Tensor]) -> Values:
+        """Return the mean over the labels of each bucket."""
+        if self.macro is None:
+            return super().values(states)
+
+        values = []
+        for k in self.reading.ks:
+            precisions = self._mean(states, k, PRECISION)
+            recalls = self._mean(states, k, RECALL)
+            values.append([self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)])
+        return values
+
+    def _f_score(self, precision: float, recall: float) -> float:
+        """Return the F-score of a precision and a recall."""
+        if not (precision and recall):
+            return precision * recall  # 0, or NaN without rows
+        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
+        counts = torch.tensor([1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu")
+        top, bottom = self.ratio(*counts.unbind())
+        return float(top / bottom)
+
+    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
+        """Return the weight of each label in the average."""
+        if self.labels == "all":
+            return torch.ones_like(support)
+        counts = support if self.labels == "present" else support + predicted
+        return (counts > 0).to(torch.int64)
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the number of labels that are averaged."""
+        return AVERAGED[self.labels], self._sums_of_weights(states)
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return how many labels are relevant in some row, if the support is kept."""
+        if "support" not in self._kept:
+            return Facts()
+        return Facts(labels_with_rows=self._labels_with_rows(states["support"]))
+
+    def _labels_with_rows(self, support: Tensor) -> list[int]:
+        """Return how many labels of each bucket are relevant in some row."""
+        buckets = self.reading.buckets
+        if buckets is None:
+            assignment = torch.zeros(self.reading.known_num_labels, dtype=torch.int64, device="cpu")
+        else:
+            assignment = buckets.assignment
+        has_rows = support.cpu().reshape(len(support), -1).any(dim=1)
+        counts: list[int] = torch.bincount(assignment[has_rows], minlength=self.num_buckets).tolist()
+        return counts
 
     def mean_over(self) -> str:
-        """Return in words the labels of which a macro average is the mean; empty for other averages."""
-        if self.average != "macro":
-            return ""
+        """Return in words the labels of which the average is the mean."""
         mean = OVER[self.labels]
         if self.macro is None:
             return mean
         return f"the F-score of precision and recall, each {mean}"
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
-        """Raise: only labels have values."""
-        raise ValueError(f"{self.caller}: average={self.average!r} is over labels; a row has no value of its own.")
-
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
-        caption = super().caption(k)
-        if not self.mean_over():
-            return caption
-        caption += f"; {self.mean_over()} of the bucket"
+        caption = f"{super().caption(k)}; {self.mean_over()} of the bucket"
         if self.labels == "all":
             caption += ", those without a relevant row with 0"
         return caption
+
+
+class MeanBySupport(_LabelMean):
+    """The mean over labels, each weighted by the number of rows in which it is relevant: ``average="weighted"``."""
+
+    averages = ("weighted",)
+    weighs_by_support = True
+    value_format = REAL
+
+    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
+        super().__init__(*arguments, reads=("support",), **other_arguments)
+
+    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
+        """Return the support of each label."""
+        return support
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return the relevant rows of all labels."""
+        return by_weight("relevant labels", self.weighted), self._sums_of_weights(states)
 
 
 def _ratios_of_counted(

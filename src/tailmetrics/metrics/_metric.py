@@ -32,7 +32,7 @@ from tailmetrics.ranking._device import one_thread, real_dtype
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
-from tailmetrics.ranking._stages import Stage, enter_stage
+from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
@@ -101,6 +101,7 @@ class TopKMetric(ExactMetric):
     """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
     _warns_of_stages = True
     """Whether an update warns that the metric holds batches of another stage, such as training; it warns once."""
+    _enter_stage = enter_stage
     _keep_states = False
     _tie_count: TieCount | None = None
     _queries_seen = QueriesSeen()
@@ -504,9 +505,6 @@ class TopKMetric(ExactMetric):
         if seen.earlier is not None:
             self._queries_seen = seen.with_queries(self._caller, self._queries_seen.earlier)
         return value
-
-    def _enter_stage(self, stage: Stage) -> None:
-        enter_stage(self, stage)
 
     def reset(self) -> None:
         """Set all states to 0."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import fsum
 from operator import mul
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
-from tailmetrics.metrics._arguments_of_metrics import LevelArguments, RelevanceArguments
+from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
 from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
@@ -200,7 +200,7 @@ class AllScores(Reading):
 
 
 class LabelAreas(Aggregation):
-    """An area of each label over the rows, averaged over labels, with bounds of its error.
+    """Areas under curves over the rows, with bounds of their errors.
 
     Scores are counted in histograms. The bits of a score give its bin, so no range has to be known. Labels that are not
     stored tie with each other below all others.
@@ -213,10 +213,9 @@ class LabelAreas(Aggregation):
     """
 
     takes = ("average",)
-    averages = ("macro", "micro", "weighted", "none")
-    reading: AllScores
-    needs = ("num_labels",)
     not_in_key = ("bins",)
+    needs = ("num_labels",)
+    reading: AllScores
     can_be_weighted = False
 
     def __init__(self, *arguments: Any, area: Area, peer: str, bins: int, **other_arguments: Any) -> None:
@@ -271,9 +270,8 @@ class LabelAreas(Aggregation):
         return areas[1:2]
 
     def _warn_of_bins(self, areas: Tensor) -> None:
-        """Warn once where bins leave much open: of areas (3, G), or (3, L) of labels, which count as their mean."""
-        errors = (areas - areas[1]).abs().amax(dim=0)
-        largest = float(errors.nanmean() if self.has_value_per_label else errors.nan_to_num().max())
+        """Warn once where bins leave much open."""
+        largest = self._error((areas - areas[1]).abs().amax(dim=0))
         if not self._warns_of_bins or largest <= WIDE:
             return
 
@@ -286,23 +284,13 @@ class LabelAreas(Aggregation):
             "nothing."
         )
 
+    @abstractmethod
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
-        if self.average == "micro":
-            return self._areas_of_all_cells(states)
-        areas = self._areas_of_labels(states)
-        if self.has_value_per_label:
-            return areas
 
-        assignment = self._assignment(len(areas[0]))
-        weights = torch.ones(len(assignment), dtype=torch.float64, device="cpu")
-        if self.weighs_by_support:
-            weights = states["relevant"].sum(dim=1).double().cpu()
-        means = []
-        for bucket in range(self.num_buckets):
-            measured = ~areas[0].isnan() & (assignment == bucket)
-            means.append(_means(areas[:, measured], weights[measured]))
-        return torch.tensor(means, dtype=torch.float64, device="cpu").T
+    def _error(self, errors: Tensor) -> float:
+        """Return the error that is reported for the largest errors of areas (G,), or (L,) of labels."""
+        return float(errors.nan_to_num().max())
 
     def _assignment(self, num_labels: int) -> Tensor:
         """Return the bucket of each label, shape (L,); 0 without buckets."""
@@ -318,20 +306,6 @@ class LabelAreas(Aggregation):
         if self.bins != FINEST:
             return torch.zeros_like(bins, dtype=torch.bool)
         return bins == UNSTORED
-
-    def _areas_of_all_cells(self, states: Mapping[str, Tensor]) -> Tensor:
-        """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
-        assignment = self._assignment(len(states["scores"]))
-        height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
-        totals = []
-        for name in ("relevant", "scores"):
-            total = torch.zeros(self.num_buckets, self.bins, dtype=torch.int64, device="cpu")
-            blocks = zip(torch.split(states[name], height), torch.split(assignment, height), strict=True)
-            for histograms, labels in blocks:
-                total.index_add_(0, labels, histograms.cpu())
-            totals.append(total)
-        relevant, scores = totals
-        return AREAS[self.area](relevant, scores - relevant, self._all_equal)
 
     def _areas_of_labels(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the areas of each label, (3, L)."""
@@ -352,35 +326,11 @@ class LabelAreas(Aggregation):
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return the least and the largest value that scores in bins leave open."""
-        if self.has_value_per_label:
-            return Facts()
         return Facts(bounds=self.bounds(states))
-
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
-        """Return the labels that are averaged, of a macro average: those that have an area."""
-        if self.average != "macro":
-            return None
-        relevant = states["relevant"].sum(dim=1).cpu()
-        measured = relevant > 0
-        if self.area == "roc":
-            measured &= relevant < states["scores"].sum(dim=1).cpu()
-        assignment = self._assignment(len(relevant))
-        return "labels with an area", [torch.bincount(assignment[measured], minlength=self.num_buckets).tolist()]
-
-    @property
-    def keeps_labels(self) -> bool:
-        """Whether :meth:`per_label` has values of single labels: they are asked for, and take time."""
-        return self.has_value_per_label
-
-    def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
-    ) -> dict[str, Tensor]:
-        """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
-        return {names[0]: self._areas(states)[1]}
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the area, and its average over labels."""
-        if self.has_value_per_label or self.reading.leaves_out:
+        if self.reading.leaves_out:
             return None
         return {"area": self.area, "average": self.average}
 
@@ -394,9 +344,132 @@ class LabelAreas(Aggregation):
         scores = torch.cat([torch.empty(0, num_labels, device="cpu"), *blocks])
         return self._cells(torch.tensor(0, device="cpu"), scores), relevant, scores
 
+    @property
+    def prefix(self) -> str:
+        """What stands in front of the stem in a key."""
+        return f"{self.average}_"
+
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
         return f"{self.reading.caption(k)} {self.bins} bins of its scores"
+
+
+class MeanOfAreas(LabelAreas):
+    """The mean over labels of the area of each label: ``average="macro"``."""
+
+    averages: tuple[Average, ...] = ("macro",)
+
+    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+        """Return the mean of the areas of the labels of each bucket, (3, G)."""
+        areas = self._areas_of_labels(states)
+        assignment = self._assignment(len(areas[0]))
+        weights = self._weights(states["relevant"])
+        means = []
+        for bucket in range(self.num_buckets):
+            measured = ~areas[0].isnan() & (assignment == bucket)
+            means.append(_means(areas[:, measured], weights[measured]))
+        return torch.tensor(means, dtype=torch.float64, device="cpu").T
+
+    def _weights(self, relevant: Tensor) -> Tensor:
+        """Return the weight of each label, given its histogram of relevant rows, (L, B)."""
+        return torch.ones(len(relevant), dtype=torch.float64, device="cpu")
+
+    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+        """Return the number of labels that are averaged: those that have an area."""
+        relevant = states["relevant"].sum(dim=1).cpu()
+        measured = relevant > 0
+        if self.area == "roc":
+            measured &= relevant < states["scores"].sum(dim=1).cpu()
+        assignment = self._assignment(len(relevant))
+        return "labels with an area", [torch.bincount(assignment[measured], minlength=self.num_buckets).tolist()]
+
+
+class MeanOfAreasBySupport(MeanOfAreas):
+    """The mean over labels, each weighted by its number of relevant rows: ``average="weighted"``."""
+
+    averages = ("weighted",)
+
+    def _weights(self, relevant: Tensor) -> Tensor:
+        """Return the number of relevant rows of each label."""
+        return relevant.sum(dim=1).double().cpu()
+
+    def denominators(self, states: Mapping[str, Tensor]) -> None:
+        """Return nothing: no label counts as much as another."""
+
+
+class AreaOfAllCells(LabelAreas):
+    """The area of the histogram of all labels of a bucket together: ``average="micro"``."""
+
+    averages = ("micro",)
+
+    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+        """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
+        assignment = self._assignment(len(states["scores"]))
+        height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
+        totals = []
+        for name in ("relevant", "scores"):
+            total = torch.zeros(self.num_buckets, self.bins, dtype=torch.int64, device="cpu")
+            blocks = zip(torch.split(states[name], height), torch.split(assignment, height), strict=True)
+            for histograms, labels in blocks:
+                total.index_add_(0, labels, histograms.cpu())
+            totals.append(total)
+        relevant, scores = totals
+        return AREAS[self.area](relevant, scores - relevant, self._all_equal)
+
+
+class AreaOfEachLabel(LabelAreas):
+    """The area of each label: ``average="none"``."""
+
+    averages = ("none",)
+    has_value_per_label = True
+
+    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+        return self._areas_of_labels(states)
+
+    def _error(self, errors: Tensor) -> float:
+        return float(errors.nanmean())
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return nothing: bounds are shown for one number."""
+        return Facts()
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether :meth:`per_label` has values of single labels."""
+        return True
+
+    def per_label(
+        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+    ) -> dict[str, Tensor]:
+        """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
+        return {names[0]: self._areas(states)[1]}
+
+    def label_terms(self) -> None:
+        """Return nothing: there is no average."""
+
+
+AREA_AVERAGES: Final[dict[AreaAverage, type[LabelAreas]]] = {
+    "macro": MeanOfAreas,
+    "micro": AreaOfAllCells,
+    "weighted": MeanOfAreasBySupport,
+    "none": AreaOfEachLabel,
+}
+
+
+@dataclass(frozen=True)
+class AreasByAverage:
+    """Makes the aggregation of areas by ``average``; see :class:`LabelAreas` for the arguments."""
+
+    area: Area
+    peer: str
+    bins: int
+    takes: tuple[str, ...] = ("average",)
+
+    def __call__(self, caller: str, reading: Reading, weighted: bool, *, average: AreaAverage) -> LabelAreas:
+        """Return the aggregation."""
+        check_choice(caller, "average", average, AREA_AVERAGES, " to this metric")
+        aggregation = AREA_AVERAGES[average]
+        return aggregation(caller, reading, weighted, average=average, area=self.area, peer=self.peer, bins=self.bins)
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
@@ -441,7 +514,7 @@ class _LabelAreaMetric(TopKMetric):
             None,
             WHOLE,
             reading=AllScores,
-            aggregation=partial(LabelAreas, area=self._area, peer=self._peer, bins=self.bins),
+            aggregation=AreasByAverage(self._area, self._peer, self.bins),
             average=average,
             not_retrieved=not_retrieved,
             **kwargs,
