@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import Counter
 
 import numpy as np
@@ -146,6 +147,21 @@ def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics,
     assert (status, out) == (2, "")
     assert f"counts.{suffix}: holds counts in the order of label ids, but the labels are names, such as '" in err
     assert "hint: write the counts as CSV with the columns label and count, or give --train-target." in err
+
+
+def test_the_hint_about_counts_by_place_beside_names_names_their_file(tmp_path, tailmetrics):
+    """Without --string-ids, counts by label id make items numbers: the hint says so, and its CSV gives the number."""
+    (tmp_path / "preds.csv").write_text("query,item,score\nq,tea,.9\nq,jam,.5\n")
+    (tmp_path / "target.csv").write_text("query,item\nq,jam\n")
+    files = ["--preds", tmp_path / "preds.csv", "--target", tmp_path / "target.csv"]
+    words = ["evaluate", *files, "--metrics+=PopularityAtK", "--metrics.k=1", "--label-counts"]
+    np.save(tmp_path / "counts.npy", [1, 3])
+    status, out, err = tailmetrics(*words, tmp_path / "counts.npy")
+    assert (status, out) == (2, "")
+    assert "counts.npy has counts by label id; write them as CSV with the columns label and count." in err
+    (tmp_path / "counts.csv").write_text("label,count\njam,1\ntea,3\n")
+    status, out, _ = tailmetrics(*words, tmp_path / "counts.csv")
+    assert status == 0 and re.search(r"popularity@1 +3\b", out)
 
 
 def test_counts_by_place_beside_numbers_are_read(write_files, config, evaluated):

@@ -285,7 +285,10 @@ def _opened(preds: Sequence[str], options: DataOptions, explained: tuple[str, ..
 
 
 def _about_counts(error: DataFileError, options: DataOptions) -> DataFileError:
-    """Return an error on the number of labels that names the file which tells it."""
+    """Return an error on the number of labels, or on their ids, that names the file which tells it."""
+    if options.label_counts is not None and options.string_ids is None and "is not a whole number" in error.problem:
+        hint = f"{options.label_counts} has counts by label id; write them as CSV with the columns label and count."
+        return DataFileError(error.path, error.problem, error.where, hint)
     source = options.label_counts or options.train_target
     if options.num_labels is not None or source is None or "--num-labels says" not in error.problem:
         return error
