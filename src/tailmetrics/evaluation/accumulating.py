@@ -34,8 +34,8 @@ from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._warnings import looks_at_padding, warn_of_batch
 from tailmetrics.report.report import Report
 
-COLLECTION, MOMENTS, ROWS = "collection.", "moments.", "rows."
-"""Prefixes of the names of states: those of the metrics, of sums over rows, and of the labels of rows."""
+COLLECTION, ROWS = "collection.", "rows."
+"""Prefixes of the names of states: those of the metrics, and of the labels of rows."""
 
 
 class Evaluation:
@@ -211,8 +211,8 @@ class Evaluation:
         metrics["counts"] = self.counts
         if self.crowded_rows is not None:
             metrics["crowded_rows"] = self.crowded_rows
-        for number, moments in enumerate(self.interval_values.moments):
-            metrics[f"{MOMENTS}{number}"] = moments
+        if self.interval_values.moments is not None:
+            metrics["moments"] = self.interval_values.moments
         return metrics
 
     def merge_state(self, other: Evaluation) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from tailmetrics._exact_metric import sent_together
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy
+from tailmetrics.evaluation.row_moments import MetricMoments, RowMoments, as_valued, has_moments, has_scipy
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.interval import Interval
@@ -25,38 +24,39 @@ class IntervalValues:
         device: Device of the sums.
 
     Attributes:
-        moments: The sums of each metric that is a mean, a median or a ratio of sums over rows.
+        moments: The sums of metrics that are means, medians or ratios of sums over rows; None without such a metric.
         labels_of_rows: The predicted and relevant labels of each row; None if no metric averages over labels.
     """
 
     def __init__(self, collection: TopKCollection, confidence: float | None, device: torch.device | str) -> None:
         self.confidence = confidence
-        self.moments: list[RowMoments] = []
+        self.moments: RowMoments | None = None
         self.labels_of_rows: RowValues | None = None
         self._named = collection.named
         if confidence is None:
             return
         names = [name for name, metric in collection.members().items() if has_moments(metric, device)]
-        for name in names:
-            self.moments.append(RowMoments(collection, name).to(device))
+        parts = [MetricMoments(collection, name) for name in names]
         for name in collection.reference_models.adjusted:
             if name in names:
-                self.moments.append(RowMoments(collection, name, adjusted=True).to(device))
+                parts.append(MetricMoments(collection, name, adjusted=True))
+        if parts:
+            self.moments = RowMoments(parts).to(device)
         labels_of_rows = RowValues(collection, labels_alone=True)
         if labels_of_rows.metrics and has_scipy():
             self.labels_of_rows = labels_of_rows
 
     def update(self, ranking: Ranking) -> None:
         """Add the rows of a batch."""
-        for moments in self.moments:
-            moments.update(ranking)
+        if self.moments is not None:
+            self.moments.update(ranking)
         if self.labels_of_rows is not None:
             self.labels_of_rows.add(ranking)
 
     def merge_state(self, other: IntervalValues) -> None:
         """Add the rows of another evaluation of the same metrics."""
-        for moments, other_moments in zip(self.moments, other.moments, strict=True):
-            moments.merge_state(other_moments)
+        if self.moments is not None and other.moments is not None:
+            self.moments.merge_state(other.moments)
         if self.labels_of_rows is not None and other.labels_of_rows is not None:
             self.labels_of_rows.merge_state(other.labels_of_rows)
 
@@ -76,9 +76,8 @@ class IntervalValues:
         if self.confidence is None:
             return {}
         intervals: dict[str, Interval] = {}
-        with sent_together("Evaluation", [moments for moments in self.moments if moments.will_send]):
-            for moments in self.moments:
-                intervals |= moments.intervals(scalars, self._named, self.confidence)
+        if self.moments is not None:
+            intervals |= self.moments.intervals(scalars, self._named, self.confidence)
         if self.labels_of_rows is not None and averages:
             from tailmetrics.significance import intervals as intervals_of_rows  # needs SciPy
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from importlib.util import find_spec
-from math import inf, isclose, isnan, nan
+from math import inf, isclose, isnan, prod
 from typing import Any, cast
 
 import torch
@@ -17,13 +16,13 @@ from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.row_facts import adjusted_key, deepest_cutoff, gaps_of
+from tailmetrics.evaluation.row_facts import deepest_cutoff, gaps_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.significance.interval import Interval, with_gaps_of_ends
-from tailmetrics.significance.quick import Sums, quick_gap, quick_interval, quick_median
+from tailmetrics.significance.moments import ExactSums, Moments, quick_interval, quick_median
 
 SMALLEST = torch.iinfo(torch.int64).min
 """Initial value of a maximum, before the first row."""
@@ -56,70 +55,60 @@ def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -
     return valued
 
 
-class RowMoments(ExactMetric):
-    """Accumulates sums over rows for one metric, for each of its keys and row groups.
+class MetricMoments:
+    """Describes the sums over rows of one metric: for all rows, and for each row group.
 
     Args:
-        collection: The collection of the metric; it is not updated.
+        collection: The collection of the metric.
         name: Name of the member of the collection, which has values per row.
         adjusted: Whether values are adjusted for chance, as ratios from :meth:`TopKCollection.above_chance`; only the
             gap of adjusted values has an interval.
-        kwargs: See :class:`torchmetrics.Metric`.
 
-    The states are ``sums``, shape (terms, keys, limbs): the sums of values and of their squares; for a ratio, those of
-    numerators, of their squares, of denominators, of their squares and of products. For a median it is a histogram,
-    shape (keys, depth + 2). ``rows``, shape (2, keys): the rows that count, and those with a denominator. ``ends``,
-    shape (E, keys): the largest value, the largest negative value, and, for a ratio, the largest numerator and the
-    largest denominator minus numerator. ``products``, shape (4, pairs, limbs), and ``rows_in_both``, shape (2, pairs),
-    are of the pairs of buckets that can be the ends of a gap.
+    Attributes:
+        num_sums: How many whole numbers are added up.
+        num_ends: How many largest values are kept.
+
+    The sums are, for each row group: for each key the sums of values and of their squares; for a ratio, those of
+    numerators, of their squares, of denominators, of their squares and of products. For a median it is a histogram up
+    to the depth. Then for each key the number of rows that count, and of those with a denominator. Then, for each pair
+    of buckets that can be the ends of a gap, the sums of products of their numerators and denominators, and the number
+    of rows in both. The ends are, for each key, the largest value, the largest negative value, and, for a ratio, the
+    largest numerator and the largest denominator minus numerator.
     """
 
-    sums: Tensor
-    rows: Tensor
-    ends: Tensor
-    products: Tensor
-    rows_in_both: Tensor
-    _metric: Any
-    _collection: TopKCollection
-
-    def __init__(self, collection: TopKCollection, name: str, adjusted: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, collection: TopKCollection, name: str, adjusted: bool = False) -> None:
         self.name = name
         self.adjusted = adjusted
-        metric = cast("Any", collection.members()[name])
-        # no submodules: they are moved and sent alone
-        object.__setattr__(self, "_metric", metric)
-        object.__setattr__(self, "_collection", collection)
-        self._num_groups = len(metric.group_keys()) - 1
-        self._is_median = metric.aggregation.row_terms == "median"
-        self._is_ratio = adjusted or metric.aggregation.row_terms == "ratio"
-        self._are_shares = metric.bounds == (0.0, 1.0) and not adjusted
+        self._collection = collection
+        self._metric = cast("Any", collection.members()[name])
+        self._num_keys = len(self._metric.row_keys())
+        self._groups = self._metric.group_keys()
+        self._is_median = self._metric.aggregation.row_terms == "median"
+        self._is_ratio = adjusted or self._metric.aggregation.row_terms == "ratio"
+        self._are_shares = self._metric.bounds == (0.0, 1.0) and not adjusted
         self._fixed_point = UNIT if self._are_shares and not self._is_ratio else REAL
-
         self._gaps = self._places_of_gaps()
         self._pairs = {pair: place for place, pair in enumerate(self._possible_ends())}
-        num_keys = len(metric.row_keys()) * (1 + self._num_groups)
-        limbs = self._fixed_point.columns
-        shape: tuple[int, ...] = (5 if self._is_ratio else 2, num_keys, limbs)
-        if self._is_median:
-            shape = num_keys, metric.depth + 2
-        num_ends, num_pairs = 4 if self._is_ratio else 2, len(self._pairs)
-        self.add_state("sums", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("rows", torch.zeros(2, num_keys, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("ends", torch.full((num_ends, num_keys), SMALLEST), dist_reduce_fx="max")
-        self.add_state("products", torch.zeros(4, num_pairs, limbs, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("rows_in_both", torch.zeros(2, num_pairs, dtype=torch.int64), dist_reduce_fx="sum")
 
-    def _places_of_gaps(self) -> dict[str, list[int]]:
-        """Return the name of each gap with the places of its buckets among the keys of all groups."""
+        limbs = self._fixed_point.columns
+        shapes: list[tuple[int, ...]] = [(5 if self._is_ratio else 2, self._num_keys, limbs)]
+        self._num_values = 0
         if self._is_median:
-            return {}
-        places: dict[str, int] = {}
-        for group in self._metric.group_keys():
-            for key in self._metric.row_keys(group):
-                places[adjusted_key(key) if self.adjusted else key] = len(places)
-        gaps = gaps_of(self._metric, adjusted=self.adjusted)
-        return {name: [places[key] for key in keys] for name, keys in gaps.items()}
+            self._num_values = self._metric.depth + 2  # one of them for misses
+            shapes = [(self._num_keys, self._num_values)]
+        shapes += [(2, self._num_keys), (4, len(self._pairs), limbs), (2, len(self._pairs))]
+        self._shapes = shapes
+        self._num_extremes = 4 if self._is_ratio else 2
+        self.num_sums = len(self._groups) * sum(map(prod, shapes))
+        self.num_ends = len(self._groups) * self._num_extremes * self._num_keys
+
+    def _places_of_gaps(self) -> list[list[int]]:
+        """Return for each gap of a row group the places of its buckets among the keys of the group."""
+        if self._is_median:
+            return []
+        places = {key: place for place, key in enumerate(self._metric.row_keys())}
+        gaps = list(gaps_of(self._metric).values())
+        return [[places[key] for key in keys] for keys in gaps[: len(gaps) // len(self._groups)]]
 
     def _possible_ends(self) -> list[tuple[int, int]]:
         """Return the pairs of places that can be the first and the last measured bucket of a gap.
@@ -136,42 +125,29 @@ class RowMoments(ExactMetric):
                     num_first = 1 + place
                     break
         pairs = []
-        for places in self._gaps.values():
+        for places in self._gaps:
             for number, first in enumerate(places[:num_first]):
                 pairs += [(first, last) for last in places[number + 1 :]]
         return pairs
 
-    def update(self, ranking: Ranking) -> None:
-        """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
+    def amounts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return what a batch adds to the sums, and its ends, shape (num_sums,) and (num_ends,)."""
         sides = self._row_values(ranking)
-        groups = ranking.rows.groups if self._num_groups else None
-        states = {name: state.clone() for name, state in self.metric_state.items()}
-        for group in range(-1, self._num_groups):  # -1: rows without a group
-            group_sides = sides
-            if groups is not None:
-                group_sides = [side[:, groups == group] for side in sides]
-            if not group_sides[0].shape[1]:
-                continue
-            amounts = self._amounts(*group_sides)
-            self._add(states, amounts, place=0)
-            if group >= 0:
-                self._add(states, amounts, place=group + 1)
-        for name, state in states.items():
-            setattr(self, name, state)
+        groups = ranking.rows.groups
+        if len(self._groups) == 1:
+            return self._amounts(*sides)
 
-    def _add(self, states: Mapping[str, Tensor], amounts: Mapping[str, Tensor], place: int) -> None:
-        """Add amounts to the states of a place: 0 for all rows, then the groups."""
-        for name, amount in amounts.items():
-            axis = 0 if name == "sums" and self._is_median else 1
-            size = amount.shape[axis]
-            state = states[name].narrow(axis, place * size, size)
-            if name == "ends":
-                state.copy_(torch.maximum(state, amount))
-            else:
-                state.add_(amount)
+        group_sums, group_ends = [], []
+        for group in range(-1, len(self._groups) - 1):  # -1: rows without a group
+            sums, ends = self._amounts(*(side[:, groups == group] for side in sides))
+            group_sums.append(sums)
+            group_ends.append(ends)
+        group_sums[0] = torch.stack(group_sums).sum(dim=0)
+        group_ends[0] = torch.stack(group_ends).amax(dim=0)
+        return torch.cat(group_sums), torch.cat(group_ends)
 
-    def _amounts(self, tops: Tensor, bottoms: Tensor | None = None) -> dict[str, Tensor]:
-        """Return what some rows add to each state, given values, or numerators and denominators, shape (keys, N)."""
+    def _amounts(self, tops: Tensor, bottoms: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the sums and ends of rows, given their values, or numerators and denominators, shape (keys, N)."""
         counted = ~tops.isnan()
         if bottoms is not None:
             counted = counted & ~bottoms.isnan()
@@ -187,20 +163,20 @@ class RowMoments(ExactMetric):
             terms = [tops, tops * tops, bottoms, bottoms * bottoms, tops * bottoms]
             extremes = [values, -values, tops, bottoms - tops]
 
-        amounts = {"rows": torch.stack([counted.sum(dim=1), has_bottom.sum(dim=1)])}
+        sums = [torch.stack([counted.sum(dim=1), has_bottom.sum(dim=1)])]
         if self._is_median:
-            amounts["sums"] = self._histogram(tops, counted)
+            sums.insert(0, self._histogram(tops, counted))
         else:
-            amounts["sums"] = self._fixed_point.add_up(torch.stack(terms), dim=2)
-        amounts["ends"] = _ordered(torch.stack([torch.where(has_bottom, end, -inf).amax(dim=1) for end in extremes]))
+            sums.insert(0, self._fixed_point.add_up(torch.stack(terms), dim=2))
         if self._pairs:
-            pairs = list(self._pairs)[: len(self._pairs) // (1 + self._num_groups)]  # those of all rows come first
-            first, last = torch.tensor(pairs, device=tops.device).unbind(1)
+            first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
             products = [side[first] * other[last] for side in (tops, bottoms) for other in (tops, bottoms)]
-            amounts["products"] = self._fixed_point.add_up(torch.stack(products), dim=2)
-            in_both = [(rows[first] & rows[last]).sum(dim=1) for rows in (counted, has_bottom)]
-            amounts["rows_in_both"] = torch.stack(in_both)
-        return amounts
+            sums.append(self._fixed_point.add_up(torch.stack(products), dim=2))
+            sums.append(torch.stack([(rows[first] & rows[last]).sum(dim=1) for rows in (counted, has_bottom)]))
+
+        ends = torch.where(has_bottom, torch.stack(extremes), -inf)
+        ends = torch.nn.functional.pad(ends, (0, 1), value=-inf)  # a batch may have no rows
+        return torch.cat([part.flatten() for part in sums]), _ordered(ends.amax(dim=2)).flatten()
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
         """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
@@ -215,15 +191,137 @@ class RowMoments(ExactMetric):
 
     def _histogram(self, values: Tensor, counted: Tensor) -> Tensor:
         """Count the rows of each value up to the depth; the last place counts the misses, which share one value."""
-        width = self.sums.shape[1]
+        width = self._num_values
         first_places = torch.arange(len(values), device=values.device)[:, None] * width
         places = first_places + values.clamp(max=width - 1).long()
         counts = torch.zeros(len(values) * width, dtype=torch.int64, device=values.device)
         return counts.scatter_add_(0, places.flatten(), counted.flatten().long()).view(len(values), width)
 
+    def intervals(
+        self,
+        sums: Tensor,
+        ends: Tensor,
+        scalars: Mapping[str, float],
+        named: Callable[[str], str],
+        confidence: float,
+    ) -> dict[str, Interval]:
+        """Return the interval of each key and gap.
+
+        Args:
+            sums: The sums of all batches, shape (num_sums,).
+            ends: The ends of all batches, shape (num_ends,), float64.
+            scalars: The values by key.
+            named: Adds prefix and postfix to a key.
+            confidence: Confidence of the intervals.
+        """
+        num_groups = len(self._groups)
+        gap_names = list(gaps_of(self._metric, named, adjusted=self.adjusted))
+        intervals: dict[str, Interval] = {}
+        gap_keys: dict[str, list[str]] = {}
+        for number, group in enumerate(self._groups):
+            keys = [named(key) for key in self._metric.row_keys(group)]
+            states = []
+            group_sums = torch.split(sums.view(num_groups, -1)[number], [prod(shape) for shape in self._shapes])
+            for state, shape in zip(group_sums, self._shapes, strict=True):
+                states.append(state.view(shape))
+            extremes = ends.view(num_groups, self._num_extremes, -1)[number].T.tolist()
+            if self._is_median:
+                for key, counts, (largest, _) in zip(keys, states[0].tolist(), extremes, strict=True):
+                    intervals[key] = quick_median(scalars[key], _values_of_histogram(counts, largest), confidence)
+                continue
+
+            exact_sums = self._exact_sums(states, extremes)
+            values = [sums_of_key.ratio().value for sums_of_key in exact_sums]
+            if not self.adjusted:
+                values = [scalars[key] for key in keys]
+                for key, value, sums_of_key in zip(keys, values, exact_sums, strict=True):
+                    intervals[key] = self._interval(sums_of_key, value, confidence)
+            for name, places in zip(gap_names[number * len(self._gaps) :], self._gaps, strict=False):
+                gap = self._gap(states, exact_sums, values, places, confidence)
+                if gap is not None:
+                    intervals[name] = gap
+                    gap_keys[name] = [keys[place] for place in places]
+        return with_gaps_of_ends(intervals, gap_keys)
+
+    def _exact_sums(self, states: Sequence[Tensor], extremes: Sequence[Sequence[float]]) -> list[ExactSums]:
+        """Return the sums of each key of a row group, over all batches."""
+        unit, num_keys = self._fixed_point.unit, self._num_keys
+        totals = self._fixed_point.totals(states[0])
+        exact_sums = []
+        for place, (n, units) in enumerate(states[1].T.tolist()):
+            high, negative_low, *largest_parts = extremes[place]
+            sums_of_key: Any = totals[place::num_keys]
+            top, squares, *ratio_sums = sums_of_key
+            low = -negative_low
+            if inf in sums_of_key:
+                sums = ExactSums(n, unit, 0, 0, 0, 0, 0, units, inf, inf, inf, inf)
+            elif self._is_ratio:
+                bottom, bottom_squares, products = ratio_sums
+                sums = ExactSums(
+                    n, unit, top, squares, bottom, bottom_squares, products, units, low, high, *largest_parts
+                )
+            else:
+                sums = ExactSums.of_mean(n, unit, top, squares, low, high)
+            exact_sums.append(sums)
+        return exact_sums
+
+    def _interval(self, sums: ExactSums, value: float, confidence: float) -> Interval:
+        """Return the interval of a key."""
+        num_ones = None
+        if not self._is_ratio:
+            num_ones = sums.num_ones
+        moments = Moments.from_sums(sums)
+        return quick_interval(moments, value, sums.n, shares=self._are_shares, num_ones=num_ones, confidence=confidence)
+
+    def _gap(
+        self,
+        states: Sequence[Tensor],
+        exact_sums: Sequence[ExactSums],
+        values: Sequence[float],
+        places: Sequence[int],
+        confidence: float,
+    ) -> Interval | None:
+        """Return the interval of a gap; None if fewer than two buckets were measured."""
+        measured = [place for place in places if not isnan(values[place])]
+        if not measured or (measured[0], measured[-1]) not in self._pairs:
+            return None
+        first, last = measured[0], measured[-1]
+        pair = self._pairs[first, last]
+        products: Any = self._fixed_point.totals(states[2][:, pair])
+        if inf in products:  # an infinite row makes an end of its bucket infinite; the products are then not used
+            products = [0, 0, 0, 0]
+        n_in_both, units_in_both = states[3][:, pair].tolist()
+        moments = Moments.of_gap(exact_sums[first], exact_sums[last], products, units_in_both)
+        n = exact_sums[first].n + exact_sums[last].n - n_in_both
+        value = values[first] - values[last]
+        return quick_interval(moments, value, n, shares=self._are_shares, confidence=confidence)
+
+
+class RowMoments(ExactMetric):
+    """Accumulates sums over rows for several metrics, side by side in two tensors.
+
+    Args:
+        parts: What is summed for each metric.
+    """
+
+    sums: Tensor
+    ends: Tensor
+
+    def __init__(self, parts: Sequence[MetricMoments]) -> None:
+        super().__init__()
+        self.parts = parts
+        self.add_state("sums", torch.zeros(sum(part.num_sums for part in parts), dtype=torch.int64), "sum")
+        self.add_state("ends", torch.full((sum(part.num_ends for part in parts),), SMALLEST), "max")
+
+    def update(self, ranking: Ranking) -> None:
+        """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
+        sums, ends = zip(*(part.amounts(ranking) for part in self.parts), strict=True)
+        self.sums = self.sums + torch.cat(sums)
+        self.ends = torch.maximum(self.ends, torch.cat(ends))
+
     def compute(self) -> dict[str, Tensor]:
         """Return the states over all processes."""
-        return {name: state.clone() for name, state in self.metric_state.items()}
+        return {"sums": self.sums.clone(), "ends": self.ends.clone()}
 
     def intervals(
         self, scalars: Mapping[str, float], named: Callable[[str], str], confidence: float
@@ -237,83 +335,18 @@ class RowMoments(ExactMetric):
         """
         self._update_count = max(1, self._update_count)
         states = self.compute()
-        keys = [named(key) for group in self._metric.group_keys() for key in self._metric.row_keys(group)]
-        if self._is_median:
-            return self._median_intervals(states, keys, scalars, confidence)
-
-        # all states are read at once: single reads take longer than the arithmetic
-        totals = self._fixed_point.totals(states["sums"])
-        rows, ends = states["rows"].tolist(), _real(states["ends"]).tolist()
-        sums = []
-        for place, key in enumerate(keys):
-            value = None if self.adjusted else scalars[key]
-            rows_of_key, ends_of_key = [part[place] for part in rows], [part[place] for part in ends]
-            sums.append(self._sums(value, totals[place :: len(keys)], rows_of_key, ends_of_key))
+        sums = torch.split(states["sums"], [part.num_sums for part in self.parts])
+        ends = torch.split(_real(states["ends"]), [part.num_ends for part in self.parts])
         intervals: dict[str, Interval] = {}
-        if not self.adjusted:
-            for key, key_sums in zip(keys, sums, strict=True):
-                intervals[key] = quick_interval(key_sums, confidence)
-        for name, places in self._gaps.items():
-            gap = self._gap(states, sums, places, confidence)
-            if gap is not None:
-                intervals[named(name)] = gap
-        gap_keys = {named(name): [keys[place] for place in places] for name, places in self._gaps.items()}
-        return as_valued(with_gaps_of_ends(intervals, gap_keys), scalars)
+        for part, part_sums, part_ends in zip(self.parts, sums, ends, strict=True):
+            intervals |= part.intervals(part_sums, part_ends, scalars, named, confidence)
+        return as_valued(intervals, scalars)
 
-    def _median_intervals(
-        self, states: Mapping[str, Tensor], keys: Sequence[str], scalars: Mapping[str, float], confidence: float
-    ) -> dict[str, Interval]:
-        """Return the interval of each median, from the number of rows of each value."""
-        largest_values = _real(states["ends"][0]).tolist()
-        intervals = {}
-        for key, counts, largest in zip(keys, states["sums"].tolist(), largest_values, strict=True):
-            histogram = []
-            for value, count in enumerate(counts):
-                if count:
-                    is_miss = value == len(counts) - 1  # misses have the greatest value
-                    histogram.append((largest if is_miss else float(value), count))
-            intervals[key] = quick_median(scalars[key], histogram, confidence)
-        return intervals
 
-    def _gap(
-        self, states: Mapping[str, Tensor], sums: Sequence[Sums], places: Sequence[int], confidence: float
-    ) -> Interval | None:
-        """Return the interval of a gap; None if fewer than two buckets were measured."""
-        measured = [place for place in places if not isnan(sums[place].value)]
-        if not measured or (measured[0], measured[-1]) not in self._pairs:
-            return None
-        first, last = measured[0], measured[-1]
-        pair = self._pairs[first, last]
-        products = []
-        for total in self._fixed_point.totals(states["products"][:, pair]):
-            # an infinite row makes an end of its bucket infinite; the products are then not used
-            products.append(Fraction(0 if total == inf else int(total), self._fixed_point.unit))
-        counted, with_bottom = (int(number) for number in states["rows_in_both"][:, pair])
-        return quick_gap(sums[first], sums[last], products, (counted, with_bottom), confidence)
-
-    def _sums(
-        self, value: float | None, totals: Sequence[int | float], rows: Sequence[int], ends: Sequence[float]
-    ) -> Sums:
-        """Return the sums of a key from its states; a ``value`` of None is computed from them."""
-        n, units = rows
-        if inf in totals:
-            return Sums(inf, n, (Fraction(0), Fraction(0)), (inf, inf), self._are_shares)
-        largest, negative_least, *largest_parts = ends
-        top, squares, *ratio = (Fraction(int(total), self._fixed_point.unit) for total in totals)
-        if value is None:
-            value = float(top / ratio[0]) if ratio[0] else nan
-        if not ratio:
-            return Sums(value, n, (top, squares), (-negative_least, largest), self._are_shares)
-        return Sums(
-            value,
-            n,
-            (top, squares),
-            (-negative_least, largest),
-            self._are_shares,
-            ratio=(ratio[0], ratio[1], ratio[2]),
-            with_bottom=units,
-            largest=(largest_parts[0], largest_parts[1]),
-        )
+def _values_of_histogram(counts: Sequence[int], largest: float) -> list[tuple[float, int]]:
+    """Return each distinct value, ascending, with its number of rows; misses have the largest value."""
+    values = [*map(float, range(len(counts) - 1)), largest]
+    return [(value, count) for value, count in zip(values, counts, strict=True) if count]
 
 
 def _ordered(values: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ from tailmetrics.significance.interval import (
     unit_names,
     with_gaps_of_ends,
 )
+from tailmetrics.significance.moments import Moments
 from tailmetrics.significance.resampling import (
     Ratios,
     Studentised,
@@ -84,9 +85,11 @@ class Estimate:
         if len(sides) == 2:
             self._statistic = self.sides[0].minus(self.sides[1])  # type: ignore[arg-type]
         self.value = total(self._statistic)
-        self.smooth: Studentised | None = None
+        self._studentised: Studentised | None = None
+        self.moments: Moments | None = None
         if isinstance(self._statistic, Ratios) and isfinite(self.value):
-            self.smooth = Studentised(self._statistic)
+            self._studentised = Studentised(self._statistic)
+            self.moments = self._studentised.moments
 
         self._are_shares = self._has_shares()
         self.bounds = self._bounds() if self._are_shares else (-inf, inf)
@@ -118,8 +121,8 @@ class Estimate:
     def _facts(self) -> Facts:
         """Return the facts that decide which method gives an interval."""
         agrees, effective = False, 0.0
-        if self.smooth is not None and self.smooth.agrees:
-            agrees, effective = True, self.smooth.effective_units
+        if self.moments is not None and self.moments.agrees:
+            agrees, effective = True, self.moments.effective_units
         weaknesses = [self._weakness_of_clusters()]
         for influence in self.influences:
             effective = min(effective, influence.effective_rows)
@@ -142,16 +145,16 @@ class Estimate:
 
     def _weakness_of_clusters(self) -> str | None:
         """Return why clusters do not tell the variance; None where they do, and where rows are drawn."""
-        if self._clusters is None or self.smooth is None or self.smooth.effective_units >= FEW:
+        if self._clusters is None or self.moments is None or self.moments.effective_units >= FEW:
             return None
-        effective = f"the effective number of clusters is {self.smooth.effective_units:.1f}"
+        effective = f"the effective number of clusters is {self.moments.effective_units:.1f}"
         return f"a few large clusters hold most rows; {effective}"
 
     def _num_contributing(self) -> int:
         """Return the number of rows or clusters that contribute: 0 / 0 contributes nothing to a ratio."""
         numbers = [self._num_drawn(self.rows)]
-        if self.smooth is not None:
-            numbers = [self.smooth.units]
+        if self.moments is not None:
+            numbers = [self.moments.units]
         if self.kind == "gap":
             for (_, _, bottom), rows in zip(self.models[0].terms, self._inside, strict=True):
                 numbers.append(self._num_drawn(rows & (bottom != 0)))
@@ -172,13 +175,12 @@ class Estimate:
 
     def _shares_and_misses(self) -> tuple[Shares | None, Shares | None]:
         """Return sums of the units, and of what they lack, if the value is a mean or ratio of shares of one model."""
-        statistic = self._statistic
         if len(self.models) > 1 or self.kind not in ("mean", "ratio") or not (self.plain and self._are_shares):
             return None, None
-        if not isinstance(statistic, Ratios) or self.smooth is None:
+        if self.moments is None:
             return None, None
-        ((_, top, bottom),) = statistic.terms
-        return _shares(top, bottom, self.smooth.units), _shares(bottom - top, bottom, self.smooth.units)
+        (ratio,) = self.moments.ratios
+        return ratio.hits, ratio.misses
 
     def _drawn_statistic(self) -> Summed | None:
         """Return the statistic that is resampled: a distance in standard errors, or a median; None if none is."""
@@ -187,7 +189,7 @@ class Estimate:
             return None
         if facts.agrees and self.value == 0:
             return None
-        return self._statistic if self.smooth is None else self.smooth
+        return self._statistic if self._studentised is None else self._studentised
 
     @property
     def _is_mean_of_shares(self) -> bool:
@@ -214,8 +216,11 @@ class Estimate:
         size = 0.0
         if self.kind == "mean" and all(np.isin(side.values[self.rows], (0, 1)).all() for side in self.models):
             size = self.facts.units / self.n
-        if len(self.models) == 2 and self.smooth is not None:
-            size = max(size, self.smooth.size_of_change)
+        if len(self.models) == 2 and self.moments is not None and len(self.moments.ratios) == 1:
+            top, bottom = self._statistic.columns
+            changes = np.abs(top) * self.moments.units / bottom.sum()
+            if changes.any():
+                size = max(size, float((changes**2).sum() / changes.sum()))
         return size
 
     @cached_property
@@ -242,12 +247,11 @@ class Estimate:
         units = self.facts.units
         if units < 2:
             return nan, nan
-        if self.smooth is None:
+        if self.moments is None:
             if draws is None:
                 return nan, nan
             return float(np.nanstd(draws)), units - 1
-        all_units = max(self.smooth.units, units)
-        variances = [(self.smooth.error**2 * all_units / (all_units - 1), units - 1.0), *self.extra]
+        variances = [(self.moments.corrected_error**2, units - 1.0), *self.extra]
         variance = sum(part for part, _ in variances)
         spread = sum(part**2 / degrees for part, degrees in variances)
         if not spread:
@@ -258,7 +262,7 @@ class Estimate:
         """Return the value with its interval from ``draws``. A ``quick`` interval needs no draws; a median has none."""
 
         def spread() -> Ends:
-            if quick and self.smooth is None:
+            if quick and self.moments is None:
                 return Ends.none("a median is resampled")
             if quick or self.extra:
                 return student(self.value, *self.error(), self.bounds, confidence)
@@ -282,14 +286,14 @@ class Estimate:
         draws = draws[~np.isnan(draws)]  # without resamples in which no row counts
         if not draws.size:
             return Ends.none(f"no resample has {self._drawn_units} that count")
-        if self.smooth is None:
+        if self.moments is None:
             low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
             return Ends(float(low), float(high), Method.PERCENTILE_BOOTSTRAP)
 
         # huge where many resamples have no spread, because they hold none of the few rows that differ
         place = min(ceil(confidence * (draws.size + 1)), draws.size)
-        half = float(np.partition(draws, place - 1)[place - 1]) * self.smooth.error
-        low, high = self.smooth.limits if self.plain else self.bounds
+        half = float(np.partition(draws, place - 1)[place - 1]) * self.moments.error
+        low, high = self.moments.limits if self.plain else self.bounds
         if self._is_mean_of_shares and half > high - low:  # resamples give no error
             return Ends(*_around_most(self.row_values, self.bounds, confidence), Method.FEW_DIFFER)
         if half == inf or (half >= self.value - low and half >= high - self.value):
@@ -304,10 +308,6 @@ def rows_of_terms(sides: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
     for terms in zip(*(side.terms for side in sides), strict=True):
         inside.append(np.logical_and.reduce([counted(term) for term in terms]))
     return inside
-
-
-def _shares(top: Array, bottom: Array, units: int) -> Shares:
-    return Shares(float(top.sum()), float((top**2).sum()), float(top.max()), float(bottom.sum()), units)
 
 
 def _around_most(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from itertools import combinations_with_replacement
 from typing import TypeAlias, TypeVar
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmetrics.significance.influence import Array
+from tailmetrics.significance.moments import ROUNDING, Moments, delta_variance
 from tailmetrics.significance.rows import Clusters, Kind, Term
 
 T = TypeVar("T")
@@ -21,9 +21,6 @@ BLOCK = 2**24
 
 TOGETHER = 2**26
 """The most values of columns, or of their sums, in memory at a time: 512 MB. Keys in memory together share draws."""
-
-ROUNDING = 1e-9
-"""A difference below this share of the values is a rounding error."""
 
 
 def total(statistic: Summed) -> float:
@@ -202,67 +199,27 @@ class Studentised:
         ratios: The sum of ratios.
 
     Attributes:
+        moments: The sums over all units.
         columns: The columns that are summed over the units of a resample, each of shape (U,).
-        value: The sum of ratios over all units.
-        error: The standard error of ``value`` by the delta method, without a correction for few units.
     """
 
     def __init__(self, ratios: Ratios) -> None:
-        self._terms = ratios.terms
-        self.value = total(ratios)
+        self.moments = Moments.from_units(ratios.terms)
         columns = []
-        for _, top, bottom in self._terms:
-            ratio = total(Ratios([(1, top, bottom)]))
-            columns += [top - ratio * bottom, bottom]
+        for (_, top, bottom), ratio in zip(ratios.terms, self.moments.ratios, strict=True):
+            columns += [top - ratio.value * bottom, bottom]
         products = [first * second for first, second in combinations_with_replacement(columns, 2)]
         self.columns = [*columns, *products]
-        totals = np.array([column.sum() for column in self.columns])
-        self.error = float(self._distance_and_error(totals)[1])
-
-    @property
-    def units(self) -> int:
-        """The number of units that have a denominator."""
-        return int(np.logical_or.reduce([bottom != 0 for _, _, bottom in self._terms]).sum())
-
-    @cached_property
-    def agrees(self) -> bool:
-        """Whether all units agree, so that resamples have no spread."""
-        sizes = [np.abs(top).sum() / bottom.sum() for _, top, bottom in self._terms]
-        return bool(self.error <= ROUNDING * max(sizes))
-
-    @property
-    def size_of_change(self) -> float:
-        """(Sum of x^2) / (sum of absolute x) over units, for a value that is the mean of x; 0 for several ratios."""
-        if len(self._terms) > 1:
-            return 0.0
-        ((_, top, bottom),) = self._terms
-        sizes = np.abs(top) * self.units / bottom.sum()
-        if not sizes.any():
-            return 0.0
-        return float((sizes**2).sum() / sizes.sum())
-
-    @property
-    def effective_units(self) -> float:
-        """The effective number of units: (sum of weights)^2 / (sum of squared weights)."""
-        return min(float(bottom.sum() ** 2 / (bottom**2).sum()) for _, _, bottom in self._terms)
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Bounds of the values that a resample can have."""
-        low, high = 0.0, 0.0
-        for sign, top, bottom in self._terms:
-            ratios = sign * top[bottom != 0] / bottom[bottom != 0]
-            low, high = low + float(ratios.min()), high + float(ratios.max())
-        return low, high
 
     def read(self, sums: Array) -> Array:
         """Return the distance of each resample from the value of all units, in its standard errors, shape (...), >= 0.
 
         It is infinite where a resample without spread has another value, and NaN where a resample has no value.
         """
+        rounding = ROUNDING * self.moments.error
         distance, error = self._distance_and_error(sums)
-        has_spread = error > ROUNDING * self.error
-        without_spread = np.where(distance <= ROUNDING * self.error, 0.0, np.inf)
+        has_spread = error > rounding
+        without_spread = np.where(distance <= rounding, 0.0, np.inf)
         in_errors = np.where(has_spread, distance / np.where(has_spread, error, 1), without_spread)
         return np.where(np.isnan(distance), np.nan, in_errors)
 
@@ -270,16 +227,13 @@ class Studentised:
         """Return the distance of resamples from the value of all units, and its standard error, each of shape (...)."""
         distance = np.zeros(sums.shape[:-1])
         slopes: list[Array] = []
-        for term, (sign, _, _) in enumerate(self._terms):
+        for term, sign in enumerate(self.moments.signs):
             top, bottom = sums[..., 2 * term], sums[..., 2 * term + 1]
             distance = distance + sign * top / bottom
             slopes += [sign / bottom, -sign * top / bottom**2]
 
-        variance = np.zeros(sums.shape[:-1])
-        pairs = combinations_with_replacement(range(len(slopes)), 2)
-        for place, (first, second) in enumerate(pairs, start=len(slopes)):
-            product = slopes[first] * slopes[second] * sums[..., place]
-            variance = variance + (product if first == second else 2 * product)
+        products = np.moveaxis(sums[..., len(slopes) :], -1, 0)
+        variance = delta_variance(slopes, list(products))
         return np.abs(distance), np.sqrt(np.maximum(variance, 0))
 
 
