@@ -92,6 +92,17 @@ class Context:
     kernels: Kernels = PLAIN
     notes: list[str] = field(default_factory=list)
 
+    @classmethod
+    def for_call(
+        cls, caller: str, num_labels: Any, validate: bool, duplicates: Any, ignore_index: Any = None, **settings: Any
+    ) -> Context:
+        """Return the settings of a call of a public function, after checks; a metric checks them when it is made."""
+        if num_labels is not None:
+            check_count(caller, "num_labels", num_labels)
+        check_batch_argument(caller, "duplicates", duplicates)
+        check_batch_argument(caller, "ignore_index", ignore_index)
+        return cls(caller, num_labels, validate, duplicates, ignore_index, **settings)
+
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, K) with -1 in the rows that do not count."""
         return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)
@@ -149,13 +160,6 @@ def as_tensors(context: Context, batch: Batch) -> None:
     mask also excludes the rows that hold nothing but ``ignore_index``.
     """
     caller = context.caller
-    for name, default in BATCH_DEFAULTS.items():
-        if getattr(context, name) is not default:
-            check_batch_argument(caller, name, getattr(context, name))
-    num_labels = context.num_labels
-    if num_labels is not None and type(num_labels) is not int:
-        check_count(caller, "num_labels", num_labels)
-
     has_options = _arguments_as_tensors(caller, batch)
     preds = batch.preds
     first = preds[0] if isinstance(preds, tuple) else preds
@@ -211,21 +215,21 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
 
 def _explicit_target(caller: str, target: ExplicitTarget) -> tuple[str, Tensor, Tensor | None]:
     """Return ``form``, ``target`` and ``gains`` of :class:`Batch` of a target in an explicit form."""
-    tensors = {}
-    for form, value in (("target_ids", target.ids), ("target_mask", target.mask), ("target_gains", target.gains)):
-        if value is not None:
-            tensors[form] = as_tensor(caller, form, value)
-    if list(tensors) == ["target_ids", "target_gains"]:
-        return "target_ids", tensors["target_ids"], tensors["target_gains"]
-    if len(tensors) != 1:
+    values = {"target_ids": target.ids, "target_mask": target.mask, "target_gains": target.gains}
+    tensors = {form: as_tensor(caller, form, value) for form, value in values.items() if value is not None}
+    forms = list(tensors)
+    if forms not in (["target_ids"], ["target_mask"], ["target_gains"], ["target_ids", "target_gains"]):
         raise TypeError(
-            f"{caller}: got {' and '.join(tensors) or 'no target'}; pass one of target_ids, target_mask, target_gains "
+            f"{caller}: got {' and '.join(forms) or 'no target'}; pass one of target_ids, target_mask, target_gains "
             "(or target_gains beside target_ids, one gain per id)."
         )
-    ((form, tensor),) = tensors.items()
-    if form == "target_mask" and tensor.dtype != torch.bool:
-        raise TypeError(f"{caller}: target_mask is {shape_of(tensor)}; pass bool of shape [N, L].")
-    return form, tensor, None
+    form = forms[0]
+    if form == "target_mask" and tensors[form].dtype != torch.bool:
+        raise TypeError(f"{caller}: target_mask is {shape_of(tensors[form])}; pass bool of shape [N, L].")
+    gains = None
+    if len(forms) == 2:
+        gains = tensors["target_gains"]
+    return form, tensors[form], gains
 
 
 # one axis of rows

@@ -121,7 +121,7 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         caller, target = "Ranking.from_scores", ExplicitTarget(target_ids, target_mask, target_gains)
-        context = Context(caller, None, validate_args, duplicates, scored=True)
+        context = Context.for_call(caller, None, validate_args, duplicates, scored=True)
         return rank_batch(context, Batch(scores, target, row_mask), depth_of_scores(caller, depth, complete))
 
     @classmethod
@@ -152,7 +152,7 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         target = ExplicitTarget(target_ids, target_mask, target_gains)
-        context = Context("Ranking.from_ids", num_labels, validate_args, duplicates, scored=False)
+        context = Context.for_call("Ranking.from_ids", num_labels, validate_args, duplicates, scored=False)
         return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete))
 
     @classmethod
@@ -188,7 +188,7 @@ class Ranking(TargetRanks):
             ignore_index: Documents with this value in ``target`` are dropped.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_flat", num_labels, validate_args, duplicates, ignore_index)
+        context = Context.for_call("Ranking.from_flat", num_labels, validate_args, duplicates, ignore_index)
         return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth(None))
 
     def __post_init__(self) -> None:
@@ -465,40 +465,56 @@ class ExactRanks(TargetRanks):
         Args:
             first: Whether only the best relevant label of a row matters.
         """
-        targets, scores = self._targets, self._scores
-        entries, (ranks, own, equal) = self._best if first else (targets.entries, self._found)
+        if first:
+            entries, (ranks, own, equal) = self._best
+        else:
+            entries, (ranks, own, equal) = self._targets.entries, self._found
         ranked = ranks < NOT_RANKED
-        if equal is not None:
+        if not len(ranks):
+            tied = self._scores.new_zeros(len(self._scores), dtype=torch.bool)
+        elif equal is None:
+            compared = self._compared(entries, own, ranked, first)
+            if compared is None:
+                return None
+            tied = compared
+        else:
             is_tied = (equal > 1) & ranked
             if first:
                 is_tied = is_tied & (ranks == self.first_rank[entries.rows])
-            return self._looked_at(any_by_row(is_tied, entries.rows, len(scores)))
-        if not len(ranks):
-            return self._looked_at(scores.new_zeros(len(scores), dtype=torch.bool))
+            tied = any_by_row(is_tied, entries.rows, len(self._scores))
+        return torch.stack([torch.ones_like(tied), tied], dim=1)
 
-        is_table = len(own) == len(scores) * entries.width and entries.width < scores.shape[1]
-        if not is_table and not targets.kernels.reads:
+    def _compared(self, entries: Entries, own: Tensor, ranked: Tensor, first: bool) -> Tensor | None:
+        """Compare relevant labels with all labels of their row; see :meth:`tied`.
+
+        Args:
+            entries: T relevant labels.
+            own: Shape (T,): their scores.
+            ranked: Shape (T,), bool: which of them are retrieved.
+            first: Whether only the best one of each row matters.
+
+        Returns:
+            Shape (N,), bool: whether a row has a tied label; None if the comparison would take too long.
+        """
+        scores, kernels = self._scores, self._targets.kernels
+        num_rows, width = len(scores), entries.width
+        is_table = len(own) == num_rows * width and width < scores.shape[1]
+        if not is_table and not kernels.reads:
             return None
-        if not first and entries.width > FEW_TARGETS:
+        if width > FEW_TARGETS and not first:
             is_tied = tied_labels(scores)[entries.rows, entries.ids.clamp(min=0)] & ranked
-            return self._looked_at(any_by_row(is_tied, entries.rows, len(scores)))
+            return any_by_row(is_tied, entries.rows, num_rows)
 
         if is_table:
-            own, ranked = own.view(len(scores), -1), ranked.view(len(scores), -1)
+            own, ranked = own.view(num_rows, -1), ranked.view(num_rows, -1)
         else:
-            padding = targets.kernels.padding(entries.rows, (len(scores),), entries.width)
+            padding = kernels.padding(entries.rows, (num_rows,), width)
             own, ranked = padding.place(own, -torch.inf), padding.place(ranked, False)
-        if first and own.shape[1] > 1:
+        if first:
             own = own.masked_fill(~ranked, -torch.inf).amax(dim=1, keepdim=True)
             ranked = ranked.any(dim=1, keepdim=True)
-        tied = has_equal_scores(scores, own[:, 0]) & ranked[:, 0]
-        for column in range(1, own.shape[1]):
-            tied = tied | (has_equal_scores(scores, own[:, column]) & ranked[:, column])
-        return self._looked_at(tied)
-
-    @staticmethod
-    def _looked_at(tied: Tensor) -> Tensor:
-        return torch.stack([torch.ones_like(tied), tied], dim=1)
+        columns = zip(own.unbind(dim=1), ranked.unbind(dim=1), strict=True)
+        return torch.stack([has_equal_scores(scores, score) & is_ranked for score, is_ranked in columns]).any(dim=0)
 
 
 @names_unknown_keywords
@@ -548,7 +564,7 @@ def rank(
         TypeError: If an argument has a type that is not listed above.
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
-    context = Context("rank", num_labels, validate_args, duplicates, ignore_index, warns=True)
+    context = Context.for_call("rank", num_labels, validate_args, duplicates, ignore_index, warns=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
     return rank_batch(context, batch, depth_of_scores("rank", depth, complete))
 

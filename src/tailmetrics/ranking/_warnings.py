@@ -246,20 +246,15 @@ def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None
     Nearly all ids that a row of both sides has in common stand at the same place. In ranked lists beside sets of T
     labels, one in T does. Where all ids agree, both readings give the same value.
     """
-    if ids.shape != target.shape or ids.shape[1] < 3 or target.is_floating_point():
+    samples = _samples_of_ids(context, ids, target)
+    if samples is None or ids.shape[1] < 3:
         return None
-    sample, target_sample = first_rows(context, ids), first_rows(context, target)
-    if sample is None or target_sample is None:
-        return None
-
-    sample, target_sample = sample.to(torch.int64), target_sample.to(torch.int64)
+    sample, target_sample = samples
     same_place = int(((sample == target_sample) & (sample >= 0)).sum())
-    ordered = torch.cat([sample, target_sample], dim=1).sort(dim=1).values  # each side holds an id once in a row
-    in_common = int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum())
-    if same_place < 3 or bool((sample == target_sample).all()):
+    if same_place < 3 or torch.equal(sample, target_sample):
         return None
     share = 0.5 if len(sample) <= FIRST_TRY else SAME_PLACE
-    if same_place <= share * in_common:
+    if same_place <= share * _ids_in_common(sample, target_sample):
         return None
     return (
         f"{context.caller}: preds and target, {shape_of(ids)}, are read as a ranked list and a set of relevant labels "
@@ -274,22 +269,37 @@ def looks_at_no_common_id(context: Context, ids: Tensor, target: Tensor) -> str 
 
     Scores and grades of all labels look like this. Where the number of labels is known and is not K, they cannot be.
     """
-    alike = ids.shape == target.shape and ids.shape[1] > 1 and not target.is_floating_point()
-    if not alike or context.num_labels not in (None, ids.shape[1]):
+    if context.num_labels not in (None, ids.shape[1]):
         return None
-    sample, target_sample = first_rows(context, ids), first_rows(context, target)
-    if sample is None or target_sample is None:
+    samples = _samples_of_ids(context, ids, target)
+    if samples is None or bool((torch.cat(samples) < 0).any()):  # padded lists are ids
         return None
-    if int(target_sample.min()) < 0 or int(sample.min()) < 0:  # padded lists are ids
-        return None
-    ordered = torch.cat([sample.to(torch.int64), target_sample.to(torch.int64)], dim=1).sort(dim=1).values
-    if bool((ordered[:, 1:] == ordered[:, :-1]).any()):  # each side holds an id once in a row
+    if _ids_in_common(*samples):
         return None
     return (
         f"{context.caller}: preds and target, {shape_of(ids)}, are both read as label ids, and no row has an id in "
         "common. If these are scores and grades of all labels, pass preds.float() and target.float(); if they are "
         "ids, look whether both number the same labels."
     )
+
+
+def _samples_of_ids(context: Context, ids: Tensor, target: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return the first rows of ids and of a target of whole numbers, int64; None unless both are of one shape (N, K).
+
+    K is at least 2.
+    """
+    if ids.shape != target.shape or ids.shape[1] < 2 or target.is_floating_point():
+        return None
+    sample, target_sample = first_rows(context, ids), first_rows(context, target)
+    if sample is None or target_sample is None:
+        return None
+    return sample.to(torch.int64), target_sample.to(torch.int64)
+
+
+def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
+    """Return the number of ids that a row of both tables (N, K) has in common; each holds an id once in a row."""
+    ordered = torch.cat([ids, other_ids], dim=1).sort(dim=1).values
+    return int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum())
 
 
 def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> str | None:
