@@ -13,6 +13,7 @@ from scipy import stats
 import tailmetrics as tm
 from printed import in_full
 from tailmetrics.evaluation import compare_runs
+from tailmetrics.io import read
 
 QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
 RUN = {"q1": {"a": 0.9, "b": 0.5, "c": 0.1}, "q2": {"b": 0.7, "d": 0.6, "c": 0.2}, "q3": {"d": 0.8, "a": 0.1}}
@@ -540,3 +541,13 @@ def test_distances_in_objects_are_least_first() -> None:
     lists = [[{"id": item, "distance": number} for item, number in row.items()] for row in distances]
     preds = pd.DataFrame({"qid": ["u1", "u2"], "items": lists})
     assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).overall["recall@1"] == 1.0
+
+
+def test_a_path_is_refused_with_what_reads_files(tmp_path):
+    """`evaluate` takes data in memory; the error names the function and the command that read files."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(RUN))
+    dataset = read(path, QRELS)
+    for preds, target, argument in ((str(path), QRELS, "preds"), (RUN, path, "target"), (dataset, None, "preds")):
+        with pytest.raises(TypeError, match=f"evaluate: {argument} is .* not data in memory; pass json.load.*io.read"):
+            tm.evaluate(preds, target)

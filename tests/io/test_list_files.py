@@ -98,6 +98,18 @@ def test_an_object_as_the_item_of_a_line_is_no_label(write):
     assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
 
 
+def test_an_object_far_behind_the_first_lines_is_no_label(write):
+    """So it is where each object holds one item, and where a gain comes late."""
+    rows = [{"query": str(row), "item": "a"} for row in range(30_000)]
+    answers = write("p.jsonl", lines({**row, "score": 1} for row in rows))
+
+    nested = write("y.jsonl", lines([*rows, {"query": "z", "item": NESTED}]))
+    late = write("z.jsonl", lines([*rows, {"query": "z", "item": "a", "note": 1}]))
+
+    assert "choices" in refusal(answers, nested).problem
+    assert "'note' may be the gain" in refusal(answers, late).problem
+
+
 def test_labels_in_braces_are_text(write, rows_of):
     """Text that looks like an object is a label, as it is text in the file."""
     preds, target = [{"query": 1, "ids": ["b", '{"a": 1}']}], [{"query": 1, "labels": ['{"a": 1}']}]

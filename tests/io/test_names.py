@@ -96,7 +96,7 @@ def test_none_or_two_known_names_are_refused(write, form):
 def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
     """Rule 3: the first of this order is read; the order of lines only if the user says so."""
     target = write("y", TARGET, form)
-    values = {"score": PREDS["score"], "rank": [1, 2, 1, 2], "distance": [0.1, 0.9, 0.2, 0.7]}
+    values = {"score": PREDS["score"], "rank": [2, 1, 2, 1], "distance": [0.9, 0.1, 0.8, 0.3]}
     expected = {"score": 0.5, "rank": 0.5, "distance": 0.5}
     both = {"query": PREDS["query"], "item": PREDS["item"]}
     for role, numbers in values.items():
@@ -277,6 +277,85 @@ def test_scores_that_count_the_lines_are_refused(write):
     assert refusal(preds, target).hint == "--columns.rank score or --columns.score score"
     assert recall(preds, target, columns=Columns(rank="score")) == 1
     assert recall(preds, target, columns=Columns(score="score")) == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("second", ["rank", "distance"])
+def test_a_rank_that_contradicts_the_score_is_refused(write, form, second):
+    """Both have known names and order the items of a query differently; a given name decides, and ties are no error."""
+    columns = {"query": ["u"] * 4 + ["v"], "item": list("abcda"), "score": [0.9, 0.5, 0.5, 0.1, 0.3]}
+    target = write("y", {"query": ["u", "v"], "item": ["b", "a"]}, form)
+    for ranks in ([1, 2, 3, 4, 1], [1, 3, 2, 4, 1], [1, 2, 2, 3, 1]):
+        assert recall(write("p", {**columns, second: ranks}, form), target, k=4) == 1
+    preds = write("q", {**columns, second: [3, 1, 2, 4, 1]}, form)
+    error = refusal(preds, target)
+    assert (error.problem, error.where) == (f"'score' and '{second}' order the items differently", "query 'u'")
+    hint = f"--columns.score score or --columns.{second} {second}"
+    if form in IN_MEMORY:
+        hint = f"drop 'score' or '{second}'"
+    assert error.hint == hint
+    assert recall(preds, target, columns=Columns(score="score")) == 0.5
+    assert recall(preds, target, columns=Columns(**{second: second})) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_ranks_beside_lists_that_contradict_the_scores_are_refused(write, form):
+    """In lists as in lines."""
+    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    lists = {**LISTS, "score": [[0.9, 0.1], [0.7, 0.2]]}
+    labels = write("y", LABELS, form)
+    assert recall(write("p", {**lists, "rank": [[1, 2], [1, 2]]}, form), labels, **delimiter) == 0.5
+    preds = write("q", {**lists, "rank": [[1, 2], [2, 1]]}, form)
+    error = refusal(preds, labels, **delimiter)
+    assert (error.problem, error.where) == ("'score' and 'rank' order the items differently", "row 1")
+    assert recall(preds, labels, columns=Columns(score="score"), **delimiter) == 0.5
+    assert recall(preds, labels, columns=Columns(rank="rank"), **delimiter) == 1
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "parquet", "frame", "objects"])
+def test_a_rank_in_objects_that_contradicts_the_score_is_refused(write, form):
+    """In the objects of lists as in lines."""
+    best = [[{"item": "b", "score": 0.9, "rank": 2}, {"item": "a", "score": 0.1, "rank": 1}]]
+    preds, labels = write("p", {"predictions": best}, form), write("y", {"labels": [["b"]]}, form)
+    assert refusal(preds, labels).problem == "'score' and 'rank' order the items differently"
+    assert recall(preds, labels, columns=Columns(score="score")) == 1
+    assert recall(preds, labels, columns=Columns(rank="rank")) == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_lists_whose_scores_rise_are_refused(write, form):
+    """They may be ranks or distances, of which the least is best; a given name decides, whatever the queries are."""
+    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    rising = {"ids": [["a", "b", "c"], ["c", "a"], ["b"]], "scores": [[0.1, 0.5, 0.9], [0.2, 0.7], [0.3]]}
+    labels = {"labels": [["a"], ["c"], ["b"]]}
+    for queries in ({}, {"query": ["u", "v", "w"]}):
+        preds, target = write("p", {**queries, **rising}, form), write("y", {**queries, **labels}, form)
+        error = refusal(preds, target, **delimiter)
+        assert error.problem == "'scores' rises from the first item of each list to the last, as distances do"
+        hint = "--columns.distance scores or --columns.score scores"
+        if form in IN_MEMORY:
+            hint = "rename 'scores' to 'distance'; of scores the highest comes first"
+        assert error.hint == hint
+        assert recall(preds, target, columns=Columns(score="scores"), **delimiter) == pytest.approx(1 / 3)
+        assert recall(preds, target, columns=Columns(distance="scores"), **delimiter) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [[0.1, 0.5, 0.9], [0.7, 0.2], [0.3]],  # one list rises, and one falls
+        [[0.9, 0.5, 0.1], [0.7, 0.2], [0.3]],
+        [[0.5, 0.9, 0.1], [0.2, 0.7], [0.3]],
+        [[0.5, 0.5, 0.5], [0.2, 0.7], [0.3]],  # one step is chance
+    ],
+)
+def test_lists_in_another_order_are_read(write, form, scores):
+    """Unsorted lists and those with the best first."""
+    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    preds = write("p", {"ids": [["a", "b", "c"], ["c", "a"], ["b"]], "scores": scores}, form)
+    target = write("y", {"labels": [["a", "b", "c"], ["a", "c"], ["b"]]}, form)
+    assert recall(preds, target, columns=Columns(gain="none"), k=3, **delimiter) == 1
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -96,6 +97,7 @@ def read_data(
     arguments that say how a batch is read, and ``stated`` for how many labels other arguments were made. For all other
     arguments see :func:`tailmetrics.evaluate`.
     """
+    _check_in_memory({"preds": preds, "target": target, "train_target": train_target})
     if isinstance(preds, Ranking):
         return _data_of_ranking(preds, target, train_target, row_mask, stated)
     if target is None:
@@ -118,6 +120,22 @@ def read_data(
     if label_names is not None:
         names_by_argument["label_names"] = list(map(str, label_names))
     return _data_of_tables(preds, target, train_target, row_mask, missing, names_by_argument, batch["duplicates"])
+
+
+def _check_in_memory(values: Mapping[str, Any]) -> None:
+    """Raise if a value is the path of a file, or a data set of files."""
+    for argument, value in values.items():
+        if isinstance(value, (str, PurePath)):
+            content = f"the path {cut(str(value), 60)!r}"
+        elif type(value).__module__ == "tailmetrics.io.dataset":
+            content = "files that tailmetrics.io.read opened"
+        else:
+            continue
+        raise TypeError(
+            f"{CALLER}: {argument} is {content}, not data in memory; pass json.load(file) or "
+            "pandas.read_parquet(path), run tailmetrics evaluate --preds FILE --target FILE, or update metrics in "
+            "batches: for batch in tailmetrics.io.read(preds, target): metrics.update(batch.preds, batch.target)."
+        )
 
 
 def is_table(value: Any) -> bool:

@@ -212,6 +212,7 @@ class Reading:
         item: Column of the item, or of the lists; inside of objects the field of the item. Empty without columns.
         value: Column of the score, rank, distance or gain; None without such a column.
         value_role: ``score``, ``rank``, ``distance``, ``gain``, or ``order`` for the order of lines or of lists.
+        second_order: Column of a rank or distance that is not read because of the value before it; None without one.
         is_listed: Whether each row holds a list.
         within: Column of the lists whose objects hold the item; empty without objects.
         unread: The columns that are not read.
@@ -230,6 +231,7 @@ class Reading:
     item: str = ""
     value: str | None = None
     value_role: str = ""
+    second_order: str | None = None
     is_listed: bool = False
     within: str = ""
     unread: tuple[str, ...] = ()
@@ -244,6 +246,23 @@ class Reading:
     def least_first(self) -> bool:
         """Whether the least value is the best."""
         return self.value_role in ("rank", "distance")
+
+    def orders_hint(self) -> str:
+        """Return what to do about a second column that contradicts the value."""
+        if self.form == IN_MEMORY:
+            return f"drop {self.value!r} or {self.second_order!r}"
+        second_role = "rank"
+        if is_known(str(self.second_order), ALIASES["distance"], with_plurals=True):
+            second_role = "distance"
+        value, second_order = quote(str(self.value)), quote(str(self.second_order))
+        return f"--columns.{self.value_role} {value} or --columns.{second_role} {second_order}"
+
+    def rising_hint(self, role: str) -> str:
+        """Return what to do about scores that look like another role."""
+        if self.form == IN_MEMORY:
+            return f"rename {self.value!r} to {role!r}; of scores the highest comes first"
+        name = quote(str(self.value))
+        return f"--columns.{role} {name} or --columns.score {name}"
 
     @property
     def key(self) -> str | None:
@@ -534,6 +553,7 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
         item=reading.item,
         value=reading.value,
         value_role=reading.value_role,
+        second_order=roles.second_order,
         is_listed=reading.is_listed,
         within=reading.within,
         unread=tuple(unread),
@@ -551,11 +571,13 @@ class _Roles:
     Attributes:
         questions: What is open.
         used: The roles whose given names are read.
+        second_order: A rank or distance that is not read because of the value before it.
     """
 
     def __init__(self, opening: Opening, table: Sequence[Column]) -> None:
         self.questions: list[Question] = []
         self.used: set[str] = set()
+        self.second_order: str | None = None
         self._opening = opening
         self._given = opening.columns
         self._table = table
@@ -762,6 +784,7 @@ class _Roles:
                 aliases.remove("prediction")  # lists of predictions are items
             matches = [name for name in names if is_known(name, aliases, with_plurals)]
             if len(matches) == 1:
+                self._find_second_order(candidates, matches[0], with_plurals)
                 return matches[0], role
             if matches:
                 self._ask_which(role, matches)
@@ -776,6 +799,16 @@ class _Roles:
             question = Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it")
             self._ask_about(strays, question, pool or strays)
         return None, ORDER
+
+    def _find_second_order(self, candidates: Sequence[Column], value: str, with_plurals: bool) -> None:
+        """Find the rank or distance that is not read because of the value."""
+        known = (*ALIASES["rank"], *ALIASES["distance"])
+        for column in candidates:
+            kind = column.entries or column.kind
+            is_number = kind in (Kind.ANY, *NUMBERS)
+            if column.name != value and is_number and is_known(column.name, known, with_plurals):
+                self.second_order = column.name
+                return
 
     def _gain(
         self,

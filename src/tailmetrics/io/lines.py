@@ -13,6 +13,8 @@ from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath
 
 LINE = re.compile(r"(?:[Oo]n Line|in line):? (\d+)")
 """Where DuckDB's errors name a line."""
+FIRST_LINES = 2**17
+"""Lines in which a rank or distance that is not read is compared with the value: .1 s."""
 FIELDS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 WORDS_HINT = "every line has these words, separated by blanks; --format names another format."
 UNREADABLE_HINT = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
@@ -33,6 +35,7 @@ class Lines:
         item: SQL of the item; null where the line names none.
         value: SQL of the score, the negative of the rank or distance, or the gain; None without values.
         kind: SQL type of the values.
+        second_order: SQL of a rank or distance that is not read, as a number; empty without one.
         text_source: As ``source``, with every column as text, so that a wrong line can be found; empty if the same.
         text_value: SQL of the value in ``text_source``, null where it is no number.
         shown_value: SQL of the text of the value in ``text_source``, or of the line where it names no query.
@@ -54,6 +57,7 @@ class Lines:
     item: str
     value: str | None
     kind: str = "DOUBLE"
+    second_order: str = ""
     text_source: str = ""
     text_value: str = ""
     shown_value: str = ""
@@ -100,6 +104,29 @@ class Lines:
             statement += f" LIMIT {most}"
         rows: list[tuple[str, str | None, float | None]] = database.rows(statement)
         return rows
+
+    def check_orders(self, database: Database) -> None:
+        """Raise if the rank or distance that is not read contradicts the value in the first lines.
+
+        Raises:
+            DataFileError: Naming a query.
+        """
+        if not self.second_order:
+            return
+        for name, table in self._tables().items():
+            database.register(name, table)
+        cells = f"{self.query} AS query, {self.value} AS value, {self.second_order} AS second"
+        lines = f"SELECT {cells} FROM {self.source}{self._where} LIMIT {FIRST_LINES}"
+        before = "lag(value) OVER ordered AS value_before, lag(second) OVER ordered AS second_before"
+        compared = (
+            f"SELECT *, {before} FROM ({lines}) WHERE second IS NOT NULL AND NOT isnan(value) "
+            "WINDOW ordered AS (PARTITION BY query ORDER BY second, value DESC)"
+        )
+        row = database.row(
+            f"SELECT query FROM ({compared}) WHERE second > second_before AND value > value_before LIMIT 1"
+        )
+        if row is not None:
+            raise contradiction(self.path, self.reading, f"query {row[0]!r}")
 
     @property
     def _where(self) -> str:
@@ -183,6 +210,12 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
     return DataFileError(path, f"cannot be read as {form}: {cause}", where, UNREADABLE_HINT)
 
 
+def contradiction(path: FilePath, reading: Reading, where: str) -> DataFileError:
+    """Return the error about two columns that order the items of a query differently."""
+    problem = f"{reading.value!r} and {reading.second_order!r} order the items differently"
+    return DataFileError(path, problem, where, reading.orders_hint())
+
+
 class Values(NamedTuple):
     """What the values of lines are, and how many lines there are.
 
@@ -238,6 +271,8 @@ class LineFiles:
         notes: tuple[str, ...] = ()
         if first.value is not None:
             self._check_scores(database, table)
+            for part in self.parts:
+                part.check_orders(database)
             notes = self._note_on_zeros(database, table, count)
         return Values(first.reading, first.value is not None, count, notes)
 
@@ -265,5 +300,4 @@ class LineFiles:
         )
         if (like_ranks or 0) > 0.5:
             problem = f"{reading.value!r} counts the lines of each query, as ranks do: 1 the best, or the worst"
-            hint = f"--columns.rank {reading.value} or --columns.score {reading.value}"
-            raise DataFileError(self.name, problem, hint=hint)
+            raise DataFileError(self.name, problem, hint=reading.rising_hint("rank"))

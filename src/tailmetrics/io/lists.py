@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from tailmetrics.io.columns import Column, Kind, Reading
 from tailmetrics.io.files import DataFileError, reading
-from tailmetrics.io.rows import Array, Ragged, Source, row_of, starts
+from tailmetrics.io.lines import contradiction
+from tailmetrics.io.rows import FIRST_CELLS, Array, Ints, Ragged, Source, row_of, starts
 from tailmetrics.io.tables import Table, columns_of, is_list
 
 LINED_ROWS = 2**12
@@ -20,6 +21,10 @@ NUMBERS_HINT = (
     "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names, from "
     "0: a column of label ids as an array, numpy.save('labels.npy', column)."
 )
+FEWEST_RISES = 2
+"""Steps up of scores from which on lists may rise for a reason: one list of three items, or two lists of two."""
+NEARLY_ALL = 0.9
+"""Share of the lists that rise."""
 ITEM_TYPES = (Kind.STRING, Kind.WHOLE)
 
 
@@ -53,6 +58,8 @@ class ListSource(Source):
         self.layout = f"lists of {'strings' if self.string_ids else 'whole numbers'}"
         if roles.value is not None:
             self.layout += f" with a {roles.value_role}"
+        if roles.role == "preds" and roles.value is not None and roles.value_role not in roles.used:
+            self._check_orders()
 
     def _check_types(self) -> Kind:
         """Return what the items are.
@@ -75,6 +82,50 @@ class ListSource(Source):
                 hint = f"queries are whole numbers or text: table.astype({{{name!r}: 'int64'}})."
                 raise DataFileError(self.path, f"its column {name!r} is {columns[name].type}", hint=hint)
         return entries
+
+    def _check_orders(self) -> None:
+        """Raise if the scores of the first rows rise, or if a rank or distance that is not read contradicts them.
+
+        Raises:
+            DataFileError: Naming the columns that may be the score.
+        """
+        columns = list(self._columns)
+        second_order = None
+        if self.reading.second_order is not None:
+            second_order = self.reading.place(self.reading.second_order)
+            columns.append(second_order[0])
+        number = min(self.num_rows, LINED_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
+        for first, batch in self._batches(columns, 0, number, number):
+            _, lengths = self._flat(self._items, batch, first)
+            values = self._numbers(batch, lengths, first)
+            assert values is not None
+            rows = np.repeat(np.arange(len(lengths)), lengths)
+            if self.reading.value_role == "score":
+                self._check_rises(values, rows)
+            if second_order is not None:
+                numbers, second_lengths = self._flat(second_order, batch, first)
+                if (second_lengths == lengths).all():
+                    self._check_second_order(values, np.from_dlpack(pc.cast(numbers, pa.float64())), rows, first)
+
+    def _check_rises(self, values: Array, rows: Ints) -> None:
+        """Raise if nearly all lists with several scores rise from the first item to the last, as distances do."""
+        is_inside = np.diff(rows) == 0
+        steps = np.diff(values.astype(np.float64))[is_inside]
+        row_of_step = rows[1:][is_inside]
+        rising = np.setdiff1d(row_of_step[steps > 0], row_of_step[steps < 0])
+        uneven = np.unique(row_of_step[steps != 0])
+        if (steps > 0).sum() >= FEWEST_RISES and len(rising) > NEARLY_ALL * len(uneven):
+            problem = f"{self.reading.value!r} rises from the first item of each list to the last, as distances do"
+            raise DataFileError(self.path, problem, hint=self.reading.rising_hint("distance"))
+
+    def _check_second_order(self, values: Array, second: Array, rows: Ints, first: int) -> None:
+        """Raise if an item has the higher score, and the higher rank or distance, of two in a row."""
+        order = np.lexsort((-values.astype(np.float64), second, rows))
+        is_inside = np.diff(rows[order]) == 0
+        is_wrong = is_inside & (np.diff(second[order]) > 0) & (np.diff(values[order]) > 0)
+        if is_wrong.any():
+            row = int(rows[order][int(is_wrong.argmax())])
+            raise contradiction(self.path, self.reading, self.describe_row(first + row))
 
     def read_as_names(self) -> None:
         """Treat label ids as names, which are then numbered over all files."""

@@ -49,6 +49,7 @@ class Objects:
     Attributes:
         path: The file.
         columns: The fields of all objects: a name that comes late may be the gain.
+        mixed: The fields of which DuckDB calls a part JSON, because its values have several types.
         database: The database that reads them.
         owner: The copy of the file without compression.
     """
@@ -61,31 +62,19 @@ class Objects:
             size = min(OBJECT_BYTES, self.database.limit // 8)
             layout = "array" if opening.form == "json" else "newline_delimited"
             self._options = (
-                f"{named(self.owner.path)}, format='{layout}', compression='uncompressed', maximum_object_size={size}"
+                f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
+                f"maximum_object_size={size}"
             )
-            schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true)")
-            if not self._names() <= set(schema.names):  # some come later than DuckDB looks
-                schema = self.database.schema(f"SELECT * FROM read_json({self._options}, records=true, sample_size=-1)")
+            every_object = f"SELECT * FROM read_json({self._options}, sample_size=-1)"
+            schema = self.database.schema(every_object)
+            types = self.database.rows(f"DESCRIBE {every_object}")
         self.columns = [_plain_column(column) for column in columns_of(schema)]
-
-    def _names(self) -> set[str]:
-        """Return the names of all fields."""
-        whole = f"read_json({self._options}, records=false, columns={{'json': 'JSON'}})"
-        rows = self.database.rows(f"SELECT DISTINCT array_to_string(json_keys(json), chr(1)) FROM {whole}")
-        names: set[str] = set()
-        for (text,) in rows:
-            names |= set((text or "").split("\x01"))
-        return names - {""}
-
-    def is_mixed(self, name: str) -> bool:
-        """Whether the first objects hold values of several types in this field."""
-        fields = self.database.rows(f"DESCRIBE SELECT {quoted(name)} FROM read_json({self._options}, records=true)")
-        return any(field[1] == "JSON" for field in fields)
+        self.mixed = {name for name, kind, *_ in types if "JSON" in kind}
 
     def source(self, kinds: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""
         types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
-        return f"read_json({self._options}, records=true, columns={{{types}}})"
+        return f"read_json({self._options}, columns={{{types}}})"
 
 
 def open_jsonl(opening: Opening) -> Lines | Source:
@@ -96,15 +85,17 @@ def open_jsonl(opening: Opening) -> Lines | Source:
     kinds = dict.fromkeys(roles.query, "VARCHAR")
     if roles.is_listed:
         kinds |= _list_types(roles, columns)
+        _check_flat(objects, roles, kinds)
         table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(kinds)}")
-        _check_flat(objects, roles, kinds, f"read_parquet({named(table.file)})")
         return ListSource(table, roles)
 
     _check_fields(objects.path, roles, columns)
     kinds[roles.item] = "VARCHAR"
-    if objects.is_mixed(roles.item):
-        _check_flat(objects, roles, kinds, objects.source(kinds))
-    value, text_value, shown = None, "", ""
+    _check_flat(objects, roles, kinds)
+    value, text_value, shown, second_order = None, "", "", ""
+    if roles.second_order is not None:
+        kinds[roles.second_order] = "VARCHAR"
+        second_order = f"try_cast({quoted(roles.second_order)} AS DOUBLE)"
     if roles.value is not None:
         kinds[roles.value] = "DOUBLE"
         sign = "-" if roles.least_first else ""
@@ -116,6 +107,7 @@ def open_jsonl(opening: Opening) -> Lines | Source:
         query=joined_text([text_of(quoted(name)) for name in roles.query or (roles.item,)]),
         item=text_of(quoted(roles.item)),
         value=value,
+        second_order=second_order,
         text_source=objects.source(dict.fromkeys(kinds, "VARCHAR")),
         text_value=text_value,
         shown_value=shown,
@@ -161,17 +153,16 @@ def _check_fields(path: FilePath, roles: Reading, columns: Mapping[str, Column])
             raise DataFileError(path, f"its field {name!r} is {columns[name].type}", hint=hint)
 
 
-def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str], text: str) -> None:
+def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str]) -> None:
     """Raise if an item is an object or a list: read as text, it would be one label.
 
     Args:
         objects: The file.
         roles: How it is read.
         kinds: The SQL types of its columns.
-        text: SQL after FROM of the rows with items as text.
     """
     name = roles.within or roles.item
-    if "VARCHAR" not in kinds[name]:
+    if name not in objects.mixed:
         return
     entries = quoted(name)
     if kinds[name].endswith("[]"):
@@ -179,16 +170,10 @@ def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str], text
     item = "entry"
     if roles.within:
         item = f"entry.{quoted(roles.item)}"
-
-    # few names begin like this, and only they are worth another pass over the objects
-    brackets = f"SELECT 1 FROM (SELECT {entries} AS entry FROM {text}) WHERE {item}[1] IN ('{{', '[') LIMIT 1"
+    rows = f"SELECT {entries} AS entry FROM {objects.source({name: kinds[name].replace('VARCHAR', 'JSON')})}"
     with reading(objects.path, "JSON"):
-        if objects.database.row(brackets) is None:
-            return
-        source = objects.source({name: kinds[name].replace("VARCHAR", "JSON")})
-        is_nested = f"json_type({item}) IN ('OBJECT', 'ARRAY')"
         nested = objects.database.row(
-            f"SELECT {item} FROM (SELECT {entries} AS entry FROM {source}) WHERE {is_nested} LIMIT 1"
+            f"SELECT {item} FROM ({rows}) WHERE json_type({item}) IN ('OBJECT', 'ARRAY') LIMIT 1"
         )
     if nested is not None:
         raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
@@ -201,14 +186,15 @@ def _list_types(roles: Reading, columns: Mapping[str, Column]) -> dict[str, str]
         kinds = {roles.item: _item_type(columns[roles.item])}
         if columns[roles.item].is_list:
             kinds[roles.item] = "BIGINT[]" if entries is Kind.WHOLE else "VARCHAR[]"
-        if roles.value is not None:
-            kinds[roles.value] = "DOUBLE[]"
+        for name in (roles.value, roles.second_order):
+            if name is not None:
+                kinds[name] = "DOUBLE[]"
         return kinds
     parts = []
     for part in columns[roles.within].fields:
         if part.name == roles.item:
             parts.append(f"{quoted(part.name)} {_item_type(part)}")
-        elif part.name == roles.value:
+        elif part.name in (roles.value, roles.second_order):
             parts.append(f"{quoted(part.name)} DOUBLE")
     return {roles.within: f"STRUCT({', '.join(parts)})[]"}
 

@@ -192,12 +192,16 @@ def open_csv(opening: Opening) -> Lines | Source:
         text_value = f"CASE lower({column}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {text_value} END"
     if roles.least_first:
         value, text_value = f"-{column}", f"-{text_value}"
+    second_order = ""
+    if roles.second_order is not None:
+        second_order = f"try_cast({table.place(roles.second_order)} AS DOUBLE)"
     return Lines(
         path=table.path,
         source=table.source(column),
         query=query,
         item=table.place(roles.item),
         value=value,
+        second_order=second_order,
         text_source=table.source(),
         text_value="" if column is None else text_value,
         shown_value=column or "",
@@ -219,6 +223,9 @@ def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Sour
     if roles.value is not None:
         numbers = _sql_words(table.place(roles.value), opening.list_delimiter)
         selected.append(f"{numbers}::DOUBLE[] AS {quoted(roles.value)}")
+    if roles.second_order is not None:
+        numbers = _sql_words(table.place(roles.second_order), opening.list_delimiter)
+        selected.append(f"try_cast({numbers} AS DOUBLE[]) AS {quoted(roles.second_order)}")
     statement = f"SELECT {', '.join(selected)} FROM {table.source()}"
     database = Database(opening.memory)
     _check_no_brackets(database, table, roles)

@@ -29,7 +29,8 @@ def open_typed(opening: Opening, table: Table) -> Lines | Source:
 def lines_of(table: Table, roles: Reading) -> Lines:
     """Return the lines of a table with types."""
     check_types(table, roles)
-    needed = list(dict.fromkeys(name for name in (*roles.query, roles.item, roles.value) if name is not None))
+    names = (*roles.query, roles.item, roles.value, roles.second_order)
+    needed = list(dict.fromkeys(name for name in names if name is not None))
     source, arrow = "given", {"given": lambda: table.reader(needed)}
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
@@ -39,12 +40,16 @@ def lines_of(table: Table, roles: Reading) -> Lines:
         value = f"{shown}::DOUBLE"
         if roles.least_first:
             value = f"-{value}"
+    second_order = ""
+    if roles.second_order is not None:
+        second_order = f"try_cast({quoted(roles.second_order)} AS DOUBLE)"
     return Lines(
         path=table.path,
         source=source,
         query=joined_text([text_of(quoted(name)) for name in roles.query or (roles.item,)]),
         item=text_of(quoted(roles.item)),
         value=value,
+        second_order=second_order,
         shown_value=shown or "",
         arrow=arrow,
         first_row=0,
