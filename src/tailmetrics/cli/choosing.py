@@ -14,7 +14,7 @@ from tailmetrics.evaluation.labels import arguments_by_label
 from tailmetrics.io import Dataset
 from tailmetrics.io.database import Names
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._batches import check_batch
+from tailmetrics.metrics._checks import check_batch
 from tailmetrics.ranking import Ranking, rank
 
 

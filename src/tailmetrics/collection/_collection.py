@@ -30,7 +30,8 @@ from tailmetrics.collection._alternatives import ORDERS, AlternativeStates, Othe
 from tailmetrics.collection._summaries import labels_of, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.metrics._batches import QueriesSeen, check_batch, whole_buckets
+from tailmetrics.metrics._batches import QueriesSeen, whole_buckets
+from tailmetrics.metrics._checks import check_batch
 from tailmetrics.metrics._metric import MANY_TIED, Result, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
 from tailmetrics.metrics._states import Addition, Prepared

@@ -1,4 +1,4 @@
-"""Checks of a ranked batch, and warnings of what looks like a mistake in the first one."""
+"""Warnings of what looks like a mistake in the first batch, and the scores of a batch in blocks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_ids_in_range, shape_of
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import is_compiling
-from tailmetrics.ranking._reading import BatchRows
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 QUERIES_REMEMBERED = 2**16
@@ -55,117 +53,6 @@ class QueriesSeen:
             )
         latest = torch.cat([earlier, queries])[-QUERIES_REMEMBERED:]
         return QueriesSeen(latest, bool(len(repeated)))
-
-
-def check_batch(metric: Any, ranking: Ranking) -> None:
-    """Raise unless a metric can read ``ranking``; warn of what looks like a mistake in its first batch."""
-    caller, reading = type(metric).__name__, metric.reading
-    if not isinstance(ranking, Ranking):
-        raise TypeError(
-            f"{caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as tailmetrics.rank(preds, target)."
-        )
-
-    reads, scores = reading.reads, ranking.scores
-    if scores is not None and scores.dtype == torch.bool:
-        if not reads.decisions:
-            raise ValueError(f"{caller}: preds are decisions (bool) without an order; pass scores or ids.")
-    elif not ranking.complete and reads.ranked is not None and ranking.depth < reads.ranked:
-        raise _too_shallow(caller, reading, ranking)
-    if scores is None and ranking.values is None:
-        _check_needs_no_scores(caller, metric)
-    if reads.kept is None and not ranking.complete and not ranking.scores_all:
-        raise ValueError(
-            f"{caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
-            "rank the scores or whole lists."
-        )
-    if reading.check is not None:
-        reading.check(ranking, metric.validate_args)
-
-    if ranking.documents is not None and metric.reads_labels:
-        raise ValueError(
-            f"{caller}: the documents of flat queries have no labels here, which this metric reads; pass "
-            "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
-        )
-    if metric.num_labels is not None and metric.num_labels != ranking.num_labels:
-        _check_num_labels(caller, metric, ranking)
-    if metric.row_groups is not None or metric.weighted:
-        _check_rows(metric, ranking.rows)
-    if metric._device != ranking.ids.device:
-        raise ValueError(
-            f"{caller}: the batch is on {ranking.ids.device}, the metric on {metric._device}; "
-            f"move the metric with .to({str(ranking.ids.device)!r})."
-        )
-    if metric.empty_target_action == "error":
-        metric.aggregation.check(ranking)
-    if metric.formula.check is not None and metric.validate_args:
-        metric.formula.check(caller, ranking)
-
-    if metric._warns and not is_compiling():  # only the first batch is checked for likely mistakes
-        metric._warns = False
-        if metric.validate_args:
-            warn_of = metric.aggregation.warn_of or reading.warn_of
-            warn_of(metric, ranking)
-
-
-def _too_shallow(caller: str, reading: Any, ranking: Ranking) -> ValueError:
-    """Return the error for a list that was cut above the depth that a metric reads."""
-    needed = reading.reads.ranked
-    argument = "depth" if reading.uses_depth else "k"
-    return ValueError(
-        f"{caller}: {argument}={needed} is deeper than the ranking ({ranking.depth} ids "
-        f"per row); rank again with depth={needed}."
-    )
-
-
-def _check_needs_no_scores(caller: str, metric: Any) -> None:
-    """Raise if a metric reads scores, which a ranking of ids does not have."""
-    if metric.reading.needs_scores:
-        raise ValueError(f"{caller}: preds are ranked ids, which have no scores; pass scores.")
-    if metric.ties != "id":
-        raise ValueError(
-            f"{caller}: ties={metric.ties!r} reads the scores of all labels, and preds are ids; pass "
-            "scores or scored candidates, or leave ties out."
-        )
-
-
-def _check_num_labels(caller: str, metric: Any, ranking: Ranking) -> None:
-    """Raise if a ranking is of another number of labels, or holds an id that is not below this number."""
-    num_labels = metric.num_labels
-    if ranking.num_labels is not None:
-        raise ValueError(
-            f"{caller}: the ranking is of {ranking.num_labels} labels, the metric of {num_labels}; "
-            "make both for the same labels."
-        )
-    if ranking.documents is None and metric.validate_args:
-        ranking.remembered(("ids below", num_labels), lambda: _check_ids_below(caller, ranking, num_labels))
-
-
-def _check_ids_below(caller: str, ranking: Ranking, num_labels: int) -> None:
-    """Raise unless listed and relevant ids are below ``num_labels``, for lists without a number of labels."""
-    check_ids_in_range(caller, "preds", ranking.ids, num_labels, None)
-    check_ids_in_range(caller, "target", ranking.targets.entries.ids, num_labels, None)
-
-
-def _check_rows(metric: Any, rows: BatchRows) -> None:
-    """Raise unless a batch has the row groups and weights that the metric asks for."""
-    caller, names, groups = type(metric).__name__, metric.row_groups, rows.groups
-    if metric.weighted and rows.weights is None:
-        raise ValueError(
-            f"{caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
-        )
-    if names is None:
-        return
-    if groups is None:
-        raise ValueError(
-            f"{caller}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
-            "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
-        )
-    largest = int(groups.max()) if metric.validate_args and groups.numel() else -1
-    if largest >= len(names):
-        raise ValueError(
-            f"{caller}: row_groups holds {largest}, but there are {len(names)} groups "
-            f"({', '.join(names)}); numbers of groups start at 0."
-        )
 
 
 # likely mistakes

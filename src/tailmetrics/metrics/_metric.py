@@ -21,7 +21,8 @@ from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values
 from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, check_rows_of
-from tailmetrics.metrics._batches import QueriesSeen, check_batch
+from tailmetrics.metrics._batches import QueriesSeen
+from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Keys, Stem, convention
 from tailmetrics.metrics._readings import Ranks, Reading, TieCount
@@ -272,6 +273,7 @@ class TopKMetric(ExactMetric):
         reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
         vars(self).update(reading=reading, aggregation=self.aggregation.bound(reading))
         self._keys = self._make_keys()
+        self.batch_checks: tuple[Check, ...] = checks_of(self)
         self._make_states()
         self._is_made = True
 
