@@ -166,6 +166,24 @@ def test_an_interval_that_the_correction_overrules_says_so():
     assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(comparisons, headline="k0"))
 
 
+def test_a_change_of_a_gap_is_no_part_of_a_verdict():
+    """A gap that changes, tested beside its ends, with one end, and alone: the line names no gap."""
+    rng = np.random.default_rng(0)
+    head, tail = rng.random((2, 40))
+    runs = {"old": {"r/head": head, "r/tail": tail}, "new": {"r/head": head + 1, "r/tail": tail}}
+    for only, text in (
+        (None, "r: better in head (.537 → 1.537, +1.000), the same in every row in tail"),
+        (["r/tail", "r/gap"], "r: the same in every row in tail"),
+        (["*/gap"], "only gaps were tested, and a smaller gap is no gain by itself"),
+    ):
+        comparisons = compare(runs, gaps={"r/gap": ["r/head", "r/tail"]}, only=only, unbounded=["r"], resamples=999)
+        (gap,) = [comparison for comparison in comparisons if comparison.statistic == "gap"]
+        assert gap.significant
+        line = verdict(comparisons, ["head", "tail"])
+        assert "/gap" not in line
+        assert line == f"new against old: {text}."
+
+
 def test_without_buckets_the_line_gives_the_headline_with_its_size():
     """A mean of ranks has digits of its own; without a headline, all keys are named by their outcome."""
     runs = {"old": {"k": [400.0] * 12, "p@1": [0.5] * 12}, "new": {"k": [12.0] * 12, "p@1": [0.25] * 12}}

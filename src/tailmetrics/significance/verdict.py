@@ -22,6 +22,7 @@ BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
     "too few rows",
 )
 UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
+ONLY_GAPS = "only gaps were tested, and a smaller gap is no gain by itself"
 NAMED_BUCKETS = 6
 """The most buckets, or ranges of deciles, that a verdict names for an outcome: ten deciles have five, and unseen."""
 NAMED_KEYS = 3
@@ -66,9 +67,12 @@ def verdict(
     lines = []
     for (run, baseline), pair in pairs.items():
         tested = [comparison for comparison in pair if not isnan(comparison.p_corrected.decisive)]
+        tested_values = [comparison for comparison in tested if comparison.statistic != "gap"]
         sentence = UNTESTED
-        if tested:
-            sentence = writer.line(tested)
+        if tested_values:
+            sentence = writer.line(tested_values)
+        elif tested:
+            sentence = ONLY_GAPS
         elif all(comparison.interval.reason == TWO_RUNS for comparison in pair):
             sentence = f"no value could be tested: {TWO_RUNS}"
         lines.append(f"{run} against {baseline}: {sentence}.")
@@ -166,7 +170,7 @@ class VerdictWriter:
                 rarest = max(self.buckets.index(name) for name in names)
                 ranked.append((-rarest, f"{key} in {_names_text(names)}"))
         for key, comparison in whole.items():
-            if comparison.statistic != "gap" and self._outcome(comparison) == outcome:
+            if self._outcome(comparison) == outcome:
                 ranked.append((1, f"{key} over all labels"))
         return [text for _, text in sorted(ranked, key=lambda entry: entry[0])]
 
