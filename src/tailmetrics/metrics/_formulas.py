@@ -39,43 +39,87 @@ def takes_arrays(
         warns: Looks at a ranking of arrays first.
         check: Raises unless the arguments can be used: ``check(caller, ranks, arguments)``.
     """
-    ranking_signature = signature(function)
-    parameters = ranking_signature.parameters
-    ranking_name, *other_names = parameters
-    arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
-    array_signature = ranking_signature.replace(parameters=[*arrays, *(parameters[name] for name in other_names)])
-    choices = _choices_of(function)
+    public = _PublicFormula(function, reads, warns, check)
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value:
-        caller = either.__name__
-        for name, texts in choices.items():
-            if name in kwargs and kwargs[name] not in texts:  # only then: formulas are called often
-                check_choice(caller, name, kwargs[name], texts)
+        public.check_choices(kwargs)
         if "ranking" in kwargs:
-            kwargs[ranking_name] = kwargs.pop("ranking")
-        if ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
-            if check is not None and not is_compiling():  # torch.compile knows no signatures
-                bound = ranking_signature.bind(*args, **kwargs)
-                bound.apply_defaults()
-                check(caller, bound.arguments.pop(ranking_name), bound.arguments)
+            kwargs[public.ranking_name] = kwargs.pop("ranking")
+        if public.ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
+            public.check_arguments(*args, **kwargs)
             return function(*args, **kwargs)
-
-        try:
-            bound = array_signature.bind(*args, **kwargs)
-        except TypeError as error:
-            names = ", ".join(array_signature.parameters)
-            raise TypeError(f"{caller}: {error}; pass {caller}({names}).") from None
-        bound.apply_defaults()
-        preds, target = bound.arguments.pop("preds"), bound.arguments.pop("target")
-        ranking = _ranked(caller, preds, target, reads or _depth_of(caller, bound.arguments, parameters))
-        if warns is not None and not is_compiling():
-            warns(ranking)
-        if check is not None:
-            check(caller, ranking, bound.arguments)
-        return function(ranking, **bound.arguments)
+        value: Value = public.of_arrays(*args, **kwargs)
+        return value
 
     return either
+
+
+class _PublicFormula:
+    """A formula as a function of arrays; the arguments are those of :func:`takes_arrays`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        reads: Depth | None,
+        warns: Callable[[Ranking], None] | None,
+        check: Callable[..., None] | None,
+    ) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.reads = reads
+        self.warns = warns
+        self.check = check
+        self.signature = signature(function)
+        self.parameters = self.signature.parameters
+        self.ranking_name, *other_names = self.parameters
+        arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
+        others = [self.parameters[name] for name in other_names]
+        self.array_signature = self.signature.replace(parameters=[*arrays, *others])
+        self.choices = _choices_of(function)
+
+    def check_choices(self, kwargs: Mapping[str, Any]) -> None:
+        """Raise unless each text that was passed is one that the argument takes."""
+        for name, texts in self.choices.items():
+            if name in kwargs and kwargs[name] not in texts:  # only then: formulas are called often
+                check_choice(self.name, name, kwargs[name], texts)
+
+    def check_arguments(self, *args: Any, **kwargs: Any) -> None:
+        """Raise unless the arguments can be used with the ranking among them."""
+        if self.check is None or is_compiling():  # torch.compile knows no signatures
+            return
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        ranking = bound.arguments.pop(self.ranking_name)
+        self.check(self.name, ranking, bound.arguments)
+
+    def of_arrays(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the value of ``preds, target`` and the other arguments."""
+        try:
+            bound = self.array_signature.bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(self.array_signature.parameters)
+            raise TypeError(f"{self.name}: {error}; pass {self.name}({names}).") from None
+        bound.apply_defaults()
+        arguments = bound.arguments
+
+        batch = Batch(arguments.pop("preds"), arguments.pop("target"))
+        ranking = rank_batch(Context(self.name, warns=True), batch, self.reads or self._depth(arguments))
+        if self.warns is not None and not is_compiling():
+            self.warns(ranking)
+        if self.check is not None:
+            self.check(self.name, ranking, arguments)
+        return self.function(ranking, **arguments)
+
+    def _depth(self, arguments: Mapping[str, Any]) -> Depth:
+        """Return how deep arrays are ranked for the cut-offs of the formula."""
+        k = arguments.get("k")
+        if "k" in self.parameters:
+            check_cutoffs(self.name, k, optional=self.parameters["k"].default is None)
+        if k is None:
+            return Depth(0)
+        deepest = max(k) if isinstance(k, tuple) else k
+        return Depth(deepest, deepest)
 
 
 def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
@@ -85,22 +129,6 @@ def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
         if get_origin(kind) is Literal:
             choices[name] = get_args(kind)
     return choices
-
-
-def _depth_of(caller: str, arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Depth:
-    """Return how deep arrays are ranked for the cut-offs of a formula."""
-    k = arguments.get("k")
-    if "k" in parameters:
-        check_cutoffs(caller, k, optional=parameters["k"].default is None)
-    if k is None:
-        return Depth(0)
-    deepest = max(k) if isinstance(k, tuple) else k
-    return Depth(deepest, deepest)
-
-
-def _ranked(caller: str, preds: Any, target: Any, depth: Depth) -> Ranking:
-    """Return the ranking of arrays."""
-    return rank_batch(Context(caller, warns=True), Batch(preds, target), depth)
 
 
 @dataclass(frozen=True, eq=False)
