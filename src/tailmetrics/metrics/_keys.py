@@ -1,4 +1,4 @@
-"""The keys of values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
+"""The keys of values, such as ``precision@5`` and ``precision@5/en/decile_10``, and the names of states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from re import sub
 from typing import Any, Final
 
 from tailmetrics._arguments import PRESENTATION, number_text
+from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import FACTS
+from tailmetrics.metrics._states import State
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 
 DATA: Final = ("k", *FACTS, *PRESENTATION, "row_groups", "weighted", *BATCH_DEFAULTS)
@@ -54,6 +56,64 @@ class Keys:
     def of_rows(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
         return [f"{key}{group}{bucket}" for key in self.by_cutoff for bucket in self.buckets]
+
+
+def keys_of(metric: Any) -> Keys:
+    """Return the keys of the values of a metric, from the arguments that are not the default."""
+    plain = metric.name or _plain_key(metric)
+    cut_names = [metric.aggregation.cut_name(k) for k in metric.cutoffs]
+    shows_cut = metric.name is None or len(cut_names) > 1
+
+    cutoff_keys = []
+    for cut_name in cut_names:
+        if cut_name and shows_cut:
+            cutoff_keys.append(f"{plain}@{cut_name}")
+        else:
+            cutoff_keys.append(plain)
+    groups = ["", *(f"/{group}" for group in metric.row_groups or ())]
+    buckets = [f"/{bucket}" for bucket in metric.bucket_names] or [""]
+    return Keys(tuple(cutoff_keys), tuple(groups), tuple(buckets), plain)
+
+
+def _plain_key(metric: Any) -> str:
+    """Return the key of a metric without its cut-off."""
+    hidden = {*metric.aggregation.not_in_key}
+    if not metric.reading.uses_depth:
+        hidden.add("depth")
+    if metric.formula.reads_gains:
+        hidden.add("min_gain")
+    if metric.empty_target_action == "error":
+        hidden.add("empty_target_action")
+    shown = {name: value for name, value in metric.unusual_settings().items() if name not in hidden}
+    return f"{metric.reading.prefix}{metric.aggregation.prefix}{metric.stem}{convention(shown)}"
+
+
+def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
+    """Return the name of each state: equal for two metrics only if these add equal amounts, in all processes."""
+    unusual = metric.unusual_settings()
+    # metrics that read a batch in different ways add different amounts
+    batch_settings = {name: value for name, value in unusual.items() if name in BATCH_DEFAULTS}
+    suffix = f"_of_{metric.num_labels}"
+    if metric.row_groups:
+        suffix += f"_of_{len(metric.row_groups)}_groups"
+    if batch_settings:
+        suffix += f"_{digest_of(batch_settings)}"
+    unusual.pop("num_labels", None)  # the shapes of states depend on it
+    own = f"{metric.stem}_{digest_of((type(metric).__qualname__, unusual))}"
+    aggregation = _class_with_states(metric.aggregation)
+
+    names = {}
+    for name, state in states.items():
+        if state.shared:
+            names[name] = f"{aggregation}_{name}{state.key}{suffix}"
+        else:
+            names[name] = f"{own}_{name}{state.key}"
+    return names
+
+
+def _class_with_states(aggregation: Any) -> str:
+    """Return the name of the class that declares the states of an aggregation."""
+    return next(base.__name__ for base in type(aggregation).__mro__ if "states" in vars(base))
 
 
 def convention(unusual: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from tailmetrics._arguments import arguments, check_count, check_counts, settled_arguments, shape_of
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics._transfer import digest_of, identity
+from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values
@@ -24,7 +24,8 @@ from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, 
 from tailmetrics.metrics._batches import QueriesSeen
 from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
-from tailmetrics.metrics._keys import Keys, Stem, convention
+from tailmetrics.metrics._keys import Stem, keys_of, names_of_states
+from tailmetrics.metrics._plots import plot_metric
 from tailmetrics.metrics._readings import Ranks, Reading, TieCount
 from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Prepared, State, check_cells
 from tailmetrics.metrics._ties import ties_in_words
@@ -272,7 +273,7 @@ class TopKMetric(ExactMetric):
         self._settle_facts()
         reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
         vars(self).update(reading=reading, aggregation=self.aggregation.bound(reading))
-        self._keys = self._make_keys()
+        self._keys = keys_of(self)
         self.batch_checks: tuple[Check, ...] = checks_of(self)
         self._make_states()
         self._is_made = True
@@ -340,26 +341,6 @@ class TopKMetric(ExactMetric):
 
         return ", ".join(_argument_text(name, unusual[name]) for name in sorted(unusual, key=order))
 
-    def _make_keys(self) -> Keys:
-        """Return the keys of the values, from the arguments that are not the default."""
-        reading, aggregation = self.reading, self.aggregation
-        hidden = {*aggregation.not_in_key}
-        if not reading.uses_depth:
-            hidden.add("depth")
-        if self.formula.reads_gains:
-            hidden.add("min_gain")
-        if self.empty_target_action == "error":
-            hidden.add("empty_target_action")
-        shown = {name: value for name, value in self.unusual_settings().items() if name not in hidden}
-        plain = self.name or f"{reading.prefix}{aggregation.prefix}{self.stem}{convention(shown)}"
-
-        cut_names = [aggregation.cut_name(k) for k in self.cutoffs]
-        needs_cut = self.name is None or len(cut_names) > 1
-        cutoff_keys = [f"{plain}@{name}" if name and needs_cut else plain for name in cut_names]
-        groups = ["", *(f"/{group}" for group in self.row_groups or ())]
-        buckets = [f"/{bucket}" for bucket in self.bucket_names] or [""]
-        return Keys(tuple(cutoff_keys), tuple(groups), tuple(buckets), plain)
-
     def keys(self) -> list[str]:
         """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
         return [key for group in self.group_keys() for key in self.row_keys(group)]
@@ -380,7 +361,7 @@ class TopKMetric(ExactMetric):
         """Take the name that a collection gives to this metric, which replaces its keys; an own name stays."""
         if self.name is None:
             vars(self).update(name=name, _given={**self._given, "name": name})
-            self._keys = self._make_keys()
+            self._keys = keys_of(self)
 
     # states
 
@@ -400,7 +381,7 @@ class TopKMetric(ExactMetric):
             self._tie_count = TieCount(self.reading, self.weighted)
             shape = 1 + len(self._tie_count.cuts), self.aggregation.row_format.columns
             self._declared[self._tie_count.name] = State(shape, shared=not self.formula.is_own)
-        self._names = self._full_names()
+        self._names = names_of_states(self, self._declared)
         num_groups = 1 + len(self.row_groups or ())
         for name, state in self._declared.items():
             full_name = self._names[name]
@@ -420,28 +401,6 @@ class TopKMetric(ExactMetric):
             return super()._apply(fn, *args, **kwargs)
         finally:
             self._expand_defaults()
-
-    def _full_names(self) -> dict[str, str]:
-        """Return the name of each state: equal for two metrics only if these add equal amounts, in all processes."""
-        unusual = self.unusual_settings()
-        # metrics that read a batch in different ways add different amounts
-        batch_settings = {name: value for name, value in unusual.items() if name in BATCH_DEFAULTS}
-        suffix = f"_of_{self.num_labels}"
-        if self.row_groups:
-            suffix += f"_of_{len(self.row_groups)}_groups"
-        if batch_settings:
-            suffix += f"_{digest_of(batch_settings)}"
-        unusual.pop("num_labels", None)  # the shapes of states depend on it
-        own = f"{self.stem}_{digest_of((type(self).__qualname__, unusual))}"
-        aggregation = _class_with_states(self.aggregation)
-
-        names = {}
-        for name, state in self._declared.items():
-            if state.shared:
-                names[name] = f"{aggregation}_{name}{state.key}{suffix}"
-            else:
-                names[name] = f"{own}_{name}{state.key}"
-        return names
 
     @property
     def shares_states(self) -> bool:
@@ -742,27 +701,7 @@ class TopKMetric(ExactMetric):
         Returns:
             Figure (None when ``ax`` was given) and axes, as TorchMetrics' metrics do.
         """
-        if val is None:
-            val = self.compute()
-        if isinstance(val, Tensor):
-            scalars = self.scalars(val)
-            if self.buckets is not None:
-                return _bars(self, val, ax)
-            steps = [scalars]
-        elif isinstance(val, Sequence) and val:
-            steps = [self.scalars(step) for step in val]
-        else:
-            raise ValueError(
-                f"{self._caller}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
-            )
-
-        keys = list(steps[0])
-        plotted: Any = steps  # a legend names several values
-        if len(keys) == 1:
-            plotted = [step[keys[0]] for step in steps]
-        figure, ax = self._plot(plotted[0] if isinstance(val, Tensor) else plotted, ax)
-        ax.set_ylabel(keys[0] if len(keys) == 1 else self.stem)
-        return figure, ax
+        return plot_metric(self, val, ax)
 
 
 def _taken_by(part: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -780,14 +719,6 @@ def _check_buckets(caller: str, buckets: Any) -> None:
             f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
             "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
         )
-
-
-def _class_with_states(aggregation: Aggregation) -> str:
-    """Return the name of the class that declares the states of an aggregation."""
-    for base in type(aggregation).__mro__:
-        if "states" in vars(base):
-            return base.__name__
-    raise AssertionError("an aggregation declares states")
 
 
 def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
@@ -814,23 +745,3 @@ def _argument_text(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return f"{name}={list(value)}"
     return f"{name}={value!r}"
-
-
-def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
-    """Draw a group of bars per bucket, head first, with a bar per cut-off."""
-    import matplotlib.pyplot as plt  # imported only for plots
-
-    figure, ax = plt.subplots() if ax is None else (None, ax)
-    stems = metric.cutoff_keys()
-    names = [key.removeprefix(f"{stems[0]}/") for key in metric.keys()[: val.numel() // len(stems)]]
-    places = torch.arange(len(names), dtype=torch.float64, device="cpu")
-    width = 0.8 / len(stems)
-    for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
-        shift = (number - (len(stems) - 1) / 2) * width
-        heights = values.where(values.isfinite(), torch.nan)  # no bar for NaN or infinity
-        ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
-    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-    ax.set_ylabel(stems[0] if len(stems) == 1 else metric.stem)
-    if len(stems) > 1:
-        ax.legend()
-    return figure, ax
