@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import tailmetrics as tm
-from browser import CHROMIUM, running
 from printed import in_full
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import latex, markdown, page
@@ -132,31 +131,3 @@ def test_a_label_alone_in_its_bucket_does_not_lack_rows():
         label_counts=[50, 5, 5, 5, 5], buckets="thresholds:1,9:many,few",
     )  # fmt: skip
     assert report.labels.too_few_rows() == "too few rows to tell: 4 of 4 labels in few"
-
-
-def test_a_page_shows_blind_spots_in_other_orders(tmp_path):
-    """From head to tail, by support, by lost hits: a choice of the reader, without a script; in a browser, the lines move."""
-    scores, target = data()
-    scores[target == 0, 0] -= 1.5
-    report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True)
-    spots = report.blind_spots
-    by_q = [one.label for one in sorted(spots, key=lambda one: one.q)]
-    assert [one.label for one in spots] == by_q and sorted(by_q) == [0, 4]
-    by_loss = [one.label for one in sorted(spots, key=lambda one: one.hits - one.expected)]
-    expected = [by_q, [0, 4], [0, 4], by_loss]
-    (section,) = [one for one in report.document().sections if one.name == "blind_spots"]
-    assert list(section.orders) == ["q", "bucket", "support", "expected − hits"]
-    assert [[spots[places.index(at)].label for at in (1, 2)] for places in section.orders.values()] == expected
-    (tmp_path / "page.html").write_text(page(report))
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with running(tmp_path / "profile") as browser:
-        browser.open(tmp_path / "page.html", 1200, "light")
-        for number, labels in enumerate(expected, 1):
-            browser.evaluate(f"document.querySelector('[name=order][value=\"{number}\"]').click()")
-            tops = browser.evaluate(
-                "[...document.querySelector('section:has(.orders) .tables:not(.phone) table').querySelectorAll('tbody th')].map(one => "
-                "[one.getBoundingClientRect().top, one.textContent])"
-            )
-            assert [int(label) for _, label in sorted(tops)] == labels
-        assert not browser.complaints

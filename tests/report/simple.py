@@ -40,9 +40,16 @@ def report_of_values(
     """
     groups = [group.name for group in row_groups]
     names = [*(bucket.name for bucket in buckets), *SUMMARIES]
+    facts = {}
     records = []
     for key, value in values.items():
         metric, group, bucket = split(key, groups, names)
+        facts[metric] = MetricFacts(
+            metric,
+            higher_is_better=metric not in lower,
+            is_place=metric in places,
+            caption=(captions or {}).get(metric, ""),
+        )
         is_summary = bucket in SUMMARIES
         number, what = (counts or {}).get(key, (None, ""))
         records.append(
@@ -56,17 +63,8 @@ def report_of_values(
                 interval=(intervals or {}).get(key),
                 count=number,
                 count_of=what,
+                facts=facts[metric],
                 **{name: of[key] for name, of in (beside or {}).items() if key in of},
             )
         )
-    facts = []
-    for metric in dict.fromkeys(record.metric for record in records):
-        facts.append(
-            MetricFacts(
-                metric,
-                higher_is_better=metric not in lower,
-                is_place=metric in places,
-                caption=(captions or {}).get(metric, ""),
-            )
-        )
-    return Report(title, records, facts, buckets=buckets, row_groups=row_groups, **arguments)
+    return Report(title, records, list(facts.values()), buckets=buckets, row_groups=row_groups, **arguments)

@@ -158,7 +158,7 @@ def test_the_page_holds_every_number(compared):
     report, _, _ = compared
     tags = Tags(page(report))
     for one in report.document().tables:
-        for line in (line for part in next(iter(one.screens.values())) for line in part.lines):
+        for line in (line for part in one.parts for line in part.lines):
             assert "".join(line) in tags.text.replace("\N{NO-BREAK SPACE}", "").replace(" ", "") or "".join(
                 line
             ).replace(" ", "") in tags.text.replace(" ", "")
@@ -173,12 +173,14 @@ def test_the_page_holds_every_number(compared):
 
 
 def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
-    """Where only keys of groups were compared, they are what is shown."""
+    """If only keys of groups were compared, their table and their drawing are shown."""
     report = compared[0]
     chosen = [replace(one, key="recall@3/en") for one in report.comparisons if one.key == "recall@3"]
     alone = replace(report, comparisons=chosen, row_groups=["en"])
-    assert alone.overall == ["recall@3/en"]
+    assert (alone.overall, alone.by_group) == ([], {"recall@3": {"en": "recall@3/en"}})
+    assert "recall@3 by group of rows" in [section.title for section in alone.document().tables]
     assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
+    assert (tmp_path / "compare.png").exists()
 
 
 def test_gaps_of_groups_stand_among_the_comparisons_alone(compared):
@@ -186,7 +188,7 @@ def test_gaps_of_groups_stand_among_the_comparisons_alone(compared):
     first = next(one for one in compared[0].comparisons if one.key == "global_recall@3/gap")
     both = [first, replace(first, key="global_recall@3/en/gap")]
     report = replace(compared[0], comparisons=both, row_groups=["en"])
-    assert (report.overall, report.by_bucket) == (["global_recall@3/gap"], {})
+    assert (report.overall, report.gaps, report.by_bucket) == ([], ["global_recall@3/gap"], {})
 
 
 def test_clusters_are_named(compared):

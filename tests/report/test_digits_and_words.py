@@ -39,10 +39,10 @@ def test_an_area_from_histograms_shows_the_digits_that_hold() -> None:
     exact = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=4096)], intervals=False)
     record = coarse.by_key["macro_auc"]
     assert record.error_bound > 0.0005
-    shown = coarse.text(record)
+    shown = record.text
     assert len(shown.partition(".")[2]) == record.decimals < 4
     assert abs(float(shown) - exact.scalars["macro_auc"]) <= 10**-record.decimals
-    assert len(exact.text(exact.by_key["macro_auc"]).partition(".")[2]) > record.decimals
+    assert len(exact.by_key["macro_auc"].text.partition(".")[2]) > record.decimals
 
 
 def test_words_of_a_field_are_words_of_sentences_alone() -> None:

@@ -15,7 +15,7 @@ from report.test_page import Tags, drawings
 from tailmetrics import LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, latex, markdown, page
-from tailmetrics.report.charts import Scale, axis_of
+from tailmetrics.report.charts import Scale
 from tailmetrics.report.curves import local_means
 from tailmetrics.report.text import csv_text
 
@@ -235,15 +235,6 @@ def test_ticks_are_few_and_round(scale, ticks):
     found = scale.ticks()
     assert [text for tick in found for text in tick.texts] == ticks
     assert all(-1e-9 <= tick.at <= 1 + 1e-9 for tick in found)
-
-
-def test_one_far_run_does_not_squeeze_the_others():
-    """Without one value the axis is 6 times narrower, so that it is left out; 2.5 times narrower is not enough."""
-    axis = axis_of([0.9, 0.91, 0.92, 0.905, 0.8])
-    assert 0.88 < axis.low < 0.9
-    assert 0.92 < axis.high < 0.94
-    whole = axis_of([0.9, 0.91, 0.92, 0.905, 0.87])
-    assert whole.low < 0.87
 
 
 def test_references_of_a_collection_reach_the_report():

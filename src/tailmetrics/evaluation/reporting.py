@@ -116,11 +116,12 @@ def report_of(evaluation: Evaluation, title: str) -> Report:
     values = _values(evaluation, results, ties, averages)
     totals = evaluation.counts.totals()
     buckets = _buckets(evaluation, results, totals.positives_of_buckets)
+    facts = _metric_facts(evaluation, results)
 
     report = Report(
         title=title,
-        records=_records(evaluation, values),
-        metrics=_metric_facts(evaluation, results),
+        records=_records(evaluation, values, facts),
+        metrics=list(facts.values()),
         headline=evaluation.headline,
         buckets=buckets,
         row_groups=[GroupRow(*group) for group in zip_longest(evaluation.row_groups, totals.rows_of_groups)],
@@ -214,7 +215,7 @@ def _places(evaluation: Evaluation) -> Iterator[tuple[str, Place]]:
                         yield named(f"{start}/{what}"), Place(named(stem), k, "", group, what)
 
 
-def _records(evaluation: Evaluation, values: Values) -> list[Record]:
+def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricFacts]) -> list[Record]:
     places: dict[str, Place] = {}
     for key, place in _places(evaluation):
         places.setdefault(key, place)
@@ -237,13 +238,14 @@ def _records(evaluation: Evaluation, values: Values) -> list[Record]:
                 count=count,
                 count_of=count_of,
                 error_bound=values.errors.get(key),
+                facts=facts[metric],
                 **beside,
             )
         )
     return records
 
 
-def _metric_facts(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]]) -> list[MetricFacts]:
+def _metric_facts(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]]) -> dict[str, MetricFacts]:
     """Return what holds for all values of a metric; a metric by bucket and one over all labels may share a key."""
     named = evaluation.collection.named
     facts: dict[str, MetricFacts] = {}
@@ -267,7 +269,7 @@ def _metric_facts(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Re
                 empty_rows=empty_rows or earlier.empty_rows,
                 empty_rows_treatment=treatment or earlier.empty_rows_treatment,
             )
-    return list(facts.values())
+    return facts
 
 
 def _is_recall_of_list(metric: TopKMetric) -> bool:
@@ -427,13 +429,13 @@ def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[st
     adjusted_gaps = {}
     for record in report.records:
         gap = report.record(record.metric, row_group=record.row_group, summary="gap")
-        if record.summary != "adjusted_gap" or record.key not in intervals or gap is None or gap.key not in intervals:
+        if record.summary != "adjusted_gap" or record.key not in intervals or gap.key not in intervals:
             continue
 
         spans = {}
         for bucket in report.buckets:
             value = report.record(record.metric, bucket.name, record.row_group)
-            if bucket.name == UNSEEN or value is None or value.chance is None or value.key not in intervals:
+            if bucket.name == UNSEEN or value.chance is None or value.key not in intervals:
                 continue
             span = abs(value.reference("attainable") - value.chance)
             if span > 0 and not math.isnan(intervals[value.key].value):

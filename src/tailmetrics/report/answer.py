@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 from tailmetrics._arguments import cut
-from tailmetrics.report.breakdowns import UNSEEN
+from tailmetrics.report.breakdowns import UNSEEN, BucketRow
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import brief, counted, without_zero
-from tailmetrics.report.records import Record
+from tailmetrics.report.records import MetricFacts, Record
 from tailmetrics.report.tail import ends_of
 
 NAMED = 3
@@ -24,18 +27,19 @@ def answer(report: ReportData) -> str:
     measured, for labels that training never showed, and in the groups of rows with the lowest and the highest value.
     The last one names the labels that are most often missed.
     """
-    metric = report.about
     if report.rows == 0:
         return "No row was evaluated: there is none, or all are left out."
-    whole = report.whole(metric)
-    if whole is None or not whole.is_measured:
+    whole = report.whole(report.about)
+    if not whole.is_measured:
         return ""
 
+    facts = report.facts(report.about)
+    words = _SharesOfLabels(facts) if facts.is_recall_of_list else _Values(facts)
     texts = [
-        _whole_sentence(report, metric, whole),
-        _unseen_sentence(report, metric),
-        _groups_sentence(report, metric, whole),
-        _missed_sentence(report, metric),
+        _whole_sentence(report, whole, words),
+        _unseen_sentence(report, words),
+        _groups_sentence(report, whole, words),
+        _missed_sentence(report),
     ]
     return " ".join(text for text in texts if text)
 
@@ -58,119 +62,133 @@ def short_value(value: float) -> str:
     return without_zero(brief(value))
 
 
-def _whole_sentence(report: ReportData, metric: str, whole: Record) -> str:
+class _Values:
+    """Puts the values of a metric into words."""
+
+    def __init__(self, facts: MetricFacts) -> None:
+        self.facts = facts
+
+    def value(self, value: float) -> str:
+        """Return a value."""
+        return short_value(value)
+
+    def whole(self, value: float, over: str) -> str:
+        """Return the start of the sentence on the value over all labels."""
+        direction = ", where lower is better," if self.facts.lower_is_better else ""
+        return f"{self.facts.metric}{direction} is {self.value(value)}{over}"
+
+    def bucket(self, value: float, bucket: str) -> str:
+        """Return the clause on the value in a bucket."""
+        verb = "come from" if self.facts.is_additive else "for"
+        return f"{self.value(value)} {verb} {bucket}"
+
+    def unseen(self, value: float) -> str:
+        """Return the clause on the value for labels that training never showed."""
+        return f"for these {self.facts.metric} is {self.value(value)}"
+
+
+class _SharesOfLabels(_Values):
+    """Puts the recall of the one list of a row into words: its values are shares of the relevant labels."""
+
+    def __init__(self, facts: MetricFacts) -> None:
+        super().__init__(facts)
+        self.places = f"the first {facts.k} places hold"
+        if facts.k == 1:
+            self.places = "the first place holds"
+
+    def value(self, value: float) -> str:
+        return share(value)
+
+    def whole(self, value: float, over: str) -> str:
+        return f"On average{over}, {self.places} {share(value)} of the relevant labels"
+
+    def bucket(self, value: float, bucket: str) -> str:
+        return f"{share(value)} of those among {bucket}"
+
+    def unseen(self, value: float) -> str:
+        return f"{self.places} {share(value)} of these"
+
+
+def _whole_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     """Return the sentence on the value over all labels, and on the first and the last measured bucket."""
-    places = _places_of_recall(report, metric)
-    over = _over(report, whole)
-    if places:
-        start = f"On average{over}, {places} {share(whole.value)} of the relevant labels"
-    elif report.facts(metric).higher_is_better is False:
-        start = f"{metric}, where lower is better, is {short_value(whole.value)}{over}"
-    else:
-        start = f"{metric} is {short_value(whole.value)}{over}"
-    return f"{start}{_ends(report, metric, in_percent=bool(places))}."
+    return f"{words.whole(whole.value, _over(report, whole))}{_ends(report, words)}."
 
 
 def _over(report: ReportData, whole: Record) -> str:
     """Return over how many rows a value is, such as ``over 20 rows (10 without a relevant label count as 0)``."""
     if report.rows is None:
         return ""
-    facts = report.facts(whole.metric)
     text = f" over {counted(report.rows, 'row')}"
-    if facts.empty_rows:
-        text += f" ({facts.empty_rows:,} {facts.empty_rows_treatment})"
+    if whole.facts.empty_rows:
+        text += f" ({whole.facts.empty_rows:,} {whole.facts.empty_rows_treatment})"
     return text
 
 
-def _places_of_recall(report: ReportData, metric: str) -> str:
-    """Return the words for the list that the headline reads, if it is the recall of the one list of a row; or ""."""
-    facts = report.facts(metric)
-    if not facts.is_recall_of_list:
-        return ""
-    return "the first place holds" if facts.k == 1 else f"the first {facts.k} places hold"
-
-
-def _ends(report: ReportData, metric: str, in_percent: bool) -> str:
+def _ends(report: ReportData, words: _Values) -> str:
     """Return the values of the first and the last bucket that was measured, in words."""
-    names = [bucket.name for bucket in report.buckets if bucket.labels and bucket.name != UNSEEN]
-    names = [name for name in names if report.record(metric, name) is not None]
+    metric = report.about
+    names = [record.bucket for record in report.bucket_records(metric)]
+    names = [name for name in names if report.bucket(name).labels and name != UNSEEN]
     clauses = []
     for record in ends_of(report, metric):
-        rank = ""
-        if record.bucket == names[0]:
-            rank = "most frequent"
-        elif record.bucket == names[-1]:
-            rank = "rarest"
-        bucket = _bucket_in_words(report, record.bucket, rank)
-        if in_percent:
-            clauses.append(f"{share(record.value)} of those among {bucket}")
-        elif report.facts(metric).is_additive:
-            clauses.append(f"{short_value(record.value)} come from {bucket}")
-        else:
-            clauses.append(f"{short_value(record.value)} for {bucket}")
+        clauses.append(words.bucket(record.value, _bucket_in_words(report.bucket(record.bucket), names)))
     if not clauses:
         return ""
 
-    if report.facts(metric).is_additive:
+    facts = report.facts(metric)
+    if facts.is_additive:
         return f". Of it, {' and '.join(clauses)}"
-    if AMONG_THEMSELVES in report.facts(metric).caption:
+    if AMONG_THEMSELVES in facts.caption:
         return f". If the labels of each bucket are ranked among themselves, it is {' and '.join(clauses)}"
     return f": {', '.join(clauses)}"
 
 
-def _bucket_in_words(report: ReportData, name: str, rank: str) -> str:
-    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``; ``rank`` may be empty."""
-    labels = report.bucket(name).labels
-    if rank and name.startswith(("decile_", "quantile_")):
-        spaced = name.replace("_", " ")
-        return f"the {labels:,} {rank} labels ({spaced})" if labels > 1 else f"the {rank} label ({spaced})"
-    return f"the {counted(labels, 'label')} of {name!r}" if labels != 1 else f"the label of {name!r}"
+def _bucket_in_words(bucket: BucketRow, names: Sequence[str]) -> str:
+    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``; ``names`` has all buckets."""
+    rank = ""
+    if bucket.name.startswith(("decile_", "quantile_")):
+        rank = {names[-1]: "rarest", names[0]: "most frequent"}.get(bucket.name, "")
+    *number, noun = counted(bucket.labels, "label").removeprefix("1 ").split()
+    if rank:
+        return f"{' '.join(['the', *number, rank, noun])} ({bucket.name.replace('_', ' ')})"
+    return f"{' '.join(['the', *number, noun])} of {bucket.name!r}"
 
 
-def _unseen_sentence(report: ReportData, metric: str) -> str:
+def _unseen_sentence(report: ReportData, words: _Values) -> str:
     """Return the sentence on the labels that training never showed, if any is relevant."""
     positives = sum(bucket.positives for bucket in report.buckets if bucket.name == UNSEEN)
     if not positives or not report.positives:
         return ""
-
     text = f"{share(positives / report.positives)} of the relevant labels never occur in training"
-    record = report.record(metric, UNSEEN)
-    places = _places_of_recall(report, metric)
-    if record is not None and record.is_measured and places:
-        text += f"; {places} {share(record.value)} of these"
-    elif record is not None and record.is_measured:
-        text += f"; for these {metric} is {short_value(record.value)}"
+    record = report.record(report.about, UNSEEN)
+    if record.is_measured:
+        text += f"; {words.unseen(record.value)}"
     return f"{text}."
 
 
-def _groups_sentence(report: ReportData, metric: str, whole: Record) -> str:
+def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     """Return the sentence on the groups of rows with the lowest and the highest value."""
     records = [record for record in report.group_records(whole.metric) if record.is_measured]
     if len(records) < 2:
         return ""
-
-    lowest = min(records, key=lambda record: record.value)
-    highest = max(records, key=lambda record: record.value)
+    lowest = min(records, key=attrgetter("value"))
+    highest = max(records, key=attrgetter("value"))
     if lowest.value == highest.value:
-        return f"By group of rows it is {_group_value(report, metric, lowest)} in each of {len(records):,} groups."
+        return f"By group of rows it is {words.value(lowest.value)} in each of {len(records):,} groups."
+
     ends = []
     for record in (lowest, highest):
         rows = report.group(record.row_group).rows
         number_of_rows = "" if rows is None else f", {counted(rows, 'row')}"
-        ends.append(f"in {record.row_group} ({_group_value(report, metric, record)}{number_of_rows})")
+        ends.append(f"in {record.row_group} ({words.value(record.value)}{number_of_rows})")
     return f"By group of rows it is lowest {ends[0]} and highest {ends[1]}."
 
 
-def _group_value(report: ReportData, metric: str, record: Record) -> str:
-    return share(record.value) if _places_of_recall(report, metric) else short_value(record.value)
-
-
-def _missed_sentence(report: ReportData, metric: str) -> str:
-    """Return the sentence on the labels most often missed; it names k where that is not the one of ``metric``."""
+def _missed_sentence(report: ReportData) -> str:
+    """Return the sentence on the labels most often missed; it names k where that is not the one of the headline."""
     table = report.labels
     if table is None or not table.cuts:
         return ""
-
     cells = table.cells(table.most("missed", NAMED))
     names = cells.get("name", cells["label"])
     texts = []
@@ -179,6 +197,7 @@ def _missed_sentence(report: ReportData, metric: str) -> str:
     if not texts:
         return ""
 
-    k = report.facts(metric).k
-    is_same = table.k in ("", str(k))
-    return f"Most often missed{'' if is_same else f' at k = {table.k}'}: {'; '.join(texts)}."
+    cutoff = ""
+    if table.k not in ("", str(report.facts(report.about).k)):
+        cutoff = f" at k = {table.k}"
+    return f"Most often missed{cutoff}: {'; '.join(texts)}."

@@ -20,7 +20,7 @@ from tailmetrics.report.charts import (
 )
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import brief, counted, number, rounded, short_name, without_zero
-from tailmetrics.report.records import ORDERS, REFERENCES, Record
+from tailmetrics.report.records import NO_RECORD, ORDERS, REFERENCES, Record
 
 EXPLANATIONS = {
     "chance": "dotted line: chance",
@@ -43,7 +43,7 @@ class Bar:
         texts: The texts below the bar, one below the other.
         counts: What the bucket or group holds, in words.
         shade: The colour.
-        fair_share: The share that the value would have if it followed the positives; None for other metrics.
+        fair_share: The share that the value would have if it followed the positives; NaN for other metrics.
     """
 
     record: Record
@@ -51,7 +51,7 @@ class Bar:
     texts: tuple[str, ...]
     counts: str
     shade: Shade
-    fair_share: float | None = None
+    fair_share: float = math.nan
 
 
 class Axis(NamedTuple):
@@ -78,13 +78,13 @@ def bars_by_bucket(report: ReportData, metric: str) -> Chart:
     """Return the bars of a metric from head to tail, with intervals, references and the bounds of ties."""
     facts = report.facts(metric)
     whole = report.whole(metric)
-    has_fair_shares = facts.is_additive and whole is None and bool(report.positives)
+    has_fair_shares = facts.is_additive and not whole.key and bool(report.positives)
 
     records = report.bucket_records(metric)
     bars = []
     for place, record in enumerate(records):
         bucket = report.bucket(record.bucket)
-        fair_share = None
+        fair_share = math.nan
         if has_fair_shares:
             fair_share = bucket.positives / (report.positives or 1)
         bars.append(
@@ -99,45 +99,38 @@ def bars_by_bucket(report: ReportData, metric: str) -> Chart:
         )
 
     if facts.is_additive:
-        whole = None  # a line at the sum of all bars, far above each, would say nothing about one bar
+        whole = NO_RECORD  # a line at the sum of all bars, far above each, would say nothing about one bar
     return _chart(report, metric, bars, whole, BUCKETS, facts.caption)
 
 
 def bars_by_group(report: ReportData, metric: str) -> Chart:
     """Return the bars of a metric over all labels, one for each group of rows."""
     bars = []
-    for group in report.row_groups:
-        record = report.record(metric, row_group=group.name)
-        if record is not None:
-            rows = 0 if group.rows is None else group.rows
-            texts = (rounded(rows), short_name(group.name))
-            bars.append(Bar(record, group.name, texts, counted(rows, "row"), shade(0, 1, "")))
+    for record in report.group_records(metric):
+        rows = report.group(record.row_group).rows or 0
+        texts = (rounded(rows), short_name(record.row_group))
+        bars.append(Bar(record, record.row_group, texts, counted(rows, "row"), shade(0, 1, "")))
     return _chart(report, metric, bars, report.record(metric), GROUPS, "over all labels")
 
 
-def _chart(
-    report: ReportData, metric: str, bars: Sequence[Bar], whole: Record | None, axis: Axis, caption: str
-) -> Chart:
+def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, axis: Axis, caption: str) -> Chart:
     facts = report.facts(metric)
     scale = _scale(bars, whole)
-    marks: list[Mark] = []
-
-    lines: list[Mark] = []
-    if whole is not None and math.isfinite(whole.value):
+    lines = []
+    if math.isfinite(whole.value):
         height = scale.share(whole.value)
-        text = f"{axis.whole} {report.number(whole)}"
-        lines = [Mark("line", [(0, height), (1, height)], style="dashed", text=text)]
-    marks += lines
+        lines.append(Mark("line", [(0, height), (1, height)], style="dashed", text=f"{axis.whole} {whole.number}"))
 
+    marks = list(lines)
     values = []
     for place, bar in enumerate(bars):
         value = without_zero(brief(bar.record.value, facts.is_place))
         values.append((value, *bar.texts))
-        marks += _bar_marks(bar, _sides(place, len(bars)), scale, lines, value, facts.is_place)
+        marks += _bar_marks(bar, _sides(place, len(bars)), scale, lines, value)
     zero = scale.share(0.0)
     marks.append(Mark("line", [(0, zero), (1, zero)], style="thin"))
 
-    direction = "lower is better" if facts.higher_is_better is False else ""
+    direction = "lower is better" if facts.lower_is_better else ""
     opening = f"{metric}, {direction}, {axis.order}" if direction else f"{metric} {axis.order}"
     return Chart(
         metric,
@@ -151,16 +144,13 @@ def _chart(
     )
 
 
-def _scale(bars: Sequence[Bar], whole: Record | None) -> Scale:
+def _scale(bars: Sequence[Bar], whole: Record) -> Scale:
     """Return the scale of the heights, which shows every mark."""
-    heights = [] if whole is None else [whole.value]
+    heights = [whole.value]
     for bar in bars:
-        heights.append(bar.record.value)
-        heights += [bar.record.reference(name) for name in (*REFERENCES, *ORDERS)]
-        if bar.record.interval is not None:
-            heights += [bar.record.interval.low, bar.record.interval.high]
-        if bar.fair_share is not None:
-            heights.append(bar.fair_share)
+        record = bar.record
+        references = [record.reference(name) for name in (*REFERENCES, *ORDERS)]
+        heights += [record.value, bar.fair_share, *record.ends, *references]
     return scale_from_zero(heights, [bar.record.value for bar in bars])
 
 
@@ -168,98 +158,99 @@ def _sides(place: int, number_of_bars: int) -> Sides:
     return Sides(*((place + part) / number_of_bars for part in (0.12, 0.5, 0.88)))
 
 
-def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark], value: str, is_place: bool) -> list[Mark]:
+def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark], value: str) -> list[Mark]:
     """Return a bar, the marks beside it, and the number above it."""
+    record = bar.record
     zero = scale.share(0.0)
-    height = scale.share(bar.record.value) if math.isfinite(bar.record.value) else zero
+    height = scale.share(record.value) if math.isfinite(record.value) else zero
 
-    interval_marks, interval_text = _interval_marks(bar.record, sides, scale, is_place)
-    reference_marks, reference_text = _reference_marks(bar.record, sides, scale, is_place)
-    tie_marks, tie_text = _tie_marks(bar.record, sides, scale, is_place)
-    beside = [*interval_marks, *reference_marks, *tie_marks]
-    if bar.fair_share is not None:
+    beside = [
+        *_interval_marks(record, sides, scale),
+        *_reference_marks(record, sides, scale),
+        *_tie_marks(record, sides, scale),
+    ]
+    if math.isfinite(bar.fair_share):
         fair = scale.share(bar.fair_share)
         beside.append(Mark("line", [(sides.left, fair), (sides.right, fair)]))
 
-    shown = number(bar.record.value, is_place) if bar.record.is_measured else "no value"
-    text = f"{bar.name} {shown}{interval_text}{reference_text}{tie_text}, {bar.counts}"
-    if bar.record.count is not None:
-        text += f"; over {bar.record.count:,.10g} {bar.record.count_of}"
-
     top = free_above(max(zero, height), [*beside, *lines])
     return [
-        Mark("bar", [(sides.left, zero), (sides.right, height)], bar.shade, text=text),
+        Mark("bar", [(sides.left, zero), (sides.right, height)], bar.shade, text=_in_words(bar)),
         *beside,
         Mark("text", [(sides.middle, top)], bar.shade, style="above", text=value),
     ]
 
 
-def _interval_marks(record: Record, sides: Sides, scale: Scale, is_place: bool) -> tuple[list[Mark], str]:
-    interval = record.interval
-    if interval is None or math.isnan(interval.low):
-        return [], ""
-    line = Mark("line", [(sides.middle, scale.share(interval.low)), (sides.middle, scale.share(interval.high))])
-    return [line], f" ({number(interval.low, is_place)} to {number(interval.high, is_place)})"
-
-
-def _reference_marks(record: Record, sides: Sides, scale: Scale, is_place: bool) -> tuple[list[Mark], str]:
-    marks, text = [], ""
+def _in_words(bar: Bar) -> str:
+    """Return the numbers of a bar, for a reader who points at it or hears it."""
+    record = bar.record
+    text = f"{bar.name} {record.number if record.is_measured else 'no value'}"
+    if record.ends:
+        text += f" ({' to '.join(_numbers(record, *record.ends))})"
     for name in REFERENCES:
-        value = record.reference(name)
-        if not math.isfinite(value):
-            continue
-        height = scale.share(value)
-        text += f", {name} {number(value, is_place)}"
-        if name == "popularity":
-            marks.append(Mark("dot", [(sides.middle, height)], style="diamond", filled=False))
-        elif name == "chance":
-            marks.append(Mark("line", [(sides.left, height), (sides.right, height)], style="dotted"))
-        else:
-            cap = [
-                (sides.left, height - CAP),
-                (sides.left, height),
-                (sides.right, height),
-                (sides.right, height - CAP),
-            ]
-            marks.append(Mark("line", cap, style="thin"))
-    return marks, text
+        if math.isfinite(record.reference(name)):
+            text += f", {name} {number(record.reference(name), record.is_place)}"
+    if record.depends_on_ties:
+        ends = _numbers(record, record.reference("worst"), record.reference("best"))
+        text += f", between {' and '.join(ends)} by the order of equal scores"
+    text += f", {bar.counts}"
+    if record.count_in_words:
+        text += f"; over {record.count_in_words}"
+    return text
 
 
-def _tie_marks(record: Record, sides: Sides, scale: Scale, is_place: bool) -> tuple[list[Mark], str]:
+def _numbers(record: Record, *values: float) -> list[str]:
+    return [number(value, record.is_place) for value in values]
+
+
+def _interval_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
+    if not record.ends:
+        return []
+    return [Mark("line", [(sides.middle, scale.share(end)) for end in record.ends])]
+
+
+def _reference_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
+    marks = []
+    if math.isfinite(record.reference("chance")):
+        height = scale.share(record.reference("chance"))
+        marks.append(Mark("line", [(sides.left, height), (sides.right, height)], style="dotted"))
+    if math.isfinite(record.reference("popularity")):
+        height = scale.share(record.reference("popularity"))
+        marks.append(Mark("dot", [(sides.middle, height)], style="diamond", filled=False))
+    if math.isfinite(record.reference("attainable")):
+        height = scale.share(record.reference("attainable"))
+        left, right = (sides.left, height), (sides.right, height)
+        below_left, below_right = (sides.left, height - CAP), (sides.right, height - CAP)
+        marks.append(Mark("line", [below_left, left, right, below_right], style="thin"))
+    return marks
+
+
+def _tie_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
     """Return a bracket from the worst to the best order of equal scores, with a ring at the mean of all orders."""
-    worst, expected, best = (record.reference(name) for name in ORDERS)
-    if not worst < best:
-        return [], ""
+    if not record.depends_on_ties:
+        return []
 
     width = sides.right - sides.left
     across, reach = sides.left + width / 6, width / 15
-    low, high = scale.share(worst), scale.share(best)
-    bracket = [
-        (across - reach, low),
-        (across + reach, low),
-        (across, low),
-        (across, high),
-        (across - reach, high),
-        (across + reach, high),
-    ]
+    low, high = scale.share(record.reference("worst")), scale.share(record.reference("best"))
+    left, right = across - reach, across + reach
+    bracket = [(left, low), (right, low), (across, low), (across, high), (left, high), (right, high)]
     marks = [Mark("line", bracket, style="thin")]
-    if math.isfinite(expected):
-        marks.append(Mark("dot", [(across, scale.share(expected))], style="circle", filled=False))
-    ends = f"between {number(worst, is_place)} and {number(best, is_place)}"
-    return marks, f", {ends} by the order of equal scores"
+    if math.isfinite(record.reference("expected")):
+        ring = (across, scale.share(record.reference("expected")))
+        marks.append(Mark("dot", [ring], style="circle", filled=False))
+    return marks
 
 
-def _caption(
-    report: ReportData, bars: Sequence[Bar], whole: Record | None, axis: Axis, scale: Scale, caption: str
-) -> str:
+def _caption(report: ReportData, bars: Sequence[Bar], whole: Record, axis: Axis, scale: Scale, caption: str) -> str:
     parts = [caption]
-    if whole is not None:
-        parts.append(f"dashed line, {axis.whole}: {report.number(whole)}")
+    if whole.key:
+        parts.append(f"dashed line, {axis.whole}: {whole.number}")
     parts.append(report.rows_in_words)
     for name, text in EXPLANATIONS.items():
-        if any(getattr(bar.record, name) is not None for bar in bars):
+        if any(math.isfinite(bar.record.reference(name)) for bar in bars):
             parts.append(text)
-    if any(bar.fair_share is not None for bar in bars):
+    if any(math.isfinite(bar.fair_share) for bar in bars):
         parts.append("marks: the bucket's share of the positives")
     if scale.kind != "linear":
         parts.append("logarithmic heights")

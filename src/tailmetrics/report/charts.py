@@ -31,9 +31,6 @@ CHARACTER, GAP = 6.2, 4.5
 """Pixels of a digit at the size of the numbers, with some reserve, and pixels between two of them."""
 LEAST_LOGARITHMIC = 10
 """Largest value from which heights may be logarithmic: log(1 + x) of smaller values is close to a proportion of x."""
-FAR = 4
-"""A run is drawn at the edge of an axis if the axis becomes this many times narrower without it."""
-
 Place = tuple[float, float]
 """The place of a mark: its distances from the left edge and from the lower edge, 0 to 1."""
 
@@ -286,32 +283,3 @@ def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale
             upper = [(x, scale.share(high)) for x, _, _, high in stretch]
             yield Mark("area", [*lower, *reversed(upper)], colour)
     yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in points], colour)
-
-
-def axis_of(values: Sequence[float]) -> Scale:
-    """Return an axis of values, with room at its ends, that one far value does not squeeze.
-
-    The lowest or the highest value is far if the axis becomes :data:`FAR` times narrower without it. A far value is
-    left out, and it is drawn at the edge. This is repeated as long as three values remain. If all values that remain
-    are equal, nothing more is left out.
-    """
-    ordered = sorted(values)
-    while len(ordered) > 3:
-        shorter = ordered[:-1]
-        if ordered[1] - ordered[0] > ordered[-1] - ordered[-2]:
-            shorter = ordered[1:]
-        if FAR * (shorter[-1] - shorter[0]) > ordered[-1] - ordered[0] or shorter[-1] == shorter[0]:
-            break
-        ordered = shorter
-
-    low, high = ordered[0], ordered[-1]
-    margin = 0.15 * (high - low) or 0.1 * abs(high) or 0.1
-    start = low - margin
-    if low >= 0:
-        start = max(0.0, start)
-    return Scale(start, high + margin)
-
-
-def clipped(share: float) -> float:
-    """Return the share, or the nearest share between 0 and 1."""
-    return min(1.0, max(0.0, share))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tailmetrics.report.comparison_charts import scatter_charts
 from tailmetrics.report.comparison_data import ComparisonData
 from tailmetrics.report.comparison_first import first_tables
 from tailmetrics.report.comparison_tables import (
@@ -18,7 +17,7 @@ from tailmetrics.report.comparison_tables import (
     run_sections,
 )
 from tailmetrics.report.curves import CurvePoint, curve_section
-from tailmetrics.report.document import CsvTable, Document, Section, plain
+from tailmetrics.report.document import CsvTable, Document, Section, csv_table, plain
 from tailmetrics.report.formatting import counted
 from tailmetrics.report.pages import Shown
 from tailmetrics.report.words import in_words
@@ -40,7 +39,7 @@ class ComparisonReport(ComparisonData, Shown):
             sections += bucket_sections(self)
         sections += group_sections(self)
         if not brief:
-            sections += [self._curves(), self._scatters(), differences_section(self)]
+            sections += [self._curves(), differences_section(self)]
         sections += [*pair_sections(self), not_compared_section(self, brief)]
         if self.headline in self.by_bucket and not brief:
             sections.insert(0, headline_section(self))
@@ -49,7 +48,7 @@ class ComparisonReport(ComparisonData, Shown):
             title=self.title,
             kind="Runs compared from head to tail",
             facts=self._counts_in_words(),
-            sections=[section for section in sections if section.lines or section.charts],
+            sections=[section for section in sections if not section.is_empty],
             verdict=self.verdict,
             first=first_tables(self),
             warnings=self.warnings,
@@ -69,9 +68,6 @@ class ComparisonReport(ComparisonData, Shown):
         for metric, points in self.curves.items():
             curves[metric] = {run: points[run] for run in self.runs}
         return curve_section("As functions of the training count", curves, [], self.runs)
-
-    def _scatters(self) -> Section:
-        return Section("scatter", "Accuracy against the tail", charts=scatter_charts(self), legend=self.runs)
 
     def _counts_in_words(self) -> list[str]:
         rows = max((comparison.n for comparison in self.comparisons), default=0)
@@ -102,9 +98,7 @@ class ComparisonReport(ComparisonData, Shown):
 
     def csv_tables(self) -> dict[str, CsvTable]:
         """Return the content of the CSV files: the lines of the table, and the points of the curves."""
-        lines = self.lines()
-        header = list(lines[0]) if lines else []
-        tables: dict[str, CsvTable] = {"": (header, [list(line.values()) for line in lines])}
+        tables = {"": csv_table(self.lines())}
         if self.curves:
             points = []
             for metric, curves in self.curves.items():

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.document import today
-from tailmetrics.report.formatting import LETTERS, RAISED, Key, number, split
-from tailmetrics.report.records import GAPS, to_frame
+from tailmetrics.report.formatting import LETTERS, RAISED, number, split
+from tailmetrics.report.records import GAPS, Breakdown, breakdown_of, interval_columns, to_frame
 from tailmetrics.report.words import USUAL_WORDS, Words
 
 if TYPE_CHECKING:
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 UNEQUAL = "†"
 """The mark after values of runs whose lists have unequal lengths."""
 SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
+
+
+class Place(NamedTuple):
+    """Where a value stands: its metric, its bucket, its group of rows, and the gap of buckets that it is."""
+
+    metric: str
+    bucket: str = ""
+    row_group: str = ""
+    summary: str = ""
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """Which values of the metric this one stands among."""
+        return breakdown_of(self.bucket, self.row_group, self.summary)
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,10 @@ class ComparisonData:
             run_values[comparison.baseline] = comparison.baseline_value
         return values
 
+    def value(self, key: str, run: str) -> float:
+        """Return the value of a run; NaN where there is none."""
+        return self.values[key].get(run, math.nan)
+
     @cached_property
     def _by_runs(self) -> dict[tuple[str, str, str], Comparison]:
         return {(comparison.key, comparison.run, comparison.baseline): comparison for comparison in self.comparisons}
@@ -101,48 +119,63 @@ class ComparisonData:
         """Return the comparison of a run with the baseline by one key; None if there is none."""
         return self._by_runs.get((key, run, self.runs[0]))
 
+    def differences(self, keys: Mapping[str, str], run: str) -> dict[str, Comparison]:
+        """Return the comparisons of a run with the baseline by name, given the key of each name."""
+        comparisons = {}
+        for name, key in keys.items():
+            comparison = self.against(key, run)
+            if comparison is not None:
+                comparisons[name] = comparison
+        return comparisons
+
+    # -- keys by place --------------------------------------------------------------------------------------------
+
     @cached_property
-    def parts(self) -> dict[str, Key]:
-        """The parts of each key; for a gap, the name of the gap takes the place of the bucket."""
-        return {key: self.parts_of(key) for key in self.values}
+    def places(self) -> dict[str, Place]:
+        """The place of each key."""
+        return {key: self.place(key) for key in self.values}
 
-    def parts_of(self, key: str) -> Key:
-        """Return the parts of a key."""
-        return split(key, self.row_groups, (*self.buckets, *GAPS), self.postfix)
+    def place(self, key: str) -> Place:
+        """Return the place of a key."""
+        metric, group, name = split(key, self.row_groups, (*self.buckets, *GAPS), self.postfix)
+        if name in self.buckets:
+            return Place(metric, bucket=name, row_group=group)
+        return Place(metric, row_group=group, summary=name)
 
-    @property
+    @cached_property
     def overall(self) -> list[str]:
-        """Keys of values over all rows and labels; all keys, if all keys are of groups of rows."""
-        keys = [key for key, part in self.parts.items() if not part.group and part.bucket in ("", *GAPS)]
-        if keys or self.by_bucket:
-            return keys
-        return list(self.parts)
+        """Keys of values over all rows and labels."""
+        return [key for key, place in self.places.items() if place.breakdown is Breakdown.WHOLE]
+
+    @cached_property
+    def gaps(self) -> list[str]:
+        """Keys of gaps between buckets, over all rows."""
+        return [key for key, place in self.places.items() if place.summary and not place.row_group]
 
     @cached_property
     def by_bucket(self) -> dict[str, dict[str, str]]:
         """Keys of values over all rows by metric and bucket, head first."""
-        keys: dict[str, dict[str, str]] = {}
-        for key, part in self.parts.items():
-            if part.bucket and part.bucket not in GAPS and not part.group:
-                keys.setdefault(part.metric, {})[part.bucket] = key
-        return keys
+        return self._keys_by_metric(Breakdown.BUCKETS)
 
     @cached_property
     def by_group(self) -> dict[str, dict[str, str]]:
         """Keys of values over all labels by metric and group of rows."""
+        return self._keys_by_metric(Breakdown.GROUPS)
+
+    def _keys_by_metric(self, breakdown: Breakdown) -> dict[str, dict[str, str]]:
         keys: dict[str, dict[str, str]] = {}
-        for key, part in self.parts.items():
-            if part.group and not part.bucket:
-                keys.setdefault(part.metric, {})[part.group] = key
+        for key, place in self.places.items():
+            if place.breakdown is breakdown:
+                keys.setdefault(place.metric, {})[place.bucket or place.row_group] = key
         return keys
+
+    # -- texts ----------------------------------------------------------------------------------------------------
 
     def beaten(self, key: str, run: str) -> str:
         """Return the letters of the runs that are significantly worse than this run by one key."""
         worse_runs = set()
         for comparison in self.comparisons:
             if comparison.key != key or not comparison.significant or comparison.statistic == "gap":
-                continue
-            if math.isnan(comparison.difference):
                 continue
             better, worse = comparison.run, comparison.baseline
             if (comparison.difference < 0) != (key in self.lower_is_better):
@@ -158,12 +191,15 @@ class ComparisonData:
 
     def cell(self, key: str, run: str) -> str:
         """Return a value with the marks behind it, as a table shows it."""
-        return f"{number(self.values[key].get(run, math.nan))}{self.marked(key, run)}"
+        return f"{number(self.value(key, run))}{self.marked(key, run)}"
 
     def marked(self, key: str, run: str) -> str:
         """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""
-        letters = self.beaten(key, run).translate(SUPERSCRIPTS)
-        return letters + UNEQUAL if key in self.unequal_lists else letters
+        return self.beaten(key, run).translate(SUPERSCRIPTS) + self.unequal_mark(key)
+
+    def unequal_mark(self, key: str) -> str:
+        """Return the mark of values that read lists of unequal lengths; empty for others."""
+        return UNEQUAL if key in self.unequal_lists else ""
 
     @property
     def confidence(self) -> float:
@@ -180,6 +216,8 @@ class ComparisonData:
         """The number of clusters of rows that were drawn and swapped; 0 if rows are independent."""
         return max((comparison.interval.clusters or 0 for comparison in self.comparisons), default=0)
 
+    # -- lines ----------------------------------------------------------------------------------------------------
+
     def to_frame(self) -> Any:
         """Return the values of all runs as a pandas DataFrame, with their differences from other runs."""
         return to_frame(self.lines())
@@ -191,56 +229,56 @@ class ComparisonData:
         that is compared with no baseline has a line of its own, whose ``baseline`` is None.
         """
         lines = []
-        compared = set()
+        values = {}
+        for key, run_values in {**self.values, **self.not_compared}.items():
+            for run, value in run_values.items():
+                values[key, run] = value
         for comparison in self.comparisons:
-            lines.append({**self._place(comparison.key, comparison.run), **_comparison_fields(comparison)})
-            compared.add((comparison.key, comparison.run))
-        columns = list(lines[0]) if lines else []
+            lines.append({**self._place_columns(comparison.key, comparison.run), **_comparison_columns(comparison)})
+            values.pop((comparison.key, comparison.run), None)
 
-        for key, values in {**self.values, **self.not_compared}.items():
-            for run, value in values.items():
-                if (key, run) not in compared:
-                    line = dict.fromkeys(columns)
-                    lines.append({**line, **self._place(key, run), "value": value})
+        columns = dict.fromkeys(name for line in lines for name in line)
+        for (key, run), value in values.items():
+            lines.append({**columns, **self._place_columns(key, run), "value": value})
         return lines
 
-    def _place(self, key: str, run: str) -> dict[str, Any]:
-        part = self.parts_of(key)
-        is_summary = part.bucket in GAPS and part.bucket not in self.buckets
+    def _place_columns(self, key: str, run: str) -> dict[str, str]:
+        place = self.place(key)
         return {
             "run": run,
             "key": key,
-            "metric": part.metric,
-            "bucket": "" if is_summary else part.bucket,
-            "row_group": part.group,
-            "summary": part.bucket if is_summary else "",
+            "metric": place.metric,
+            "bucket": place.bucket,
+            "row_group": place.row_group,
+            "summary": place.summary,
         }
 
 
-def _comparison_fields(comparison: Comparison) -> dict[str, Any]:
-    """Return the fields of a comparison as the cells of one line."""
-    fields = asdict(comparison)
-    for name in ("key", "run", "interval", "p", "p_corrected"):
-        del fields[name]
-    first = {name: fields.pop(name) for name in ("value", "baseline", "baseline_value", "statistic")}
-
-    interval = comparison.interval
-    tests = {}
+def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
+    """Return the fields of a comparison as columns of a table."""
+    columns = {
+        "value": comparison.value,
+        "baseline": comparison.baseline,
+        "baseline_value": comparison.baseline_value,
+        "statistic": comparison.statistic,
+        "difference": comparison.difference,
+        **interval_columns(comparison.interval),
+    }
     for test, value in asdict(comparison.p).items():
-        tests[f"p_{test}"] = value
+        columns[f"p_{test}"] = value
     for test, value in asdict(comparison.p_corrected).items():
-        tests[f"p_{test}_corrected"] = value
+        columns[f"p_{test}_corrected"] = value
     return {
-        **first,
-        "difference": interval.value,
-        "low": interval.low,
-        "high": interval.high,
-        "n": interval.n,
-        "confidence": interval.confidence,
-        "interval_method": str(interval.method),
-        "interval_reason": interval.reason,
-        "clusters": interval.clusters,
-        **tests,
+        **columns,
         "significant": comparison.significant,
-        **fields,
+        "wins": comparison.wins,
+        "ties": comparison.ties,
+        "losses": comparison.losses,
+        "cohens_dz": comparison.cohens_dz,
+        "relative_difference": comparison.relative_difference,
+        "least_difference": comparison.least_difference,
+        "bin_error": comparison.bin_error,
+        "swaps": comparison.swaps,
+        "lower_is_better": comparison.lower_is_better,
+        "tested": comparison.tested,
     }

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tailmetrics.report.answer import short_value
 from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.comparison_data import ComparisonData
 from tailmetrics.report.document import Section
 from tailmetrics.report.first_look import BLOCKS, bar
-from tailmetrics.report.formatting import counted, number, short_name, signed
-from tailmetrics.report.records import GAPS
+from tailmetrics.report.formatting import counted, ends_with_signs, number, short_name, signed
 
 HALF = 5
 """Letters of the longest bar of a difference, to each side."""
@@ -21,52 +20,43 @@ METRICS = 12
 
 def first_tables(report: ComparisonData) -> list[Section]:
     """Return the headline by bucket and by group of rows, and the table over all labels."""
-    metric = report.headline or next(iter(report.by_bucket), "")
+    metrics = [report.headline, *report.by_bucket]
+    metric = next((metric for metric in metrics if metric), "")
     whole = report.over_all.get(metric, metric)
-    buckets = {whole: ALL}
-    buckets |= {key: bucket for bucket, key in report.by_bucket.get(metric, {}).items()}
-    title = f"{metric} by bucket" if metric in report.by_bucket else metric
-    sections = [_headline(report, buckets, title, "bucket")]
-
+    all_labels = {ALL: whole} if whole in report.values else {}
+    buckets = report.by_bucket.get(metric, {})
     groups = report.by_group.get(whole, {})
-    if groups:
-        names = {whole: ALL, **{key: group for group, key in groups.items()}}
-        sections.append(_headline(report, names, f"{whole} by group of rows", "group"))
 
-    keys = [key for key in report.overall if report.parts[key].bucket not in GAPS]
-    sections.append(_overall_of_two(report, keys) if len(report.runs) == 2 else _overall_of_several(report, keys))
+    sections = [_headline(report, {**all_labels, **buckets}, f"{metric} by bucket" if buckets else metric, "bucket")]
+    if groups:
+        sections.append(_headline(report, {**all_labels, **groups}, f"{whole} by group of rows", "group"))
+    sections.append(_overall(report))
     return [section for section in sections if section.lines]
 
 
-def _headline(report: ComparisonData, names: Mapping[str, str], title: str, column: str) -> Section:
-    """Return the table of a metric by bucket or group; two runs have their differences.
+def _headline(report: ComparisonData, keys: Mapping[str, str], title: str, column: str) -> Section:
+    """Return the table of the headline: the differences of two runs, or the values of more runs.
 
     Args:
         report: The comparison.
-        names: The name of the bucket or group by key.
+        keys: The key of each bucket or group.
         title: The title.
-        column: The name of the first column.
+        column: The name of a column of buckets or groups.
     """
-    names = {key: name for key, name in names.items() if key in report.values}
     if len(report.runs) == 2:
-        return _differences(report, names, title, column)
-    return _values(report, names, title)
+        return _differences(report, keys, title, column)
+    return _values(report, keys, title)
 
 
-def _differences(report: ComparisonData, names: Mapping[str, str], title: str, column: str) -> Section:
+def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, column: str) -> Section:
     """Return the table of two runs, with a line for each bucket or group."""
     baseline, run = report.runs
-    comparisons = {}
-    for key, name in names.items():
-        comparison = report.against(key, run)
-        if comparison is not None:
-            comparisons[name] = comparison
+    comparisons = report.differences(keys, run)
     sizes = [abs(comparison.difference) for comparison in comparisons.values()]
-    largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
+    largest = max(filter(math.isfinite, sizes), default=0.0) or 1.0
 
     lines = []
     for name, comparison in comparisons.items():
-        interval = comparison.interval
         mark = "*" if comparison.significant else " "
         lines.append(
             [
@@ -74,7 +64,7 @@ def _differences(report: ComparisonData, names: Mapping[str, str], title: str, c
                 number(comparison.baseline_value),
                 number(comparison.value),
                 signed(comparison.difference),
-                f"{signed(interval.low)} … {signed(interval.high)}" if interval.ends else "–",
+                ends_with_signs(comparison.interval.ends),
                 f"{mark} {difference_bar(comparison.difference / largest)}",
             ]
         )
@@ -92,35 +82,30 @@ def difference_bar(part: float) -> str:
     part = max(-1.0, min(part, 1.0))
     if not part < 0:
         return f"{' ' * HALF}│{bar(part, HALF)}"
-    halves = round(-2 * HALF * part)  # a letter has eighths from its left edge, and only a half from its right one
-    blocks = "▐" if halves % 2 else ""
-    blocks += BLOCKS[8] * (halves // 2)
+    wholes, half = divmod(round(-2 * HALF * part), 2)  # a letter has only a half from its right edge
+    blocks = "▐" * half + BLOCKS[8] * wholes
     return f"{blocks.rjust(HALF)}│"
 
 
-def _values(report: ComparisonData, names: Mapping[str, str], title: str) -> Section:
-    """Return the table of several runs, with a line for each run."""
+def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Section:
+    """Return the table of several runs, with a line for each run and a column for each bucket or group."""
     lines = []
     for run in report.runs:
-        cells = []
-        for key in names:
-            value = report.values[key].get(run, math.nan)
-            cells.append(f"{short_value(value)}{report.marked(key, run)}")
+        cells = [f"{short_value(report.value(key, run))}{report.marked(key, run)}" for key in keys.values()]
         lines.append([f"{report.letter(run)} {run}", *cells])
     caption = "A letter behind a value names a run that is significantly worse"
-    return Section("first", title, caption, header=["run", *map(short_name, names.values())], lines=lines)
+    return Section("first", title, caption, header=["run", *map(short_name, keys)], lines=lines)
 
 
-def _overall_of_several(report: ComparisonData, keys: Sequence[str]) -> Section:
+def _overall(report: ComparisonData) -> Section:
+    """Return the values over all labels: of two runs in one column, of more runs in a column each."""
     lines = []
-    for key in keys[:METRICS]:
-        lines.append([key, *(report.cell(key, run) for run in report.runs)])
-    return Section("first", "Over all labels", header=["metric", *report.runs], lines=lines)
+    if len(report.runs) > 2:
+        for key in report.overall[:METRICS]:
+            lines.append([key, *(report.cell(key, run) for run in report.runs)])
+        return Section("first", "Over all labels", header=["metric", *report.runs], lines=lines)
 
-
-def _overall_of_two(report: ComparisonData, keys: Sequence[str]) -> Section:
-    lines = []
-    for key in keys:
+    for key in report.overall:
         comparison = report.against(key, report.runs[1])
         if comparison is not None:
             mark = "*" if comparison.significant else " "

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
-from tailmetrics.report.comparison_charts import difference_charts, runs_chart
+from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
 from tailmetrics.report.comparison_data import UNEQUAL, ComparisonData
 from tailmetrics.report.document import Section
-from tailmetrics.report.formatting import AT_MOST, counted, number, p_value, sentences, short_name, signed
-from tailmetrics.report.records import GAPS
+from tailmetrics.report.formatting import (
+    AT_MOST,
+    counted,
+    ends_with_signs,
+    number,
+    p_value,
+    sentences,
+    short_name,
+    signed,
+)
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -20,13 +29,10 @@ if TYPE_CHECKING:
 COLUMNS = (
     "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
 )  # fmt: skip
-BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
-"""The columns in the order in which a terminal shows them if it has no room for all."""
 SWAPPED = "as mid-p: swaps that differ exactly as much as the runs count half (of medians: in full)"
 SMALLER_GAP = "A smaller gap alone is not better: a model that misses head and tail alike has one."
 GUTTER, WIDE_GUTTER = 46, 190
 """Space for the names of the lines of a drawing, in pixels: for buckets and for keys."""
-BUCKET_AXIS, GROUP_AXIS = "bucket, head to tail", "group of rows"
 
 
 def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
@@ -55,38 +61,41 @@ def run_sections(report: ComparisonData) -> Iterator[Section]:
         f"for {counted(report.corrected_for, 'comparison')}. Bold: the best value. "
         f"Differences are from {report.runs[0]}."
     )
-    if len(report.runs) > 2 and all(one.baseline == report.runs[0] for one in report.comparisons):
+    if len(report.runs) > 2 and {comparison.baseline for comparison in report.comparisons} == {report.runs[0]}:
         caption += f" Runs were compared with {report.runs[0]} alone."
     caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
 
-    gaps = [key for key in report.overall if report.parts[key].bucket in GAPS]
-    values = [key for key in report.overall if key not in gaps]
-    if values:
-        yield _run_section(report, "The runs over all labels", caption, dict(zip(values, values, strict=True)))
-    if gaps:
-        yield _run_section(report, "Gaps between head and tail", SMALLER_GAP, dict(zip(gaps, gaps, strict=True)))
+    if report.overall:
+        yield _run_section(report, "The runs over all labels", caption, {key: key for key in report.overall})
+    if report.gaps:
+        yield _run_section(report, "Gaps between head and tail", SMALLER_GAP, {key: key for key in report.gaps})
 
 
 def bucket_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield for each metric by bucket a table with a line per run, and drawings of the runs and their differences."""
+    """Yield for each metric by bucket a table with a line per run, and drawings of the runs and their differences.
+
+    The drawings of the headline stand first, and the picture has no others by bucket.
+    """
     for metric, keys in report.by_bucket.items():
         charts = _bucket_charts(report, metric)
-        if report.headline in report.by_bucket:  # its drawings stand first, and the picture has no others by bucket
+        if report.headline in report.by_bucket:
             charts = [chart.outside_the_picture() for chart in charts]
         if metric == report.headline:
             charts = []
         title = f"{metric} from the most frequent labels to the rarest"
-        caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
-        short = {short_name(bucket): key for bucket, key in keys.items()}
-        yield _run_section(report, title, caption, short, charts)
+        section = _run_section(report, title, sentences(report.captions.get(metric, "")), _short(keys), charts)
+        yield replace(section, note=report.what_buckets_are)
+
+
+def _short(keys: Mapping[str, str]) -> dict[str, str]:
+    return {short_name(bucket): key for bucket, key in keys.items()}
 
 
 def _bucket_charts(report: ComparisonData, metric: str) -> list[Chart]:
     """Return the drawings of one metric by bucket: of the values of the runs, and of their differences."""
     keys = report.by_bucket[metric]
-    short = {short_name(bucket): key for bucket, key in keys.items()}
     values = runs_chart(report, metric, keys, BUCKET_AXIS, report.captions.get(metric, ""))
-    return [values, *difference_charts(report, short, metric, GUTTER)]
+    return [values, *difference_charts(report, _short(keys), metric, GUTTER)]
 
 
 def group_sections(report: ComparisonData) -> Iterator[Section]:
@@ -111,13 +120,8 @@ def _run_section(
         lines.append([report.letter(run), run, *(report.cell(key, run) for key in keys.values())])
 
     bold = []
-    gaps = {comparison.key for comparison in report.comparisons if comparison.statistic == "gap"}
     for column, key in enumerate(keys.values(), 2):
-        values = {run: value for run, value in report.values[key].items() if not math.isnan(value)}
-        if key in gaps or not values:
-            continue
-        best = min(values.values()) if key in report.lower_is_better else max(values.values())
-        bold += [(report.runs.index(run), column) for run, value in values.items() if value == best]
+        bold += [(line, column) for line in _best_lines(report, key)]
     return Section(
         "runs",
         title,
@@ -131,22 +135,29 @@ def _run_section(
     )
 
 
+def _best_lines(report: ComparisonData, key: str) -> list[int]:
+    """Return the lines of the runs with the best value; none for a gap, which is not better if it is smaller."""
+    values = [report.value(key, run) for run in report.runs]
+    measured = [value for value in values if not math.isnan(value)]
+    if report.places[key].summary or not measured:
+        return []
+    best = min(measured) if key in report.lower_is_better else max(measured)
+    return [line for line, value in enumerate(values) if value == best]
+
+
 def differences_section(report: ComparisonData) -> Section:
     """Return the differences over all labels: of values up to 1, of larger values, and of gaps, in a drawing each."""
-    kinds: dict[str, dict[str, str]] = {"over all labels": {}, "above 1, over all labels": {}, "gaps": {}}
+    keys_by_kind: dict[str, dict[str, str]] = {"over all labels": {}, "above 1, over all labels": {}, "gaps": {}}
     for key in report.overall:
-        if report.parts[key].bucket in GAPS:
-            kind = "gaps"
-        elif any(abs(value) > 1 for value in report.values[key].values()):
+        kind = "over all labels"
+        if any(abs(value) > 1 for value in report.values[key].values()):
             kind = "above 1, over all labels"
-        else:
-            kind = "over all labels"
-        kinds[kind][key] = key
+        keys_by_kind[kind][key] = key
+    keys_by_kind["gaps"] = {key: key for key in report.gaps}
 
     charts = []
-    for kind, keys in kinds.items():
-        if keys:
-            charts += difference_charts(report, keys, kind, WIDE_GUTTER)
+    for kind, keys in keys_by_kind.items():
+        charts += difference_charts(report, keys, kind, WIDE_GUTTER)
     return Section("differences", "Differences over all labels", charts=charts)
 
 
@@ -155,16 +166,19 @@ def pair_sections(report: ComparisonData) -> Iterator[Section]:
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in report.comparisons)
     caption = _pair_caption(report)
     for (run, baseline), comparisons in pairs.items():
-        significant = [line for line, comparison in enumerate(comparisons) if comparison.significant]
-        bold = [(line, column) for line in significant for column in range(len(COLUMNS))]
+        lines = [_cells(comparison, report.unequal_mark(comparison.key)) for comparison in comparisons]
+        bold = []
+        for line, comparison in enumerate(comparisons):
+            if comparison.significant:
+                bold += [(line, column) for column in range(len(COLUMNS))]
         yield Section(
             "comparisons",
             f"{run} against {baseline}",
-            " ".join(text for text in (caption, sentences(*_what_is_lacking(comparisons))) if text),
+            caption,
+            note=sentences(*_what_is_lacking(comparisons)),
             header=COLUMNS,
-            lines=[_cells(comparison, comparison.key in report.unequal_lists) for comparison in comparisons],
+            lines=lines,
             bold=frozenset(bold),
-            order=BY_NEED,
             folded=True,
         )
         caption = ""  # the first table alone explains the columns
@@ -195,10 +209,8 @@ def _pair_caption(report: ComparisonData) -> str:
 
 def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
     """Return why there are no intervals, and which differences are smaller than what bins of scores leave open."""
-    keys_by_reason: dict[str, list[str]] = {}
-    for comparison in comparisons:
-        if comparison.interval.reason:
-            keys_by_reason.setdefault(comparison.interval.reason, []).append(comparison.key)
+    keys_by_reason = grouped((comparison.interval.reason or "", comparison.key) for comparison in comparisons)
+    keys_by_reason.pop("", None)
     texts = [f"no interval, {reason}: {', '.join(keys)}" for reason, keys in keys_by_reason.items()]
 
     keys = [comparison.key for comparison in comparisons if abs(comparison.difference) < comparison.bin_error]
@@ -210,25 +222,23 @@ def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
     return texts
 
 
-def _cells(comparison: Comparison, is_unequal: bool) -> list[str]:
+def _cells(comparison: Comparison, unequal_mark: str) -> list[str]:
     """Return the cells of a comparison, in the order of :data:`COLUMNS`."""
-    interval = comparison.interval
     outcomes = (comparison.wins, comparison.ties, comparison.losses)
-    marks = "*" if comparison.significant else ""
-    if is_unequal:
-        marks += UNEQUAL
+    p_text = p_value(comparison.p.decisive, comparison.p_is_upper_bound)
+    star = "*" if comparison.significant else ""
     return [
         comparison.key,
         number(comparison.value),
         number(comparison.baseline_value),
         signed(comparison.difference),
-        f"{signed(interval.low)} … {signed(interval.high)}" if interval.ends else "–",
-        p_value(comparison.p.decisive, comparison.p_is_upper_bound) if comparison.tested else "untested",
+        ends_with_signs(comparison.interval.ends),
+        p_text if comparison.tested else "untested",
         p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound),
         number(comparison.least_difference),
         "/".join(map(str, outcomes)) if any(outcomes) else "–",
-        "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
-        marks,
+        signed(comparison.cohens_dz, decimals=2),
+        f"{star}{unequal_mark}",
     ]
 
 
@@ -236,8 +246,8 @@ def not_compared_section(report: ComparisonData, brief: bool) -> Section:
     """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
     lines = []
     for key, values in report.not_compared.items():
-        parts = report.parts_of(key)
-        if parts.group or (brief and parts.bucket):
+        place = report.place(key)
+        if place.row_group or (brief and place.bucket):
             continue
         lines.append([key, *(number(values.get(run, math.nan)) for run in report.runs)])
     caption = f"{' '.join(report.not_compared_because)} Nothing tells whether a difference is chance."

@@ -143,7 +143,7 @@ def curve_section(
         "a curve does not jump where an edge moves",
     )
     charts = [_curve(metric, points_by_run, edges) for metric, points_by_run in curves.items()]
-    return Section("curve", title, caption, charts=charts, legend=legend)
+    return Section("curve", title, note=caption, charts=charts, legend=legend)
 
 
 def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges: Sequence[tuple[float, str]]) -> Chart:

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tailmetrics._arguments import grouped
 from tailmetrics.report.breakdowns import BucketRow, GroupRow
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.document import today
-from tailmetrics.report.formatting import counted, number, with_interval
+from tailmetrics.report.formatting import counted
 from tailmetrics.report.labels import BlindSpot, LabelTable
-from tailmetrics.report.records import ORDERS, REFERENCES, MetricFacts, Record, to_frame, values_by_key
+from tailmetrics.report.records import (
+    NO_RECORD,
+    ORDERS,
+    REFERENCES,
+    Breakdown,
+    MetricFacts,
+    Record,
+    to_frame,
+    values_by_key,
+)
 from tailmetrics.report.words import USUAL_WORDS, Words
 
 if TYPE_CHECKING:
@@ -81,14 +91,25 @@ class ReportData:
     def _by_place(self) -> dict[tuple[str, str, str, str], Record]:
         return {(record.metric, record.bucket, record.row_group, record.summary): record for record in self.records}
 
-    def record(self, metric: str, bucket: str = "", row_group: str = "", summary: str = "") -> Record | None:
-        """Return the record of a metric in a bucket and a group of rows, or a summary of its buckets; or None."""
-        return self._by_place.get((metric, bucket, row_group, summary))
+    def record(self, metric: str, bucket: str = "", row_group: str = "", summary: str = "") -> Record:
+        """Return the record of a metric in a bucket and a group of rows, or a summary of its buckets.
+
+        Where there is none, the record has no key, and its value is NaN.
+        """
+        return self._by_place.get((metric, bucket, row_group, summary), NO_RECORD)
 
     def value(self, metric: str, bucket: str = "", group: str = "") -> float:
         """Return a value; NaN where there is none."""
-        record = self.record(metric, bucket, group)
-        return float("nan") if record is None else record.value
+        return self.record(metric, bucket, group).value
+
+    @cached_property
+    def _by_metric(self) -> dict[tuple[Breakdown, str], list[Record]]:
+        return grouped(((record.breakdown, record.metric), record) for record in self.records)
+
+    def _metrics_of(self, breakdown: Breakdown) -> list[str]:
+        """Return the metrics that have values of a breakdown; the headline is first."""
+        metrics = [metric for kind, metric in self._by_metric if kind is breakdown]
+        return sorted(metrics, key=lambda metric: metric != self.headline)
 
     @cached_property
     def values_alone(self) -> list[Record]:
@@ -98,59 +119,35 @@ class ReportData:
     @cached_property
     def overall_records(self) -> list[Record]:
         """The records over all rows and labels."""
-        return [record for record in self.values_alone if not record.bucket and not record.row_group]
-
-    @cached_property
-    def _records_by_bucket(self) -> dict[str, list[Record]]:
-        records: dict[str, list[Record]] = {}
-        for record in self.values_alone:
-            if record.bucket and not record.row_group:
-                records.setdefault(record.metric, []).append(record)
-        return records
+        return [record for record in self.records if record.breakdown is Breakdown.WHOLE]
 
     def bucket_records(self, metric: str) -> list[Record]:
         """Return the records of a metric by bucket over all rows, head first."""
-        return self._records_by_bucket.get(metric, [])
+        return self._by_metric.get((Breakdown.BUCKETS, metric), [])
 
     @cached_property
     def metrics_by_bucket(self) -> list[str]:
         """The metrics by bucket; the headline is first."""
-        metrics = list(self._records_by_bucket)
-        if self.headline in metrics:
-            metrics.remove(self.headline)
-            metrics.insert(0, self.headline)
-        return metrics
-
-    @cached_property
-    def _records_by_group(self) -> dict[str, list[Record]]:
-        records: dict[str, list[Record]] = {}
-        for record in self.values_alone:
-            if record.row_group and not record.bucket:
-                records.setdefault(record.metric, []).append(record)
-        return records
+        return self._metrics_of(Breakdown.BUCKETS)
 
     def group_records(self, metric: str) -> list[Record]:
         """Return the records of a metric by group of rows, over all labels."""
-        return self._records_by_group.get(metric, [])
+        return self._by_metric.get((Breakdown.GROUPS, metric), [])
 
     @cached_property
     def metrics_by_group(self) -> list[str]:
-        """The metrics by group of rows, over all labels."""
-        return list(self._records_by_group)
+        """The metrics by group of rows, over all labels; the headline is first."""
+        return self._metrics_of(Breakdown.GROUPS)
 
     @cached_property
     def about(self) -> str:
         """The metric that the report is about: its headline, or else the first one by bucket, or the first one."""
-        if self.headline:
-            return self.headline
-        for metrics in (self.metrics_by_bucket, [record.metric for record in self.overall_records]):
-            if metrics:
-                return metrics[0]
-        return ""
+        metrics = [*self.metrics_by_bucket, *(record.metric for record in self.overall_records), ""]
+        return self.headline or metrics[0]
 
-    def whole(self, metric: str) -> Record | None:
-        """Return the record over all labels of a metric by bucket; None if the metric has none."""
-        return self.by_key.get(self.facts(metric).over_all) or self.record(metric)
+    def whole(self, metric: str) -> Record:
+        """Return the record over all labels of a metric by bucket."""
+        return self.by_key.get(self.facts(metric).over_all, self.record(metric))
 
     @cached_property
     def _facts(self) -> dict[str, MetricFacts]:
@@ -160,13 +157,49 @@ class ReportData:
         """Return what holds for all values of a metric."""
         return self._facts.get(metric, MetricFacts(metric))
 
+    @cached_property
+    def _buckets(self) -> dict[str, BucketRow]:
+        return {bucket.name: bucket for bucket in self.buckets}
+
     def bucket(self, name: str) -> BucketRow:
         """Return a bucket by name."""
-        return next(bucket for bucket in self.buckets if bucket.name == name)
+        return self._buckets[name]
+
+    @cached_property
+    def _groups(self) -> dict[str, GroupRow]:
+        return {group.name: group for group in self.row_groups}
 
     def group(self, name: str) -> GroupRow:
         """Return a group of rows by name."""
-        return next(group for group in self.row_groups if group.name == name)
+        return self._groups[name]
+
+    @cached_property
+    def all_labels(self) -> BucketRow:
+        """The line of all labels in a table by bucket: its name is empty, its numbers are sums over the buckets."""
+        first = [bucket for bucket in self.buckets if bucket.kind == 0]
+        return BucketRow(
+            "",
+            labels=sum(bucket.labels for bucket in first),
+            occurrences=sum(bucket.occurrences for bucket in first),
+            positives=sum(bucket.positives for bucket in first),
+            labels_with_rows=sum(bucket.labels_with_rows or 0 for bucket in self.buckets),
+        )
+
+    def in_line(self, metric: str, line: BucketRow) -> Record:
+        """Return the record of a metric in one line of a table by bucket."""
+        if line is self.all_labels:
+            return self.whole(metric)
+        return self.record(metric, line.name)
+
+    def bucket_lines(self, metrics: Sequence[str]) -> list[BucketRow]:
+        """Return the lines of a table of metrics by bucket: all labels, if a metric has a value there, and buckets."""
+        names = set()
+        for metric in metrics:
+            names |= {record.bucket for record in self.bucket_records(metric)}
+        lines = [bucket for bucket in self.buckets if bucket.name in names]
+        if lines and any(self.whole(metric).key for metric in metrics):
+            lines.insert(0, self.all_labels)
+        return lines
 
     # -- the records as mappings by key -------------------------------------------------------------------------
 
@@ -234,16 +267,12 @@ class ReportData:
 
         ``labels``, ``occurrences`` and ``positives`` are those of the bucket; ``occurrences`` are counted in training.
         """
-        buckets = {bucket.name: bucket for bucket in self.buckets}
-        lines = []
-        for record in self.records:
-            line = record.as_dict()
-            bucket = buckets.get(record.bucket)
-            line["labels"] = None if bucket is None else bucket.labels
-            line["occurrences"] = None if bucket is None else bucket.occurrences
-            line["positives"] = None if bucket is None else bucket.positives
-            lines.append(line)
-        return lines
+        no_counts: dict[str, Any] = dict.fromkeys(("labels", "occurrences", "positives"))
+        counts = {}
+        for bucket in self.buckets:
+            numbers = (bucket.labels, bucket.occurrences, bucket.positives)
+            counts[bucket.name] = dict(zip(no_counts, numbers, strict=True))
+        return [{**record.as_dict(), **counts.get(record.bucket, no_counts)} for record in self.records]
 
     # -- what the numbers say -----------------------------------------------------------------------------------
 
@@ -271,19 +300,6 @@ class ReportData:
     def rows_in_words(self) -> str:
         """How many rows were evaluated, in words."""
         return "" if self.rows is None else counted(self.rows, "row")
-
-    # -- texts ----------------------------------------------------------------------------------------------------
-
-    def text(self, record: Record | None, interval: bool = True) -> str:
-        """Return a value with its interval, as a table shows it; or without."""
-        if record is None:
-            return number(float("nan"))
-        is_place = self.facts(record.metric).is_place
-        return with_interval(record.value, record.interval if interval else None, is_place, record.decimals)
-
-    def number(self, record: Record) -> str:
-        """Return a value without its interval, as a table shows it."""
-        return number(record.value, self.facts(record.metric).is_place, record.decimals)
 
 
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:

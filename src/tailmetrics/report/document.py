@@ -19,8 +19,8 @@ Translate: TypeAlias = Callable[[str], str]
 """Returns a sentence of the library in the words of a field."""
 
 
-PAGE_WIDTHS = (322, 1040)
-"""Widths of a page's content in pixels, with some reserve: of a phone of 390 pixels, and of a screen of 1,280."""
+PAGE_WIDTH = 1040
+"""Width of a page's content in pixels, with some reserve, on a screen of 1,280."""
 _WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
 """Where a page breaks the name of a column into lines."""
 
@@ -66,13 +66,11 @@ class Table:
         header: Names of the columns.
         lines: The cells of each line.
         texts: Number of columns, from the left, that hold text.
-        orders: As for :class:`Section`.
     """
 
     header: list[str]
     lines: list[list[str]] = field(default_factory=list)
     texts: int = 1
-    orders: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, name: str, cells: Sequence[str]) -> None:
         """Add a column with a cell for each line."""
@@ -88,69 +86,51 @@ class Section:
     Attributes:
         name: The kind of section, such as ``"overall"`` or ``"buckets"``.
         title: The heading.
-        caption: Text about the values: their scope, cut-off and rows, and the meaning of the buckets.
-        lead: Text that a page shows above drawings in place of the caption, because each drawing has its own caption.
-        columns: Text about the columns of the table. A page with a lead shows it below the drawings; otherwise it
-            follows the caption.
+        caption: Text about the values: their scope, cut-off and rows. A page leaves it out beside drawings, because
+            each drawing has its own caption.
+        note: Text about the buckets and the columns; a page shows it below drawings and above the table.
         header: Names of the columns.
         lines: The cells of each line; empty if there is no table.
         texts: Number of columns, from the left, that hold text.
         bold: Cells in bold, as (line, column).
-        order: Columns in the order in which a narrow terminal shows them; empty for the order of the header.
-        orders: Orders in which a page can show the lines: the name of a column, and the place of each line from 1. The
-            first is the order of ``lines``. Empty if there is no choice.
-        asides: Text that a page shows below each value of the section ``"overall"``.
         charts: Drawings, which a page shows above the table.
         legend: Names of the runs in the drawings; the position of a name gives the colour and the shape of the run.
-        hero: A value in large letters above the headline picture, and the words behind it; empty for none.
         folded: Whether a page hides the section until a reader opens it. LaTeX leaves it out, except for references.
     """
 
     name: str
     title: str
     caption: str = ""
-    lead: str = ""
-    columns: str = ""
+    note: str = ""
     header: Sequence[str] = ()
     lines: Sequence[Sequence[str]] = ()
     texts: int = 1
     bold: frozenset[tuple[int, int]] = frozenset()
-    order: Sequence[int] = ()
-    orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    asides: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     legend: Sequence[str] = ()
-    hero: Sequence[str] = ()
     folded: bool = False
 
     def with_table(self, table: Table) -> Section:
         """Return the section with a table."""
-        return replace(self, header=table.header, lines=table.lines, texts=table.texts, orders=table.orders)
+        return replace(self, header=table.header, lines=table.lines, texts=table.texts)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not (self.lines or self.charts or self.hero)
+        return not (self.lines or self.charts)
 
     @property
     def full_caption(self) -> str:
-        """The caption, followed by the text about the columns."""
-        return " ".join(text for text in (self.caption, self.columns) if text)
+        """The caption and the note."""
+        return f"{self.caption} {self.note}".strip()
 
     @property
-    def screens(self) -> dict[str, list[Section]]:
-        """The table as tables that a phone shows whole, and as those of a screen; under one name if they are alike.
-
-        Each table begins with the columns that name the line.
-        """
+    def parts(self) -> list[Section]:
+        """The table as tables that are as wide as a page at most; each begins with the columns that name the line."""
         widths = []
-        for place, name in enumerate(self.header):
-            cells = [*_WORDS.split(name), *(line[place] for line in self.lines)]
-            widths.append(max(map(_width, cells)))
-        phone, screen = (self.within(page_width, widths) for page_width in PAGE_WIDTHS)
-        if len(phone) == len(screen):
-            return {"": screen}
-        return {"phone": phone, "screen": screen}
+        for name, *cells in zip(self.header, *self.lines, strict=True):
+            widths.append(max(map(_width, [*_WORDS.split(name), *cells])))
+        return self.within(PAGE_WIDTH, widths)
 
     def within(self, page_width: float, widths: Sequence[float]) -> list[Section]:
         """Return the table as tables of at most this width, given the widths of its columns."""
@@ -178,13 +158,10 @@ class Section:
             self,
             title=translate(self.title),
             caption=translate(self.caption),
-            lead=translate(self.lead),
-            columns=translate(self.columns),
+            note=translate(self.note),
             header=[translate(name) for name in self.header],
             lines=lines,
-            asides=[translate(text) for text in self.asides],
             charts=[chart.translated(translate) for chart in self.charts],
-            hero=[translate(text) for text in self.hero],
         )
 
 
@@ -262,6 +239,12 @@ def today() -> str:
     if epoch is None:
         return datetime.now(timezone.utc).date().isoformat()
     return datetime.fromtimestamp(int(epoch), timezone.utc).date().isoformat()
+
+
+def csv_table(lines: Sequence[Mapping[str, object]]) -> CsvTable:
+    """Return lines with the same columns as a table."""
+    header = list(lines[0]) if lines else []
+    return header, [list(line.values()) for line in lines]
 
 
 def plain(value: Any) -> Any:

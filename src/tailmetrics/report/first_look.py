@@ -10,7 +10,7 @@ from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.formatting import count
-from tailmetrics.report.overview import bucket_lines, bucket_naming, line_records
+from tailmetrics.report.overview import bucket_naming
 from tailmetrics.report.records import Record
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -27,44 +27,41 @@ def first_tables(report: ReportData, overall: Section) -> list[Section]:
 
 def _by_bucket(report: ReportData) -> Section:
     metric = report.about
-    records = {record.bucket for record in report.bucket_records(metric)}
-    lines = [line for line in bucket_lines(report) if line in records]
-    if lines and report.whole(metric) is not None:
-        lines.insert(0, "")
-
-    table = bucket_naming(report, lines)
-    _add_values(table, report, line_records(report, metric, lines))
+    lines = report.bucket_lines([metric])
+    table = bucket_naming(lines)
+    _add_values(table, [report.in_line(metric, line) for line in lines])
     return Section("first", f"{metric} by bucket", _caption(report, report.facts(metric).caption)).with_table(table)
 
 
 def _by_group(report: ReportData) -> Section:
     whole = report.whole(report.about)
-    records = [] if whole is None else report.group_records(whole.metric)
-    if whole is None or not records:
+    records = report.group_records(whole.metric)
+    if not records:
         return Section("first", "")
 
     table = Table(["group", "rows"], [[ALL, count(report.rows)]])
     for record in records:
         table.lines.append([record.row_group, count(report.group(record.row_group).rows)])
-    _add_values(table, report, [whole, *records])
+    _add_values(table, [whole, *records])
     return Section("first", f"{whole.metric} by group of rows", _caption(report, "over all labels")).with_table(table)
 
 
 def _caption(report: ReportData, caption: str) -> str:
     interval = next(iter(report.intervals.values()), None)
-    confidence = "" if interval is None else f"{interval.confidence:.0%} intervals"
-    return "; ".join(text for text in (confidence, caption) if text)
+    if interval is None:
+        return caption
+    return f"{interval.confidence:.0%} intervals; {caption}".removesuffix("; ")
 
 
-def _add_values(table: Table, report: ReportData, records: Sequence[Record | None]) -> None:
+def _add_values(table: Table, records: Sequence[Record]) -> None:
     """Add the columns of values and of bars; the longest bar is 1, or the highest of values above 1."""
-    values = [math.nan if record is None else record.value for record in records]
+    values = [record.value for record in records]
     finite = [value for value in values if math.isfinite(value)]
-    longest = max(finite, default=0.0)
-    if all(abs(value) <= 1 for value in finite):
-        longest = 1.0
-    table.add("value", [report.text(record) for record in records])
-    table.add("", [bar(value / (longest or 1.0)) for value in values])
+    longest = 1.0
+    if max(map(abs, finite), default=0.0) > 1:
+        longest = max(finite) or 1.0
+    table.add("value", [record.text for record in records])
+    table.add("", [bar(value / longest) for value in values])
 
 
 def bar(part: float, letters: int = BAR_LETTERS) -> str:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
 
 from tailmetrics._arguments import cut
-
-if TYPE_CHECKING:
-    from tailmetrics.significance.interval import Interval
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
@@ -69,9 +65,14 @@ def p_value(value: float, at_most: bool = False) -> str:
     return f"{AT_MOST if at_most else ''}{value:.4f}"
 
 
-def signed(value: float) -> str:
+def signed(value: float, decimals: int = 4) -> str:
     """Return a difference with its sign."""
-    return "–" if math.isnan(value) else f"{value:+.4f}"
+    return "–" if math.isnan(value) else f"{value:+.{decimals}f}"
+
+
+def ends_with_signs(ends: Sequence[float]) -> str:
+    """Return the ends of the interval of a difference; – without them."""
+    return " … ".join(map(signed, ends)) or "–"
 
 
 def count(value: int | None) -> str:
@@ -89,23 +90,22 @@ def counted(number_of_things: int, singular: str) -> str:
     return f"{number_of_things:,} {singular}{plural}"
 
 
-def with_interval(value: float, interval: Interval | None, place: bool = False, decimals: int = 4) -> str:
-    """Return a value with its interval, if there is one: as ± if both rounded sides are equal, else as [low, high].
+def with_interval(value: float, ends: Sequence[float] = (), place: bool = False, decimals: int = 4) -> str:
+    """Return a value with the ends of its interval: as ± if both rounded sides are equal, else as [low, high].
 
-    >>> from tailmetrics.significance import Interval
-    >>> with_interval(0.5, Interval(0.5, 0.41, 0.59, 90, 0.95, "t")), with_interval(
-    ...     0.0, Interval(0.0, 0.0, 0.168, 20, 0.95, "Wilson")
-    ... )
-    ('0.5000 ±.0900', '0.0000 [.0000, .1680]')
+    >>> with_interval(0.5, (0.41, 0.59)), with_interval(0.0, (0.0, 0.168)), with_interval(0.5)
+    ('0.5000 ±.0900', '0.0000 [.0000, .1680]', '0.5000')
     """
     text = number(value, place, decimals)
-    if interval is None or math.isnan(interval.low):
+    if not ends:
         return text
-    below = number(value - interval.low, place, decimals)
-    above = number(interval.high - value, place, decimals)
+
+    low, high = ends
+    below = number(value - low, place, decimals)
+    above = number(high - value, place, decimals)
     if below == above:
         return f"{text} ±{without_zero(above)}"
-    return f"{text} {between(interval.low, interval.high, place, decimals)}"
+    return f"{text} {between(low, high, place, decimals)}"
 
 
 def between(low: float, high: float, place: bool = False, decimals: int = 4) -> str:
@@ -162,25 +162,18 @@ def sentences(*parts: str) -> str:
     return " ".join(texts)
 
 
-class Key(NamedTuple):
-    """The parts of a key such as ``recall@10/en/decile_1``; group is "" for all rows, bucket is "" for all labels."""
+def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str = "") -> tuple[str, str, str]:
+    """Return metric, group and bucket of a key; the group is "" for all rows, the bucket "" for all labels.
 
-    metric: str
-    group: str
-    bucket: str
-
-
-def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str = "") -> Key:
-    """Return the parts of a key. Names of groups and buckets may hold "/", so the known names decide.
-
+    Names of groups and buckets may hold "/", so the known names decide.
     The postfix of a collection, which ends every key, becomes part of the metric.
 
     >>> split("val/recall@10/en/decile_1", ["en"], ["decile_1"])
-    Key(metric='val/recall@10', group='en', bucket='decile_1')
+    ('val/recall@10', 'en', 'decile_1')
     """
     rest, bucket = _without_name(key.removesuffix(postfix), buckets)
     rest, group = _without_name(rest, groups)
-    return Key(f"{rest}{postfix}", group, bucket)
+    return f"{rest}{postfix}", group, bucket
 
 
 def _without_name(key: str, names: Iterable[str]) -> tuple[str, str]:

@@ -18,19 +18,19 @@ def groups_section(report: ReportData) -> Section:
     The picture has the drawing of the headline alone if there are drawings by bucket, too.
     """
     metrics = report.metrics_by_group
-    table = Table(["group", "rows"], [[ALL, count(report.rows)]])
-    names = [""]
-    for group in report.row_groups:
-        table.lines.append([group.name, count(group.rows)])
-        names.append(group.name)
-    for metric in metrics:
-        table.add(metric, [report.text(report.record(metric, row_group=name)) for name in names])
-
     if not metrics:
         return Section("groups", BY_GROUP)
-    about = report.whole(report.about)
-    charts = [bars_by_group(report, metric) for metric in metrics if about is None or metric != about.metric]
+
+    table = Table(["group", "rows"], [[ALL, count(report.rows)]])
+    names = [group.name for group in report.row_groups]
+    table.lines += [[group.name, count(group.rows)] for group in report.row_groups]
+    for metric in metrics:
+        table.add(metric, [report.record(metric, row_group=name).text for name in ("", *names)])
+
+    headline = report.whole(report.about).metric
+    charts = [bars_by_group(report, metric) for metric in metrics if metric != headline]
     if report.metrics_by_bucket:
         charts = [chart.outside_the_picture() for chart in charts]
-    caption = sentences("over all labels", report.rows_in_words, intervals_in_words(report))
-    return Section("groups", BY_GROUP, caption, lead="Over all labels.", charts=charts).with_table(table)
+    caption = sentences("over all labels", report.rows_in_words)
+    note = sentences(intervals_in_words(report))
+    return Section("groups", BY_GROUP, caption, note, charts=charts).with_table(table)

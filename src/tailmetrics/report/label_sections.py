@@ -47,25 +47,25 @@ def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
     if table is None:
         return
 
-    of_each = 1 if brief else MISSED
-    is_by_bucket = table.buckets is not None
-    limit = f"at most {of_each} of each bucket" if is_by_bucket else f"the first {WRONG}"
-    missed = table.most("missed", of_each if is_by_bucket else WRONG, of_each_bucket=True)
+    number, limit = WRONG, f"the first {WRONG}"
+    if table.buckets is not None:
+        number = 1 if brief else MISSED
+        limit = f"at most {number} of each bucket"
+    labels = table.most("missed", number, of_each_bucket=True)
     caption = sentences(
         report.rows_in_words, f"missed: relevant and not predicted; {limit}", *_why_no_blind_spots(table)
     )
     title = f"Labels most often missed{_at_k(table)}"
-    yield Section("missed", title, caption).with_table(_label_table(table, missed, "missed", brief))
+    yield Section("missed", title, caption).with_table(_label_table(table, labels, "missed", brief))
 
-    wrong = table.most("wrong", WRONG)
+    labels = table.most("wrong", WRONG)
     caption = sentences(report.rows_in_words, f"wrong: predicted and not relevant; the first {WRONG}")
     title = f"Labels most often suggested wrongly{_at_k(table)}"
-    yield Section("wrong", title, caption).with_table(_label_table(table, wrong, "wrong", brief))
+    yield Section("wrong", title, caption).with_table(_label_table(table, labels, "wrong", brief))
 
 
 def _at_k(table: LabelTable) -> str:
-    k = table.cuts[-1].removeprefix("@")
-    return f" at k = {k}" if k else ""
+    return table.cuts[-1].replace("@", " at k = ")
 
 
 def _why_no_blind_spots(table: LabelTable) -> Sequence[str]:
@@ -82,23 +82,21 @@ def _label_table(table: LabelTable, labels: Sequence[int], what: str, brief: boo
     """Return the columns of some labels; a table of missed labels has no column of wrong ones, and vice versa."""
     cells = table.cells(labels)
     left_out = {*BRIEF_COLUMNS, *TEST_COLUMNS} - {what}
-    columns = []
-    for name in cells:
-        stem = name.partition("@")[0]
-        if stem not in left_out and (not brief or stem in BRIEF_COLUMNS[what]):
-            columns.append(name)
+    columns = {name: name.partition("@")[0] for name in cells}
+    columns = {name: stem for name, stem in columns.items() if stem not in left_out}
+    if brief:
+        columns = {name: stem for name, stem in columns.items() if stem in BRIEF_COLUMNS[what]}
 
-    texts = sum(name in TEXT_COLUMNS for name in columns)
-    lines = []
-    for place in range(len(labels)):
-        lines.append([_cell(cells[name][place], name) for name in columns])
-    return Table(columns, lines, texts=texts)
+    shown = Table([], [[] for _ in labels], texts=len(columns.keys() & TEXT_COLUMNS))
+    for name in columns:
+        shown.add(name, [_cell(value, name) for value in cells[name]])
+    return shown
 
 
 def _cell(value: Any, column: str) -> str:
     if column in TEXT_COLUMNS:
         return str(value)
-    return number(value) if isinstance(value, float) else f"{value:,}"
+    return number(value) if isinstance(value, float) else count(value)
 
 
 def blind_spots_section(report: ReportData, brief: bool) -> Section:
@@ -106,7 +104,7 @@ def blind_spots_section(report: ReportData, brief: bool) -> Section:
     spots = report.blind_spots
     if report.labels is None or not spots:
         return Section("blind_spots", "Blind spots")
-    table = _blind_spots_table(spots[:BRIEF_BLIND_SPOTS] if brief else spots, report)
+    table = _blind_spots_table(spots[:BRIEF_BLIND_SPOTS] if brief else spots)
 
     instead = ""
     if "instead" in table.header:
@@ -122,7 +120,7 @@ def blind_spots_section(report: ReportData, brief: bool) -> Section:
     return Section("blind_spots", "Blind spots", caption).with_table(table)
 
 
-def _blind_spots_table(spots: Sequence[BlindSpot], report: ReportData) -> Table:
+def _blind_spots_table(spots: Sequence[BlindSpot]) -> Table:
     table = Table(["label"], [[str(spot.label)] for spot in spots])
     texts = {
         "name": [spot.name for spot in spots],
@@ -137,8 +135,6 @@ def _blind_spots_table(spots: Sequence[BlindSpot], report: ReportData) -> Table:
     table.add("hits", [count(spot.hits) for spot in spots])
     table.add("expected", [f"{spot.expected:,.1f}" for spot in spots])
     table.add("q", [p_value(spot.q) for spot in spots])
-    if len(spots) > 1:
-        table.orders = _orders(spots, report)
     return table
 
 
@@ -147,19 +143,6 @@ def _instead(spot: BlindSpot) -> str:
     for label in spot.instead:
         names.append(f"{cut(str(label['name'] or label['label']), NAME_LETTERS)} ({label['rows']:,})")
     return ", ".join(names)
-
-
-def _orders(spots: Sequence[BlindSpot], report: ReportData) -> dict[str, list[int]]:
-    """Return the place of each blind spot by q, from head to tail, and by its numbers of rows, the largest first."""
-    buckets = [bucket.name for bucket in report.buckets]
-    values = {
-        "q": list(range(len(spots))),
-        "bucket": [buckets.index(spot.bucket) if spot.bucket in buckets else 0 for spot in spots],
-        "support": [-spot.support for spot in spots],
-        "expected − hits": [spot.hits - spot.expected for spot in spots],
-    }
-    places = torch.tensor(list(values.values()), dtype=torch.float64).argsort(stable=True).argsort() + 1
-    return dict(zip(values, places.tolist(), strict=True))
 
 
 def curves_section(report: ReportData) -> Section:

@@ -133,14 +133,14 @@ def _columns_of(
         values = []
         for run, report in reports.items():
             record = report.record(metric, name) if name else report.whole(metric)
-            if record is None:
+            if not record.key:
                 place = f"the bucket {name!r} of {metric!r}" if name else f"the metric {metric!r}"
                 raise ValueError(
                     f"paper_table: the report of {run!r} has no value in {place}; its metrics are "
                     f"{', '.join(repr(facts.metric) for facts in report.metrics)}."
                 )
             values.append(record.value)
-        lower_is_better = first.facts(metric).higher_is_better is False
+        lower_is_better = first.facts(metric).lower_is_better
         yield _Column(metric, name or "all", _paper_cells(values, lower_is_better, percent))
 
 

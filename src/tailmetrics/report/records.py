@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from tailmetrics.report.formatting import number, with_interval
 
 if TYPE_CHECKING:
     from tailmetrics.significance.interval import Interval
@@ -22,103 +25,34 @@ DECIMALS = 4
 """The decimals of an exact value in a table."""
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
+INTERVAL_COLUMNS = ("low", "high", "n", "confidence", "interval_method", "interval_reason", "clusters")
+"""The parts of an interval in a table of values."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """One value of a report.
+class Breakdown(Enum):
+    """Which values of a metric a record stands among."""
 
-    Attributes:
-        key: The key of the value, as a collection names it: ``recall@10/en/decile_1``.
-        metric: The key without group and bucket: ``recall@10``.
-        k: The cut-off; None for a metric without a whole number as cut-off.
-        bucket: The bucket of labels; empty for all labels.
-        row_group: The group of rows; empty for all rows.
-        summary: ``"gap"``, ``"spread"`` or ``"adjusted_gap"`` for a summary of all buckets; empty for a value.
-        value: The value; NaN where nothing was measured.
-        interval: The confidence interval; None without intervals.
-        count: How many ``count_of`` the value divides by; None for a value that is no mean, share or ratio.
-        count_of: What is counted, such as ``"rows with a relevant label"``; empty without ``count``.
-        chance: The value where all labels have equal scores; None if it was not computed.
-        popularity: The value where training counts are the scores.
-        attainable: The value where the targets are the scores.
-        worst: The value of the worst order of equal scores; None if no scores are equal.
-        expected: The mean value over all orders of equal scores.
-        best: The value of the best order of equal scores.
-        at_half_the_rows: The value at half of the rows, for an average over labels.
-        error_bound: The largest error of the value that bins of scores leave open; None for an exact value.
-    """
+    WHOLE = "over all rows and labels"
+    BUCKETS = "by bucket, over all rows"
+    GROUPS = "by group of rows, over all labels"
+    BUCKETS_OF_GROUPS = "by bucket and group of rows"
+    SUMMARIES = "summaries of buckets"
 
-    key: str
-    metric: str
-    value: float
-    k: int | None = None
-    bucket: str = ""
-    row_group: str = ""
-    summary: str = ""
-    interval: Interval | None = field(default=None, repr=False)
-    count: float | None = None
-    count_of: str = ""
-    chance: float | None = None
-    popularity: float | None = None
-    attainable: float | None = None
-    worst: float | None = None
-    expected: float | None = None
-    best: float | None = None
-    at_half_the_rows: float | None = None
-    error_bound: float | None = None
 
-    @property
-    def decimals(self) -> int:
-        """The number of decimals that hold: half of the last one is at least the error bound."""
-        if not self.error_bound or math.isnan(self.error_bound):
-            return DECIMALS
-        return max(0, min(DECIMALS, math.floor(-math.log10(2 * self.error_bound) + 1e-9)))
+BREAKDOWNS = {
+    (False, False): Breakdown.WHOLE,
+    (True, False): Breakdown.BUCKETS,
+    (False, True): Breakdown.GROUPS,
+    (True, True): Breakdown.BUCKETS_OF_GROUPS,
+}
+"""The breakdown of a value that has a bucket, that has a group of rows."""
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a value."""
-        return not math.isnan(self.value)
 
-    @property
-    def has_ends(self) -> bool:
-        """Whether the interval has ends."""
-        return self.interval is not None and not math.isnan(self.interval.low)
-
-    def reference(self, name: str) -> float:
-        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was not computed."""
-        value = getattr(self, name)
-        return math.nan if value is None else float(value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the record as one line of a table, with the parts of the interval as columns."""
-        interval = self.interval
-        return {
-            "key": self.key,
-            "metric": self.metric,
-            "k": self.k,
-            "bucket": self.bucket,
-            "row_group": self.row_group,
-            "summary": self.summary,
-            "value": self.value,
-            "low": None if interval is None else interval.low,
-            "high": None if interval is None else interval.high,
-            "n": None if interval is None else interval.n,
-            "confidence": None if interval is None else interval.confidence,
-            "interval_method": None if interval is None else interval.method.value,
-            "interval_reason": None if interval is None else interval.reason,
-            "clusters": None if interval is None else interval.clusters,
-            "count": self.count,
-            "count_of": self.count_of,
-            "chance": self.chance,
-            "popularity": self.popularity,
-            "attainable": self.attainable,
-            "worst": self.worst,
-            "expected": self.expected,
-            "best": self.best,
-            "at_half_the_rows": self.at_half_the_rows,
-            "error_bound": self.error_bound,
-        }
+def breakdown_of(bucket: str, row_group: str, summary: str) -> Breakdown:
+    """Return which values of a metric a value stands among, given its place; an empty name stands for all."""
+    if summary:
+        return Breakdown.SUMMARIES
+    return BREAKDOWNS[bool(bucket), bool(row_group)]
 
 
 @dataclass(frozen=True)
@@ -150,6 +84,161 @@ class MetricFacts:
     is_recall_of_list: bool = False
     empty_rows: int = 0
     empty_rows_treatment: str = ""
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower value is better."""
+        return self.higher_is_better is False
+
+
+NO_FACTS = MetricFacts("")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One value of a report.
+
+    Attributes:
+        key: The key of the value, as a collection names it: ``recall@10/en/decile_1``.
+        metric: The key without group and bucket: ``recall@10``.
+        k: The cut-off; None for a metric without a whole number as cut-off.
+        bucket: The bucket of labels; empty for all labels.
+        row_group: The group of rows; empty for all rows.
+        summary: ``"gap"``, ``"spread"`` or ``"adjusted_gap"`` for a summary of all buckets; empty for a value.
+        value: The value; NaN where nothing was measured.
+        interval: The confidence interval; None without intervals.
+        count: How many ``count_of`` the value divides by; None for a value that is no mean, share or ratio.
+        count_of: What is counted, such as ``"rows with a relevant label"``; empty without ``count``.
+        chance: The value where all labels have equal scores; None if it was not computed.
+        popularity: The value where training counts are the scores.
+        attainable: The value where the targets are the scores.
+        worst: The value of the worst order of equal scores; None if no scores are equal.
+        expected: The mean value over all orders of equal scores.
+        best: The value of the best order of equal scores.
+        at_half_the_rows: The value at half of the rows, for an average over labels.
+        error_bound: The largest error of the value that bins of scores leave open; None for an exact value.
+        facts: What holds for all values of the metric.
+    """
+
+    key: str
+    metric: str
+    value: float
+    k: int | None = None
+    bucket: str = ""
+    row_group: str = ""
+    summary: str = ""
+    interval: Interval | None = field(default=None, repr=False)
+    count: float | None = None
+    count_of: str = ""
+    chance: float | None = None
+    popularity: float | None = None
+    attainable: float | None = None
+    worst: float | None = None
+    expected: float | None = None
+    best: float | None = None
+    at_half_the_rows: float | None = None
+    error_bound: float | None = None
+    facts: MetricFacts = field(default=NO_FACTS, repr=False)
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """Which values of the metric this record stands among."""
+        return breakdown_of(self.bucket, self.row_group, self.summary)
+
+    @property
+    def decimals(self) -> int:
+        """The number of decimals that hold: half of the last one is at least the error bound."""
+        if not self.error_bound or math.isnan(self.error_bound):
+            return DECIMALS
+        return max(0, min(DECIMALS, math.floor(-math.log10(2 * self.error_bound) + 1e-9)))
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    @property
+    def is_place(self) -> bool:
+        """Whether the value is a place in a list, as the gap between two places is."""
+        return self.facts.is_place and self.summary in ("", "gap")
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Both ends of the interval; empty without them."""
+        return () if self.interval is None else self.interval.ends
+
+    @property
+    def number(self) -> str:
+        """The value as a table shows it."""
+        return number(self.value, self.is_place, self.decimals)
+
+    @property
+    def text(self) -> str:
+        """The value with its interval, as a table shows it."""
+        return with_interval(self.value, self.ends, self.is_place, self.decimals)
+
+    @property
+    def count_text(self) -> str:
+        """How many the value divides by, as a table shows it; – where it divides by nothing that is counted."""
+        return "–" if self.count is None else f"{self.count:,.10g}"
+
+    @property
+    def count_in_words(self) -> str:
+        """How many rows, labels or predictions the value counts, and which; empty for a value that counts none."""
+        return "" if self.count is None else f"{self.count_text} {self.count_of}"
+
+    def reference(self, name: str) -> float:
+        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was not computed."""
+        value = getattr(self, name)
+        return math.nan if value is None else float(value)
+
+    @property
+    def depends_on_ties(self) -> bool:
+        """Whether the order of equal scores changes the value."""
+        return self.reference("worst") < self.reference("best")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as one line of a table, with the parts of the interval as columns."""
+        return {
+            "key": self.key,
+            "metric": self.metric,
+            "k": self.k,
+            "bucket": self.bucket,
+            "row_group": self.row_group,
+            "summary": self.summary,
+            "value": self.value,
+            **interval_columns(self.interval),
+            "count": self.count,
+            "count_of": self.count_of,
+            "chance": self.chance,
+            "popularity": self.popularity,
+            "attainable": self.attainable,
+            "worst": self.worst,
+            "expected": self.expected,
+            "best": self.best,
+            "at_half_the_rows": self.at_half_the_rows,
+            "error_bound": self.error_bound,
+        }
+
+
+NO_RECORD = Record("", "", math.nan)
+"""Where a metric has no value; tables show a dash."""
+
+
+def interval_columns(interval: Interval | None) -> dict[str, Any]:
+    """Return the parts of an interval as columns of a table of values; None without an interval."""
+    if interval is None:
+        return dict.fromkeys(INTERVAL_COLUMNS)
+    parts = (
+        interval.low,
+        interval.high,
+        interval.n,
+        interval.confidence,
+        str(interval.method),
+        interval.reason,
+        interval.clusters,
+    )
+    return dict(zip(INTERVAL_COLUMNS, parts, strict=True))
 
 
 def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:

@@ -10,7 +10,7 @@ from tailmetrics.report.answer import answer
 from tailmetrics.report.breakdowns import what_buckets_are
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.data import ReportData, summary_of_counts
-from tailmetrics.report.document import CsvTable, Document, plain
+from tailmetrics.report.document import CsvTable, Document, csv_table, plain
 from tailmetrics.report.first_look import first_tables
 from tailmetrics.report.formatting import counted
 from tailmetrics.report.groups import groups_section
@@ -86,20 +86,14 @@ class Report(ReportData, Shown):
         return document.translated(self.translate)
 
     def _counts_in_words(self) -> list[str]:
-        texts = []
-        if self.rows is not None:
-            texts.append(counted(self.rows, "row"))
-        if self.positives is not None:
-            texts.append(counted(self.positives, "positive"))
-        if self.label_counts is not None:
-            labels = sum(bucket.labels for bucket in self.buckets if bucket.kind == 0)
-            texts.append(counted(labels, "label"))
-        return texts
+        labels = None if self.label_counts is None else self.all_labels.labels
+        counts = {"row": self.rows, "positive": self.positives, "label": labels}
+        return [counted(number, noun) for noun, number in counts.items() if number is not None]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data, with NaN as None."""
         label_counts = None if self.label_counts is None else summary_of_counts(self.label_counts)
-        ties = {f"tie_rate@{k}" if k else "tie_rate": share for k, share in self.ties.items()}
+        ties = {f"tie_rate@{k}".removesuffix("@None"): share for k, share in self.ties.items()}
         content: dict[str, Any] = plain(
             {
                 "title": self.title,
@@ -132,9 +126,7 @@ class Report(ReportData, Shown):
 
     def csv_tables(self) -> dict[str, CsvTable]:
         """Return the content of the CSV files by name: "" for the records, ``"labels"`` and ``"curve"``."""
-        lines = self.lines()
-        header = list(lines[0]) if lines else []
-        tables: dict[str, CsvTable] = {"": (header, [list(line.values()) for line in lines])}
+        tables = {"": csv_table(self.lines())}
         if self.labels is not None:
             tables["labels"] = self.labels.csv_table()
         if self.curves:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import cut
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.report.document import side_by_side
 from tailmetrics.report.formatting import printable
 from tailmetrics.report.text import escaped_lines
 
@@ -125,7 +124,7 @@ def _in_columns(section: Section, width: int) -> Text:
     cells = [f"{name.ljust(name_width)}  {value.ljust(value_width)}" for name, value in pairs]
 
     cell_width = max(map(len, cells)) + 2
-    columns = max(1, min(len(cells), (width + 2) // cell_width))
+    columns = max(1, (width + 2) // cell_width)
     height = math.ceil(len(cells) / columns)
     lines = ["  ".join(cells[line::height]).rstrip() for line in range(height)]
     return Text("\n".join(lines), no_wrap=True, overflow="ignore")
@@ -145,56 +144,55 @@ def _all_tables(document: Document, console: Console, warnings: Sequence[str]) -
         if section.full_caption:
             parts.append(Text(printable(section.full_caption), style="dim"))
 
-        columns_of_parts = _columns_of_parts(section, console.width)
-        parts += [_table(section, columns) for columns in columns_of_parts]
-        if not columns_of_parts:
-            parts += _one_below_the_other(section)
+        tables = [_table(part) for part in _parts(section, console.width)]
+        parts += tables or _one_below_the_other(section)
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
     return parts
 
 
-def _columns_of_parts(section: Section, width: int) -> list[list[int]]:
-    """Return the columns of each part of a table that is too wide; each part begins with the first column.
+def _parts(section: Section, width: int) -> list[Section]:
+    """Return a table as tables that fit into the width; none if the first column and another one do not fit.
 
-    There are no parts if the first column and one other do not fit into the width.
+    A table of texts stays whole, because its cells are broken into lines.
     """
-    lines = [section.header, *section.lines]
-    places = list(range(len(section.header)))
-    widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in places]
-    if section.texts > 2 or sum(widths) < width:  # texts are broken into lines
-        return [places]
-    order = list(section.order or places)
-    first = order[0]
-    if any(1 + widths[first] + widths[place] > width for place in order[1:]):
+    if section.texts > 2:
+        return [section]
+    widths = []
+    for column in zip(section.header, *section.lines, strict=True):
+        widths.append(EDGES + max(len(printable(cell)) for cell in column))
+    if widths[0] + max(widths[1:]) >= width:
         return []
-    return side_by_side(order, [first], width - 1, widths)
+    return section.within(width - 1, widths)
 
 
-def _one_below_the_other(section: Section) -> Iterator[Text]:
-    """Yield the lines of a table with one cell below the other, for keys too long for a cell beside them."""
+def _one_below_the_other(section: Section) -> list[Text]:
+    """Return the lines of a table with one cell below the other, for keys too long for a cell beside them."""
     from rich.text import Text
 
-    for cells in section.lines:
-        lines = [printable(cells[0])]
-        for name, cell in zip(section.header[1:], cells[1:], strict=True):
+    texts = []
+    for first, *cells in section.lines:
+        lines = [printable(first)]
+        for name, cell in zip(section.header[1:], cells, strict=True):
             if cell:
                 lines.append(f"  {printable(f'  {name} {cell}')}")
-        yield Text("\n".join(lines), no_wrap=True, overflow="ignore")
+        texts.append(Text("\n".join(lines), no_wrap=True, overflow="ignore"))
+    return texts
 
 
-def _table(section: Section, columns: Sequence[int]) -> Table:
+def _table(section: Section) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
-    for place in columns:
+    for place, name in enumerate(section.header):
         is_text = place < section.texts
-        wraps = is_text and place > 0 and section.texts > 1
-        name = Text(printable(section.header[place]))
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=not wraps, overflow="fold")
+        wraps = is_text and place > 0
+        table.add_column(
+            Text(printable(name)), justify="left" if is_text else "right", no_wrap=not wraps, overflow="fold"
+        )
     for line, cells in enumerate(escaped_lines(section, printable, "{}")):
         texts = []
-        for place in columns:
-            texts.append(Text(cells[place], style="bold" if (line, place) in section.bold else ""))
+        for column, cell in enumerate(cells):
+            texts.append(Text(cell, style="bold" if (line, column) in section.bold else ""))
         table.add_row(*texts)
     return table
