@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from platform import python_version
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ __all__ = ["check_metric", "show_versions"]
 
 NUM_LABELS, NUM_ROWS, NUM_TRAIN = 30, 47, 200
 """Of the made data: more labels than deciles, and rows that no batch of 13 divides."""
+ALL_ROWS: Final = slice(None)
 
 
 def show_versions() -> None:
@@ -59,33 +61,79 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
         raise TypeError(f"check_metric: {metric!r} is no class of metrics; pass a class such as RecallAtK.")
     counts = (60 / torch.arange(1, NUM_LABELS + 1)).long()
     counts[-4:] = 0
-    scopes = ("bucket", "global") if "scope" in taken(metric) and "scope" not in arguments else ()
-    by_bucket = [{"buckets": "deciles", "scope": scope} for scope in scopes] or [{"buckets": "deciles"}]
-    settings: list[dict[str, Any]] = [{}, *(by_bucket if "buckets" not in arguments else [])]
-    for more in settings:
+    frequency = LabelFrequency.from_counts(counts, NUM_TRAIN)
 
-        def make(more: Mapping[str, Any] = more) -> TopKMetric:
-            made = metric(**{**arguments, **more})
-            vars(made)["_warns_of_ties"] = False  # the scores tie on purpose
-            return made.bind(LabelFrequency.from_counts(counts, NUM_TRAIN))
+    def checked(**bucket_arguments: Any) -> None:
+        _check_laws(_Case(metric, {**arguments, **bucket_arguments}, frequency))
 
-        try:
-            checked = make()
-        except ValueError:
-            if more:
-                continue  # a class that refuses buckets says so when it is made
-            raise
-        _check_laws(checked, make)
+    checked()
+    if "buckets" in arguments:
+        return
+    scopes: list[dict[str, str]] = [{}]
+    if "scope" in taken(metric) and "scope" not in arguments:
+        scopes = [{"scope": "bucket"}, {"scope": "global"}]
+    for scope in scopes:
+        if _accepts_buckets(metric, arguments, scope):
+            checked(buckets="deciles", **scope)
 
 
-def _check_laws(checked: TopKMetric, make: Callable[[], TopKMetric]) -> None:
-    """Raise unless the laws hold of the metrics that ``make`` returns; ``checked`` is one of them, for the message."""
+def _accepts_buckets(metric: type[TopKMetric], arguments: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
+    """Whether a class takes buckets; one that does not raises when it is made."""
     try:
-        for holds, law in _laws(make):
-            assert holds, f"{checked!r} must: {law}"
+        metric(**arguments, buckets="deciles", **scope)
+    except ValueError:
+        return False
+    return True
+
+
+class _Case:
+    """Metrics of one class with the same arguments, and a batch that the laws add to them.
+
+    Args:
+        metric: The class.
+        arguments: Its arguments.
+        frequency: What the metrics are bound to.
+    """
+
+    def __init__(self, metric: type[TopKMetric], arguments: Mapping[str, Any], frequency: LabelFrequency) -> None:
+        self._class = metric
+        self._arguments = arguments
+        self._frequency = frequency
+        self.scores, self.target = _batch()
+
+    def metric(self, *places: Any) -> TopKMetric:
+        """Return a new metric that has seen a batch of the rows at each of some places."""
+        metric = self._class(**self._arguments)
+        vars(metric)["_warns_of_ties"] = False  # the scores tie on purpose
+        metric.bind(self._frequency)
+        self.add(metric, *places)
+        return metric
+
+    def add(self, metric: TopKMetric, *places: Any) -> None:
+        """Add a batch of the rows at each of some places to a metric."""
+        for rows in places:
+            metric.update(self.scores[rows], self.target[rows])
+
+    @cached_property
+    def whole(self) -> TopKMetric:
+        """A metric that has seen all rows in one batch."""
+        return self.metric(ALL_ROWS)
+
+    @cached_property
+    def value(self) -> list[int]:
+        """The bits of the value over all rows."""
+        return _bits(self.whole)
+
+
+def _check_laws(case: _Case) -> None:
+    """Raise unless all laws hold of the metrics of a case."""
+    metric = case.metric()
+    try:
+        for law, holds in LAWS.items():
+            assert holds(case), f"{metric!r} must: {law}"
     except (TypeError, ValueError) as error:
         law = "Read valid batches, and return values that can be added up without loss, within its bounds."
-        raise AssertionError(f"{checked!r} must: {law} It raised {type(error).__name__}: {error}") from error
+        raise AssertionError(f"{metric!r} must: {law} It raised {type(error).__name__}: {error}") from error
 
 
 def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -102,79 +150,104 @@ def _bits(metric: TopKMetric) -> list[int]:
     return metric.compute().to(torch.float64).nan_to_num(nan=-7.0).reshape(-1).view(torch.int64).tolist()
 
 
-def _direction(make: Callable[[], TopKMetric], target: Tensor) -> tuple[bool, str]:
-    """Return whether a perfect order is at least as good as the reverse order, by ``higher_is_better``; and the law."""
-    law = "Have a value for a perfect order that is at least as good as for the reverse, by its higher_is_better."
-    metric = make()
+def _ignores_batches_and_order(case: _Case) -> bool:
+    parts = [slice(first, first + 13) for first in range(0, NUM_ROWS, 13)]
+    last_row_first = torch.arange(NUM_ROWS - 1, -1, -1)
+    return case.value == _bits(case.metric(*parts)) == _bits(case.metric(last_row_first))
+
+
+def _merges(case: _Case) -> bool:
+    merged = case.metric(slice(20))
+    merged.merge_state(case.metric(slice(20, None)))
+    return _bits(merged) == case.value
+
+
+def _keeps_integers(case: _Case) -> bool:
+    shapes = [(state.shape, state.dtype) for state in case.metric().metric_state.values()]
+    states = case.metric(ALL_ROWS).to(torch.bfloat16).metric_state.values()
+    is_whole = not any(state.is_floating_point() for state in states)
+    return is_whole and shapes == [(state.shape, state.dtype) for state in states]
+
+
+def _copies(case: _Case) -> bool:
+    metric = case.whole
+    for other in (copy.deepcopy(metric), metric.clone(), pickle.loads(pickle.dumps(metric))):
+        if _bits(other) != case.value or list(other.metric_state) != list(metric.metric_state):
+            return False
+    return True
+
+
+def _has_bounds_and_keys(case: _Case) -> bool:
+    metric = case.whole
+    low, high = metric.bounds
+    for value in metric.compute().view(-1).tolist():
+        if value < low - 1e-9 or value > high + 1e-9:
+            return False
+    return len({*metric.keys()}) == len(metric.keys())
+
+
+def _has_direction(case: _Case) -> bool:
+    metric = case.metric()
     judges_order = isinstance(metric.reading, Ranks) and metric.aggregation.is_quality
     if metric.higher_is_better is None or not judges_order:
-        return True, law
+        return True
 
-    perfect = target * 20.0 + torch.linspace(0, 1, NUM_LABELS)
+    perfect = case.target * 20.0 + torch.linspace(0, 1, NUM_LABELS)
     values = []
     for scores in (perfect, -perfect):
-        metric.update(scores, target)
+        metric.update(scores, case.target)
         values.append(metric.compute().reshape(-1))
         metric.reset()
     best, worst = values
-    gain = best - worst if metric.higher_is_better else worst - best
+    gain = best - worst
+    if not metric.higher_is_better:
+        gain = -gain
     measured = gain[~gain.isnan()]
-    return not bool((measured < -1e-9).any()), law
+    return not bool((measured < -1e-9).any())
 
 
-def _laws(make: Callable[[], TopKMetric]) -> Iterator[tuple[bool, str]]:
-    """Yield whether a law holds of a metric, and the law."""
-    scores, target = _batch()
-
-    def fed(metric: TopKMetric, *places: Any) -> TopKMetric:
-        for rows in places:
-            metric.update(scores[rows], target[rows])
-        return metric
-
-    every = slice(None)
-    metric = fed(make(), every)
-    value, count = _bits(metric), metric.update_count
-    parts = [slice(first, first + 13) for first in range(0, NUM_ROWS, 13)]
-    same = value == _bits(fed(make(), *parts)) == _bits(fed(make(), torch.arange(NUM_ROWS - 1, -1, -1)))
-    yield same, "Have the same value, to the last bit, for one batch, for several, and for rows in another order."
-
-    first = fed(make(), slice(20))
-    first.merge_state(fed(make(), slice(20, None)))
-    law = "Have the value of all rows when two metrics that saw half of them each are merged."
-    yield _bits(first) == value, law
-
-    shapes = [(state.shape, state.dtype) for state in make().metric_state.values()]
-    states = fed(make(), every).to(torch.bfloat16).metric_state.values()
-    whole = not any(state.is_floating_point() for state in states)
-    law = "Keep every state an integer tensor whose shape no batch changes, whatever the precision of a model."
-    yield whole and shapes == [(state.shape, state.dtype) for state in states], law
-
-    others = copy.deepcopy(metric), metric.clone(), pickle.loads(pickle.dumps(metric))
-    same = all(_bits(one) == value and list(one.metric_state) == list(metric.metric_state) for one in others)
-    yield same, "Have copies, clones and pickles with the same value and the same names of states."
-
-    low, high = type(metric).bounds
-    inside = all(not (found < low - 1e-9 or found > high + 1e-9) for found in metric.compute().view(-1).tolist())
-    law = "Have values within the bounds that the class declares, or NaN, each with a key of its own."
-    yield inside and len({*metric.keys()}) == len(metric.keys()), law
-
-    holds, law = _direction(make, target)
-    yield holds, law
-
-    before, refused = (scores.clone(), target.clone()), False
+def _refuses_bad_batches(case: _Case) -> bool:
+    metric = case.metric(ALL_ROWS)
+    scores, target = case.scores.clone(), case.target.clone()
     try:
         metric.update(scores[:3], target[:2])
     except (TypeError, ValueError):
-        untouched = torch.equal(scores, before[0]) and torch.equal(target, before[1])
-        refused = untouched and _bits(metric) == value and metric.update_count == count
-    yield refused, "Refuse a batch that cannot be read, and then change neither the metric nor the batch."
+        is_untouched = torch.equal(scores, case.scores) and torch.equal(target, case.target)
+        return is_untouched and _bits(metric) == case.value and metric.update_count == 1
+    return False
 
-    used = make()
-    used.update(*_batch(1))
-    used.reset()
-    yield _bits(fed(used, every)) == value, "Be like a new metric after a reset."
 
-    if metric.keys():
-        among = make()
-        TopKCollection([among, RecallAtK(k=NUM_LABELS, name="companion")]).update(scores, target)
-        yield _bits(among) == value, "Have the same value in a collection beside a metric that reads deeper."
+def _resets(case: _Case) -> bool:
+    metric = case.metric()
+    metric.update(*_batch(1))
+    metric.reset()
+    case.add(metric, ALL_ROWS)
+    return _bits(metric) == case.value
+
+
+def _is_the_same_in_collections(case: _Case) -> bool:
+    metric = case.metric()
+    if not metric.keys():
+        return True
+    TopKCollection([metric, RecallAtK(k=NUM_LABELS, name="companion")]).update(case.scores, case.target)
+    return _bits(metric) == case.value
+
+
+LAWS: Final[dict[str, Callable[[_Case], bool]]] = {
+    "Have the same value, to the last bit, for one batch, for several, and for rows in another order.": (
+        _ignores_batches_and_order
+    ),
+    "Have the value of all rows when two metrics that saw half of them each are merged.": _merges,
+    "Keep every state an integer tensor whose shape no batch changes, whatever the precision of a model.": (
+        _keeps_integers
+    ),
+    "Have copies, clones and pickles with the same value and the same names of states.": _copies,
+    "Have values within the bounds that the class declares, or NaN, each with a key of its own.": _has_bounds_and_keys,
+    "Have a value for a perfect order that is at least as good as for the reverse, by its higher_is_better.": (
+        _has_direction
+    ),
+    "Refuse a batch that cannot be read, and then change neither the metric nor the batch.": _refuses_bad_batches,
+    "Be like a new metric after a reset.": _resets,
+    "Have the same value in a collection beside a metric that reads deeper.": _is_the_same_in_collections,
+}
+"""What every metric must do, and whether the metrics of a case do it; checked in this order."""
