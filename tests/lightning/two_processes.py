@@ -171,6 +171,7 @@ def unsplit(folder: Path) -> dict[str, list[bool]]:
         "split stream": DataLoader(RowStream(own_rows), 4),
         "split data set": DataLoader(Subset(Numbered(), own_rows), 4),
         "split data set in random order": DataLoader(Subset(Numbered(), own_rows), 4, shuffle=True),
+        "split data set of equal values": DataLoader(Subset(Numbered(), range(1 + rank, 19, 2)), 4, shuffle=True),
         "split by a sampler": loader(sampler=DistributedSampler(range(ROWS), num_replicas=2, rank=rank)),
         "rows of the first process alone": DataLoader(RowStream(range(ROWS if rank == 0 else 0)), 4),
     }

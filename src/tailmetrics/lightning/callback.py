@@ -196,7 +196,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         row_names = self._names("row_names", trainer, pl_module)
         loaders = evaluated_loaders(trainer)
         if len(self._loader_evaluations) != len(loaders):
-            self._loader_evaluations = [self._loader_evaluation(loader) for loader in loaders]
+            self._loader_evaluations = [self._loader_evaluation(loader, trainer) for loader in loaders]
 
         writes_rows = self.rows and trainer.world_size == 1 and not trainer.fast_dev_run
         for evaluation, loader in zip(self._loader_evaluations, loaders, strict=True):
@@ -204,7 +204,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
                 loader, pl_module.device, writes_rows=writes_rows, label_names=label_names, row_names=row_names
             )
 
-    def _loader_evaluation(self, loader: Any) -> LoaderEvaluation:
+    def _loader_evaluation(self, loader: Any, trainer: Any) -> LoaderEvaluation:
         """Return an evaluation of a loader, with metrics of its own."""
         evaluation = Evaluation(
             _copy_of(self.collection),
@@ -212,7 +212,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             intervals=CONFIDENCE if self.intervals else None,
             headline=self.headline,
         )
-        return LoaderEvaluation(evaluation, self._step_keys, loader)
+        return LoaderEvaluation(evaluation, self._step_keys, loader, trainer.world_size)
 
     def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
         """Return the names of labels or rows: of the callback, else of the data module, else of the model."""

@@ -35,15 +35,16 @@ class LoaderEvaluation:
         evaluation: The evaluation, whose metrics are those of this loader alone.
         keys: The keys in the output of a step.
         loader: The loader; None if a step gets batches of several loaders.
+        num_processes: The number of processes that evaluate.
 
     Attributes:
         unsplit_check: Finds out whether several processes rank the same rows.
         is_unsplit: Whether they do.
     """
 
-    def __init__(self, evaluation: Evaluation, keys: StepKeys, loader: Any) -> None:
+    def __init__(self, evaluation: Evaluation, keys: StepKeys, loader: Any, num_processes: int) -> None:
         self.evaluation = evaluation
-        self.unsplit_check = UnsplitCheck(loader)
+        self.unsplit_check = UnsplitCheck(loader, num_processes)
         self.is_unsplit = False
         self._keys = keys
         self._padding = SamplerPadding(loader)
@@ -168,13 +169,11 @@ def find_unsplit_loaders(trainer: Any, evaluations: Sequence[LoaderEvaluation]) 
     It takes one collective, and closes the checks of the loaders that several processes have ranked.
     """
     checks = [evaluation.unsplit_check for evaluation in evaluations]
-    if trainer.world_size == 1 or not any(check.is_open for check in checks):
+    if not any(check.is_open for check in checks):
         return []
     device = trainer.strategy.root_device
     pairs = torch.zeros(len(checks), 2, dtype=torch.int64, device=device)
-    for index, evaluation in enumerate(evaluations):
-        check = evaluation.unsplit_check
-        check.read_states(evaluation.evaluation.collection)
+    for index, check in enumerate(checks):
         if check.is_open and check.number is not None:
             pairs[index, 0] = 1
             pairs[index, 1] = check.number.to(device)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler
 
-from tailmetrics.collection import TopKCollection
-from tailmetrics.ranking import Ranking
+from tailmetrics.ranking import NOT_RANKED, Ranking
 
 UNSPLIT = (
     "several processes ranked the same rows of a loader: each row counts several times, intervals are too narrow, and "
@@ -95,50 +93,57 @@ class SamplerPadding:
 class UnsplitCheck:
     """Finds out once whether several processes rank the same rows of a loader, which then count several times.
 
-    A distributed sampler splits the rows. Without one, the processes compare what they ranked: of loaders in random
-    order the states of the metrics, which do not depend on the order of rows; of other loaders the first batch.
+    A distributed sampler splits the rows. Without one, the processes compare a number of the rows that they ranked,
+    which does not depend on the order of the rows.
 
     Args:
         loader: The loader; None if a step gets batches of several loaders.
+        num_processes: The number of processes.
 
     Attributes:
         is_open: Whether the processes have still to compare what they ranked.
-        in_random_order: Whether the order of rows may differ between processes.
-        number: A number that depends on what this process ranked, shape (), int64; None before the first batch.
+        number: The number of the rows of this process, shape (), int64; None before the first row.
     """
 
-    def __init__(self, loader: Any) -> None:
-        sampler = getattr(loader, "sampler", None)
-        self.is_open = SamplerPadding(loader).sampler is None
-        self.in_random_order = isinstance(sampler, (RandomSampler, SubsetRandomSampler))
+    def __init__(self, loader: Any, num_processes: int) -> None:
+        self.is_open = num_processes > 1 and SamplerPadding(loader).sampler is None
         self.number: Tensor | None = None
-        self._has_rows = False
+        sampler = getattr(loader, "sampler", None)
+        self._in_random_order = isinstance(sampler, (RandomSampler, SubsetRandomSampler))
 
     def read_batch(self, ranking: Ranking) -> None:
-        """Read the first batch that has rows; no value leaves its device."""
-        if not self.is_open or self._has_rows or not ranking.num_rows:
+        """Add the rows of a batch; no value leaves its device."""
+        if not self.is_open or not ranking.num_rows:
             return
-        self._has_rows = True
-        if not self.in_random_order:
-            parts = [ranking.ids, *ranking.targets.kernels.occurrences(ranking.targets)]
-            if ranking.scores is not None and ranking.scores.layout == torch.strided:
-                parts.append(ranking.scores.detach().sum(dim=1, dtype=torch.float32).view(torch.int32))
-            self.number = number_of(parts)
+        numbers = _numbers_of_rows(ranking)
+        if not self._in_random_order and ranking.scores is not None and ranking.scores.layout == torch.strided:
+            # in other batches, the last bits of the scores may differ
+            sums = ranking.scores.detach().sum(dim=1, dtype=torch.float32)
+            numbers = numbers + sums.view(torch.int32)
+        numbers = _scattered(numbers)
+        if ranking.row_mask is not None:
+            numbers = numbers * ranking.row_mask
 
-    def read_states(self, collection: TopKCollection) -> None:
-        """Read the states of this process at the end of an epoch."""
-        if self.is_open and self.in_random_order and self._has_rows:
-            states = []
-            for metric in collection.members().values():
-                states += metric.metric_state.values()
-            self.number = number_of(states)
+        labels, counts = ranking.targets.kernels.occurrences(ranking.targets)
+        number = numbers.sum() + (_scattered(labels) * counts).sum()
+        self.number = number if self.number is None else self.number + number
 
 
-def number_of(parts: Sequence[Tensor]) -> Tensor:
-    """Return a number that depends on every whole number of some tensors and on its place, shape (), int64."""
-    number = torch.zeros((), dtype=torch.int64, device=parts[0].device)
-    for part in parts:
-        numbers = part.reshape(-1).to(torch.int64)
-        weights = 2 * torch.arange(len(numbers), device=part.device) + 1
-        number = 31 * number + (numbers * weights).sum()
-    return number
+def _numbers_of_rows(ranking: Ranking) -> Tensor:
+    """Return a number that depends on the list and the hits of each row, shape (N,), int64."""
+    places = torch.arange(1, ranking.depth + 1, device=ranking.ids.device)
+    hits = ranking.hits
+    hit_numbers = _scattered(_scattered(hits.ranks) + hits.ids)
+    hit_numbers = hit_numbers.masked_fill(hits.ranks == NOT_RANKED, 0)
+    list_numbers = _scattered(_scattered(places) + ranking.ids)
+    return list_numbers.sum(dim=1) + hit_numbers.sum(dim=1) + ranking.n_relevant
+
+
+def _scattered(numbers: Tensor) -> Tensor:
+    """Return int64 numbers of which about half of the bits differ where the given numbers differ at all.
+
+    Source: the mixing function of SplitMix64 (Steele, Lea and Flood 2014), with shifts that keep the sign.
+    """
+    numbers = (numbers ^ (numbers >> 30)) * -4658895280553007687
+    numbers = (numbers ^ (numbers >> 27)) * -7723592293110705685
+    return numbers ^ (numbers >> 31)
