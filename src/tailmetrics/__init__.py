@@ -26,24 +26,24 @@ else:
     _HOMES = dict.fromkeys(("Ranking", "rank"), "ranking")
     _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
     _HOMES |= {"LabelTree": "tree", "evaluate": "evaluation"}
-    """Where a name is found; those that are not here, among the metrics."""
+    """The module of each name; all other names are in the module of the metrics."""
 
     def __getattr__(name: str) -> object:
-        """Import what is asked for, when it is: torch takes seconds, and ``tailmetrics --version`` needs none of it."""
+        """Import a module at the first use of a name: torch takes seconds, and ``tailmetrics --version`` needs none."""
         if name in {*_HOMES.values(), "functional", "metrics"}:
             return _import_module(f"tailmetrics.{name}")
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
         metrics = _import_module("tailmetrics.metrics")
         if name == "__all__":
-            found = [*_HOMES, "RatioMetric", "RowMeanMetric", "TopKMetric", "functional", *metrics.REGISTRY]
+            value = [*_HOMES, "RatioMetric", "RowMeanMetric", "TopKMetric", "functional", *metrics.REGISTRY]
         else:
             home = _import_module(f"tailmetrics.{_HOMES[name]}") if name in _HOMES else metrics
             if not hasattr(home, name):
                 raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
-            found = getattr(home, name)
-        globals()[name] = found
-        return found
+            value = getattr(home, name)
+        globals()[name] = value
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

@@ -113,12 +113,11 @@ def check_choice(caller: str, argument: str, value: Any, choices: Any, to: str =
         choices: Texts, or a ``Literal`` of texts.
         to: What the error says behind "is not known", such as " to this metric".
     """
-    choices = get_args(choices) or choices
-    for choice in choices:
-        if value == choice and isinstance(value, str):
-            return choice
-    listed = ", ".join(map(repr, choices))
-    raise ValueError(f"{caller}: {argument}={value!r} is not known{to}; choose one of {listed}.")
+    choices = list(get_args(choices) or choices)
+    if isinstance(value, str) and value in choices:
+        return choices[choices.index(value)]  # a plain text, also for NumPy's
+    names_text = ", ".join(map(repr, choices))
+    raise ValueError(f"{caller}: {argument}={value!r} is not known{to}; choose one of {names_text}.")
 
 
 def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
@@ -211,6 +210,20 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
         counts = counts.compute()
     if hasattr(counts, "index") and hasattr(counts, "sort_index"):
         counts = _by_label(caller, argument, counts)
+    tensor = _vector_of_counts(caller, argument, counts)
+    if tensor.numel() and int(tensor.min()) < 0:
+        raise ValueError(f"{caller}: {argument} holds {int(tensor.min())}; counts cannot be negative.")
+    # a float sum cannot overflow; the exact sum is slow, and needed only near the bound
+    if float(tensor.to(torch.float64).sum()) >= 2**62 and sum(tensor.tolist()) >= 2**63:
+        raise ValueError(
+            f"{caller}: {argument} adds up to {sum(tensor.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts "
+            "by the same number."
+        )
+    return tensor
+
+
+def _vector_of_counts(caller: str, argument: str, counts: Any) -> Tensor:
+    """Return a copy of whole numbers as an int64 vector on the CPU, because the caller may change the counts later."""
     device = counts.device if isinstance(counts, Tensor) else "cpu"  # not torch's default device
     try:
         tensor: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
@@ -223,16 +236,7 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
             f"{caller}: {argument} is {shape_of(tensor)}; pass whole numbers, one per label, "
             "such as LabelFrequency.compute()."
         )
-    tensor = tensor.to(torch.int64, copy=True).reshape(-1)  # a copy: the caller may change the counts later
-    if tensor.numel() and int(tensor.min()) < 0:
-        raise ValueError(f"{caller}: {argument} holds {int(tensor.min())}; counts cannot be negative.")
-    # a float sum cannot overflow; the exact sum is slow, and needed only near the bound
-    if float(tensor.to(torch.float64).sum()) >= 2**62 and sum(tensor.tolist()) >= 2**63:
-        raise ValueError(
-            f"{caller}: {argument} adds up to {sum(tensor.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts "
-            "by the same number."
-        )
-    return tensor
+    return tensor.to(torch.int64, copy=True).reshape(-1)
 
 
 def _by_label(caller: str, argument: str, series: Any) -> Any:
@@ -254,10 +258,8 @@ def _by_label(caller: str, argument: str, series: Any) -> Any:
     return sorted_series.to_numpy()
 
 
-def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None) -> int:
-    """Raise unless all ``ids`` in rows of ``row_mask`` lie in [-1, num_labels); return the lowest id, 0 without ids."""
-    if row_mask is not None:
-        ids = ids[row_mask]
+def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None) -> int:
+    """Raise unless all ``ids`` lie in [-1, num_labels); return the lowest id, 0 without ids."""
     if not ids.numel():
         return 0
     lowest, highest = torch.aminmax(ids)
@@ -447,11 +449,9 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
     if unknown and keyword_names(metric.__init__):
         raise unknown_arguments(metric, unknown)
 
-    names = []
-    for parameter in list(constructor.parameters.values())[1:]:
-        if parameter.kind == Parameter.POSITIONAL_OR_KEYWORD:
-            names.append(parameter.name)
-    names += [f"*{number}" for number in range(len(args) - len(names))]
+    parameters = list(constructor.parameters.values())[1:]
+    names = [parameter.name for parameter in parameters if parameter.kind == Parameter.POSITIONAL_OR_KEYWORD]
+    names += [f"*{number}" for number in range(len(args))]
     passed = dict(zip(names, args, strict=False)) | dict(kwargs)
     return {name: value for name, value in passed.items() if name not in KEYWORDS}
 
@@ -462,8 +462,8 @@ def settled_arguments(metric: type[Metric]) -> frozenset[str]:
 
     They are the arguments of this library's classes. A derived class decides whether its own arguments can be set.
     """
-    of_library = next(base for base in metric.__mro__ if base.__module__.startswith("tailmetrics."))
-    return frozenset({*arguments(of_library), "k", "cutoffs"} - {"validate_args"})
+    library_class = next(base for base in metric.__mro__ if base.__module__.startswith("tailmetrics."))
+    return frozenset({*arguments(library_class), "k", "cutoffs"} - {"validate_args"})
 
 
 def number_text(value: float) -> str:

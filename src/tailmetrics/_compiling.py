@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-try:
-    from torch.compiler import is_compiling as is_compiling
-except ImportError:  # before torch 2.3
-    from torch._dynamo import is_compiling as is_compiling
+from torch.compiler import is_compiling as is_compiling
 
 
 def eagerly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -380,7 +380,7 @@ class Level(NamedTuple):
         rows = (cells // num_labels).clamp(max=max(0, targets.num_rows - 1))
         ids = torch.where(is_first, cells % num_labels, -1)
         distinct = targets.kernels.without_void(Entries(rows, ids, gains, min(entries.width, num_labels)))
-        return replace(targets, num_labels=num_labels, dense=None, padded=None, given=distinct, filled=False)
+        return replace(targets.with_entries(distinct), num_labels=num_labels)
 
 
 CIRCLE_SHOWN = 8

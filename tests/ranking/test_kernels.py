@@ -204,8 +204,8 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
         return Targets(*target.shape, None, kernels, padded=padded)
     gains = None if form == "entries" else target[rows, ids].double()
     given = Entries(rows, ids, gains, target.shape[1])
-    targets = Targets(*target.shape, None, kernels, given=given)
-    return replace(targets, given=None, dense=target) if form == "gains" and not kernels.reads else targets
+    targets = Targets(*target.shape, None, kernels, flat=given)
+    return replace(targets, flat=None, dense=target) if form == "gains" and not kernels.reads else targets
 
 
 def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels) -> None:
@@ -429,7 +429,7 @@ def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
     relevant = torch.where(gains > 0, ids[:, : shape[1]], -1)
     rows = torch.arange(shape[0]).repeat_interleave(shape[1])
     entries = kernels.without_void(Entries(rows, relevant.reshape(-1), gains.reshape(-1), shape[1]))
-    targets = Targets(shape[0], 100, None, kernels, given=entries)
+    targets = Targets(shape[0], 100, None, kernels, flat=entries)
     weights = _random(100, seed=1).abs().double()
     held = torch.where(gains > 0, weights[ids[:, : shape[1]]], 0.0)
     for k in (1, 3, 20):

@@ -135,8 +135,8 @@ def _check_num_labels(metric: Any, ranking: Ranking) -> None:
 
 def _check_ids_below(caller: str, ranking: Ranking, num_labels: int) -> None:
     """Raise unless listed and relevant ids are below ``num_labels``, for lists without a number of labels."""
-    check_ids_in_range(caller, "preds", ranking.ids, num_labels, None)
-    check_ids_in_range(caller, "target", ranking.targets.entries.ids, num_labels, None)
+    check_ids_in_range(caller, "preds", ranking.ids, num_labels)
+    check_ids_in_range(caller, "target", ranking.targets.entries.ids, num_labels)
 
 
 def _check_weights(metric: Any, ranking: Ranking) -> None:

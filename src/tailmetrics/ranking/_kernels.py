@@ -58,7 +58,7 @@ class Targets:
         dense: Shape (N, L), bool or gains.
         padded: Shape (N, M), int64: label ids with gain 1, padded with -1.
         filled: Whether every place of ``padded`` is known to hold a label.
-        given: The relevant labels as entries, if ``dense`` and ``padded`` are None.
+        flat: The relevant labels as entries, if ``dense`` and ``padded`` are None.
         judgments: All labels that the target has an entry for, those of gain 0 included; None if it has no others than
             the relevant ones.
     """
@@ -69,7 +69,7 @@ class Targets:
     read_by: Kernels
     dense: Tensor | None = None
     padded: Tensor | None = None
-    given: Entries | None = None
+    flat: Entries | None = None
     filled: bool = False
     judgments: Entries | None = None
 
@@ -85,7 +85,7 @@ class Targets:
         """Whether every relevant label has gain 1, as far as this is known without reading gains."""
         if self.dense is not None:
             return self.dense.dtype == torch.bool
-        return self.given is None or self.given.gains is None
+        return self.flat is None or self.flat.gains is None
 
     @property
     def widest(self) -> int:
@@ -111,8 +111,8 @@ class Targets:
             return self.kernels.without_void(_entries_of_ids(self.padded))
         if self.dense is not None:
             return self.kernels.entries_of(self.dense, self.row_mask)
-        assert self.given is not None
-        return self.given
+        assert self.flat is not None
+        return self.flat
 
     @once
     def padded_with_labels(self) -> Tensor:
@@ -167,14 +167,13 @@ class Targets:
             if self.row_mask is not None:
                 entries = entries.at(self.row_mask[rows])
         width = int(torch.bincount(entries.rows, minlength=1).max())
-        return replace(self, dense=None, padded=None, given=replace(entries, width=width), filled=False)
+        return self.with_entries(replace(entries, width=width))
 
     def judged(self) -> Targets:
         """Return targets in which all labels with an entry are relevant, those of gain 0 included."""
         if self.judgments is None:
             return self
-        entries = self.kernels.without_void(self.judgments)
-        return replace(self, dense=None, padded=None, given=entries, filled=False)
+        return self.with_entries(self.kernels.without_void(self.judgments))
 
     def at_least(self, min_gain: float) -> Targets:
         """Return targets in which only labels with a gain of at least ``min_gain`` > 0 are relevant."""
@@ -186,8 +185,12 @@ class Targets:
         gains = entries.gains
         if gains is None:
             gains = torch.ones_like(entries.ids)
-        relevant = self.kernels.without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
-        return replace(self, dense=None, padded=None, given=relevant, filled=False)
+        relevant = replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1))
+        return self.with_entries(self.kernels.without_void(relevant))
+
+    def with_entries(self, entries: Entries) -> Targets:
+        """Return targets of the same rows with other relevant labels."""
+        return replace(self, dense=None, padded=None, flat=entries, filled=False)
 
 
 def _entries_of_ids(ids: Tensor) -> Entries:
@@ -234,7 +237,7 @@ class Kernels(ScoreKernels):
             return targets
         if is_compiling():  # tracing began after the kernels were chosen: the plain kernels make the entries
             return replace(targets, read_by=PLAIN)
-        return replace(targets, dense=None, given=targets.entries)
+        return targets.with_entries(targets.entries)
 
     def without_void(self, entries: Entries) -> Entries:
         """Return the entries without void ones, and without gains if all are 1; on a device, return them unchanged."""
@@ -276,7 +279,7 @@ class Kernels(ScoreKernels):
             buckets: G buckets.
             seen: Receives the maxima of the chunks of a matrix, so that :meth:`best` need not read the matrix again.
         """
-        chunks = None if self.reads else _columns_of(targets, buckets)
+        chunks = self._column_chunks(targets, buckets)
         if chunks is not None and targets.dense is not None:
             counts, maxima = chunks.look_over(targets.dense, None, maxima=not targets.binary)
             if maxima is not None:
@@ -316,7 +319,7 @@ class Kernels(ScoreKernels):
         if weights is None and targets.binary:
             n = targets.n_relevant if buckets is None else self.count_by_bucket(targets, buckets, seen)
             return (whole_numbers(min(k, most), n.device) < n.unsqueeze(-1)).to(real_dtype(n.device))
-        chunks = None if self.reads else _columns_of(targets, buckets)
+        chunks = self._column_chunks(targets, buckets)
         if chunks is None or targets.dense is None or k > CHUNK:
             return self._best_of_entries(targets, buckets, k, most, weights)
 
@@ -330,6 +333,16 @@ class Kernels(ScoreKernels):
         if buckets is None:
             return best.squeeze(1)
         return best
+
+    def _column_chunks(self, targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks | None:
+        """Return the columns of a dense target by bucket; None for other targets, and if entries are faster.
+
+        ``torch.compile`` cannot use tables that are kept outside of the graph.
+        """
+        dense = targets.dense
+        if self.reads or dense is None or not dense.numel() or is_compiling():
+            return None
+        return ColumnChunks.of(buckets, dense.shape[1], dense.device)
 
     def _best_of_entries(
         self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
@@ -507,17 +520,6 @@ class Kernels(ScoreKernels):
         parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
         counts = torch.cat([count(*part) for part in parts], dim=1)
         return counts[:, padding.filled]
-
-
-def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks | None:
-    """Return the columns of a dense target by bucket; None for other targets, and while ``torch.compile`` traces.
-
-    ``torch.compile`` cannot use tables that are kept outside of the graph.
-    """
-    dense = targets.dense
-    if dense is None or not dense.numel() or is_compiling():
-        return None
-    return ColumnChunks.of(buckets, dense.shape[1], dense.device)
 
 
 def _table_of_hits(places: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:

@@ -408,7 +408,7 @@ def _targets_with_gains(context: Context, form: str, ids: Tensor, gains: Tensor)
         context.num_labels,
         context.row_mask,
         context.kernels,
-        given=context.kernels.without_void(relevant),
+        flat=context.kernels.without_void(relevant),
         judgments=Entries(rows, ids.reshape(-1), None, width),
     )
 
@@ -433,7 +433,7 @@ def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets
         return targets
     targets = context.kernels.form_of_gains(targets)
     if context.validate:
-        positive = None if targets.given is None else targets.given.gains
+        positive = None if targets.flat is None else targets.flat.gains
         _check_gains(context, form, matrix, context.row_mask, positive)
     return targets
 
@@ -457,7 +457,7 @@ def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
         width,
         context.row_mask,
         context.kernels,
-        given=context.kernels.without_void(relevant),
+        flat=context.kernels.without_void(relevant),
         judgments=Entries(rows, ids, None, width),
     )
 
@@ -521,7 +521,7 @@ def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
 
 def _check_columns(caller: str, argument: str, entries: StoredEntries) -> None:
     """Raise if a column of the entries of a CSR matrix is out of range, or stored twice in a row."""
-    lowest = check_ids_in_range(caller, argument, entries.columns, entries.num_columns, None)
+    lowest = check_ids_in_range(caller, argument, entries.columns, entries.num_columns)
     if lowest < 0:
         raise ValueError(f"{caller}: {argument} stores the column {lowest}; columns start at 0.")
     keys = entries.rows * entries.num_columns + entries.columns
