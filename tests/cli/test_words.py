@@ -50,19 +50,23 @@ def test_what_is_asked_first_is_answered_without_torch(words):
 
 ASCII = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 """An environment in which Python takes ASCII for the encoding of texts."""
-FORKING = """
+COMMANDS_IN_FORKS = """
 import gc, os, sys
 from tailmetrics.cli import compare, evaluate, main, parser
 
 parser._parser("evaluate")
 gc.freeze()
 for line in sys.stdin:
-    words, *files = eval(line)
+    arguments, stdout_path, stderr_path = eval(line)
     child = os.fork()
     if not child:
-        for stream, path in enumerate(files, 1):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-        sys.argv = ["tailmetrics", *map(os.fsdecode, words)]
+        for descriptor, path in ((1, stdout_path), (2, stderr_path)):
+            if path is not None:
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+        if stdout_path is None:
+            os.close(1)
+            sys.stdout = None  # as Python begins where descriptor 1 is closed
+        sys.argv = ["tailmetrics", *map(os.fsdecode, arguments)]
         sys.exit(main())
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -72,25 +76,21 @@ for line in sys.stdin:
 def in_ascii(tmp_path_factory):
     """Return a function that runs the command line in a fork of a process that takes ASCII for the encoding of texts.
 
-    It returns status, stdout and stderr; stdout may go to a file that is given.
+    It returns status, stdout and stderr. Stdout may go to another file, or be closed from the start (``None``).
     """
-    files = [tmp_path_factory.mktemp("said") / name for name in ("out", "err")]
-    with subprocess.Popen([sys.executable, "-c", FORKING], env=ASCII, stdin=-1, stdout=-1, text=True) as process:
+    folder = tmp_path_factory.mktemp("streams")
+    stdout_path, stderr_path = folder / "out", folder / "err"
+    stdout_path.touch()
+    command = [sys.executable, "-c", COMMANDS_IN_FORKS]
+    with subprocess.Popen(command, env=ASCII, stdin=-1, stdout=-1, text=True) as process:
 
-        def run(*words, stdout=files[0]):
-            process.stdin.write(f"{[*map(os.fsencode, words)], str(stdout), str(files[1])}\n")
+        def run(*words, stdout=str(stdout_path)):
+            process.stdin.write(f"{[*map(os.fsencode, words)], stdout, str(stderr_path)}\n")
             process.stdin.flush()
-            return int(process.stdout.readline()), *(path.read_bytes() for path in files)
+            status = int(process.stdout.readline())
+            return status, stdout_path.read_bytes(), stderr_path.read_bytes()
 
-        for path in files:
-            path.touch()
         yield run
-
-
-def with_closed_stdout(*words):
-    """Run the command line in a process of its own, whose stdout is closed from the start."""
-    command = [sys.executable, "-m", "tailmetrics", *map(os.fsencode, words)]
-    return subprocess.run(command, env=ASCII, stderr=-1, preexec_fn=lambda: os.close(1))
 
 
 def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, write_files):
@@ -115,14 +115,12 @@ def test_an_stdout_that_cannot_be_written_is_named(in_ascii, tmp_path, config, w
     words = ["evaluate", "--config", config(PRECISION), *write_files(preds=np.eye(8), target=np.arange(8))]
     status, _, err = in_ascii(*words, "--out", tmp_path / "out", stdout="/dev/full")
     assert (status, (tmp_path / "out" / "report.json").exists()) == (2, True)
-    said = rb"\nerror: stdout cannot be written: No space left on device\nhint: send .*; written and complete: .*report"
-    assert re.search(said, err)
-    done = with_closed_stdout(*words)
-    assert done.returncode == 2
-    assert re.search(
-        rb"\nerror: stdout cannot be written: it is closed\nhint: send .*, or add --out FOLDER.", done.stderr
-    )
-    assert with_closed_stdout(*words, "--quiet").returncode == 0
+    full = rb"\nerror: stdout cannot be written: No space left on device\nhint: send .*; written and complete: .*report"
+    assert re.search(full, err)
+    status, _, err = in_ascii(*words, stdout=None)
+    assert status == 2
+    assert re.search(rb"\nerror: stdout cannot be written: it is closed\nhint: send .*, or add --out FOLDER.", err)
+    assert in_ascii(*words, "--quiet", stdout=None)[0] == 0
 
 
 def test_an_argument_that_an_error_names_can_be_typed():

@@ -1,13 +1,10 @@
 """README and documentation are true: their Python runs from top to bottom, and prints what they show."""
 
 import contextlib
-import io
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -42,110 +39,132 @@ def blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
             yield text.count("\n", 0, block.start()) + 2, block["text"], shown
 
 
-@pytest.mark.usefixtures("blank_pictures")
-@pytest.mark.parametrize("page", pages())
-def test_every_block_runs_and_prints_what_is_shown(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """State carries over within a page; a text block right behind a Python block is what that block prints."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for line, code, shown in blocks((ROOT / page).read_text()):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Lightning comments on its own settings; ours are errors elsewhere
-            exec(compile("\n" * (line - 1) + code, ROOT / page, "exec"), names)
-        if shown is not None:
-            assert printed.getvalue().strip() == shown.strip(), f"{page}:{line}"
-
-
 INSTALLED = re.compile(r"pip install ((?:'[^']+'|[\w.\[\],-]+)(?: +(?:'[^']+'|[\w.\[\],-]+))*)")
 USUAL = "tailmetrics[all]"
 """What README and the first page install, where a page says nothing else."""
 
 
-def said_by(page: str) -> frozenset[str]:
+def requirements_of(page: str) -> frozenset[str]:
     """Return what a page installs, as pip takes it."""
     text = re.sub(r"pip install .*--index-url.*", "", (ROOT / page).read_text())  # another build of a package
-    found = {word.strip("'") for words in INSTALLED.findall(text) for word in words.split()}
-    return frozenset(word.replace(".[", "tailmetrics[") for word in found) or frozenset({USUAL})
+    requirements = set()
+    for line in INSTALLED.findall(text):
+        for word in line.split():
+            requirements.add(word.strip("'").replace(".[", "tailmetrics["))
+    return frozenset(requirements or {USUAL})
 
 
-def drawn_by(requirements: Iterable[str]) -> set[str]:
+def distributions_for(requirements: Iterable[str]) -> set[str]:
     """Return the distributions that pip installs for requirements, as far as they are installed here."""
-    found, known = list(requirements), set[str]()
-    while found:
-        one = Requirement(found.pop())
-        key = f"{canonicalize_name(one.name)}[{','.join(sorted(one.extras))}]"
-        if key in known:
+    waiting, seen = list(requirements), set[str]()
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        key = f"{canonicalize_name(requirement.name)}[{','.join(sorted(requirement.extras))}]"
+        if key in seen:
             continue
-        known.add(key)
+        seen.add(key)
+        environments = [{"extra": extra} for extra in ("", *requirement.extras)]
         with contextlib.suppress(metadata.PackageNotFoundError):
-            needs = map(Requirement, metadata.requires(one.name) or ())
-            wanted = [{"extra": extra} for extra in ("", *one.extras)]
-            found += [str(need) for need in needs if not need.marker or any(map(need.marker.evaluate, wanted))]
-    return {key.partition("[")[0] for key in known}
+            for need in map(Requirement, metadata.requires(requirement.name) or ()):
+                if need.marker is None or any(map(need.marker.evaluate, environments)):
+                    waiting.append(str(need))
+    return {key.partition("[")[0] for key in seen}
 
 
-PAGES = """
-import os, sys, traceback, warnings
-from contextlib import suppress
+def modules_beyond(distributions: set[str]) -> set[str]:
+    """Return the modules that are installed here, but not by these distributions."""
+    modules = set()
+    for module, homes in metadata.packages_distributions().items():
+        if module != "examples" and not {canonicalize_name(home) for home in homes} & distributions:
+            modules.add(module)
+    return modules
+
+
+RUN_PAGES = """
+import contextlib, io, os, sys, traceback, warnings
 from importlib import metadata
 from importlib.machinery import PathFinder
-whole = metadata.Distribution.from_name.__func__
+
+find_distribution = metadata.Distribution.from_name.__func__
+
 def from_name(cls, name):
-    if name.lower().replace("_", "-").replace(".", "-") not in {there!r}:
+    if name.lower().replace("_", "-").replace(".", "-") not in {distributions!r}:
         raise metadata.PackageNotFoundError(name)
-    return whole(cls, name)
-metadata.Distribution.from_name = classmethod(from_name)
+    return find_distribution(cls, name)
+
 class Installed(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in {lacking!r} else PathFinder.find_spec(name, path, target)
-sys.meta_path[:] = [Installed if one is PathFinder else one for one in sys.meta_path]
+        if name.partition(".")[0] in {lacking!r}:
+            return None
+        return PathFinder.find_spec(name, path, target)
+
+metadata.Distribution.from_name = classmethod(from_name)
+sys.meta_path[:] = [Installed if finder is PathFinder else finder for finder in sys.meta_path]
 for name in [name for name in sys.modules if name.partition(".")[0] in {lacking!r}]:
     del sys.modules[name]
-for name in ("tailmetrics.metrics", "tailmetrics.evaluation", "tailmetrics.lightning", "matplotlib.figure", "pandas"):
-    with suppress(ImportError):  # loaded here, and not in the process of each page
+for name in {preloaded!r}:
+    with contextlib.suppress(ImportError):  # loaded here, and not in the process of each page
         __import__(name)
 if "matplotlib.figure" in sys.modules:
     sys.modules["matplotlib.figure"].Figure.draw = lambda *_: None  # pictures stay blank
+
+def run_page(page, blocks):
+    names = dict(__name__="__main__")
+    for line, code, expected in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\\n" * (line - 1) + code, page, "exec"), names)
+        if expected is not None and printed.getvalue().strip() != expected.strip():
+            raise AssertionError(f"{{page}}:{{line}} prints\\n{{printed.getvalue()}}")
+
 found = dict()
-for page, (folder, code) in {pages!r}.items():
+for page, (folder, blocks) in {pages!r}.items():
     child = os.fork()
     if not child:
         os.chdir(folder)
-        warnings.simplefilter("ignore")
-        sys.stdout = open(os.devnull, "w")
+        warnings.simplefilter("ignore")  # Lightning comments on its own settings; ours are errors elsewhere
+        status = 0
         try:
-            exec(compile(code, page, "exec"), dict(__name__="__main__"))
+            run_page(page, blocks)
         except BaseException:
             traceback.print_exc(file=open("error", "w"))
-            os._exit(1)
-        os._exit(0)
+            status = 1
+        os._exit(status)
     if os.waitpid(child, 0)[1]:
         found[page] = open(os.path.join(folder, "error")).read()
 """
-"""Each page in a process of its own, and what was wrong, by page."""
+"""Runs each page in a process of its own, and tells what was wrong, by page."""
+PRELOADED = [
+    *("tailmetrics.metrics", "tailmetrics.evaluation", "tailmetrics.lightning", "tailmetrics.cli.evaluate"),
+    *("matplotlib.figure", "pandas"),
+]
+
+
+def requirement_sets() -> list[frozenset[str]]:
+    """Return what the pages install, each set once."""
+    return sorted({requirements_of(page) for page in pages()}, key=sorted)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "installed", sorted({said_by(page) for page in pages()}, key=sorted), ids=lambda names: " ".join(sorted(names))
-)
-def test_every_page_runs_with_what_it_says_to_install(installed: frozenset[str], tmp_path: Path) -> None:
-    """In a process to which only the packages exist that pip draws in for what the page, or else README, installs."""
-    there = drawn_by(installed)
-    homes = metadata.packages_distributions()
-    lacking = {
-        module
-        for module, of in homes.items()
-        if not {canonicalize_name(one) for one in of} & there and module != "examples"
-    }
-    code = {}
-    for page in (page for page in pages() if said_by(page) == installed):
-        folder = tmp_path / page.replace("/", "-")
-        folder.mkdir()
-        code[page] = str(folder), "\n".join(text for _, text, _ in blocks((ROOT / page).read_text()))
-    assert processes.found_by(PAGES.format(lacking=lacking, there=there, pages=code), str(ROOT / "src")) == {}
+@pytest.mark.parametrize("requirements", requirement_sets(), ids=lambda names: " ".join(sorted(names)))
+def test_every_page_prints_what_it_shows_with_what_it_installs(requirements: frozenset[str], tmp_path: Path) -> None:
+    """State carries over within a page; a text block right behind a Python block is what that block prints.
+
+    Only the packages exist that pip installs for the page, or else for README.
+    """
+    distributions = distributions_for(requirements)
+    listings = {}
+    for page in pages():
+        if requirements_of(page) == requirements:
+            folder = tmp_path / page.replace("/", "-")
+            folder.mkdir()
+            listings[page] = (str(folder), list(blocks((ROOT / page).read_text())))
+
+    code = RUN_PAGES.format(
+        distributions=distributions, lacking=modules_beyond(distributions), pages=listings, preloaded=PRELOADED
+    )
+    assert processes.found_by(code, str(ROOT / "src")) == {}
 
 
 def test_a_wrong_output_and_its_place_are_found() -> None:
