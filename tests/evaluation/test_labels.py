@@ -72,10 +72,15 @@ def recall(rows, k=2):
     return sum(len({*shown[:k]} & {*wanted}) / len(wanted) for shown, wanted in zip(IDS, rows, strict=True)) / len(rows)
 
 
+def triples_of_forms():
+    """Yield predictions, target and training target: every two forms of different arguments stand in one of them."""
+    for number, preds in enumerate(PREDICTIONS):
+        for place, target in enumerate(TARGETS):
+            yield preds, target, TRAINING_TARGETS[(number + place) % len(TRAINING_TARGETS)]
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("preds", PREDICTIONS)
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("train", TRAINING_TARGETS)
+@pytest.mark.parametrize(("preds", "target", "train"), list(triples_of_forms()))
 def test_every_pair_of_forms_has_the_number_of_labels_of_whatever_has_columns(preds, target, train):
     """Recall is that of a loop, and coverage is a share of 11 labels, although the last two are never used."""
     relevant = [row[:1] for row in RELEVANT] if target is as_classes else RELEVANT
@@ -237,39 +242,45 @@ def values_by_order(names, values):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("names", ORDERS, ids="".join)
-@pytest.mark.parametrize("form", [as_dicts, as_frames, as_arrow, as_records])
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [*((as_dicts, names) for names in ORDERS), *((form, ORDERS[1]) for form in (as_frames, as_arrow, as_records))],
+    ids=lambda argument: argument.__name__ if callable(argument) else "".join(argument),
+)
 def test_arguments_by_label_follow_label_names(form, names):
     """Thresholds, weights, counts, buckets and trees of a metric and of evaluate, in any form and order."""
     preds, target = form(RUN, QRELS)
-
     thresholds = torch.tensor(values_by_order(names, [2.0, 0.9, 0.4, 2.0]))  # d2 alone is predicted
-    report = tm.evaluate(preds, target, metrics=[tm.F1AtThreshold(thresholds)], label_names=names)
-    assert report.scalars["micro_f1@t"] == pytest.approx(2 / 3)  # 1 hit, 1 prediction, 2 relevant
-
     weights = torch.tensor(values_by_order(names, [1.0, 5.0, 3.0, 1.0]))
-    metric = tm.PropensityScoredRecallAtK(k=1, weights=weights)
-    report = tm.evaluate(preds, target, metrics=[metric], label_names=names)
-    assert report.scalars[metric.row_keys()[0]] == pytest.approx(5 / 8)  # d1 is found, d2 is not
-
-    parents = dict(zip(ORDERS[0], ["", "", "d0", "d1"], strict=True))
-    unnamed = tm.LabelTree([names.index(parents[name]) if parents[name] else -1 for name in names])
-    named = tm.LabelTree.from_edges(parents, ORDERS[1])
-    for tree in (unnamed, named):
-        given = tm.evaluate(preds, target, metrics=[tm.NearMissAtK(k=1, tree=tree)], label_names=names)
-        shared = tm.evaluate(preds, target, metrics=[tm.NearMissAtK(k=1)], label_tree=tree, label_names=names)
-        assert given.scalars["near_miss@1"] == shared.scalars["near_miss@1"] == 1.0  # d0 is the parent of d2
-
     counts = values_by_order(names, [9, 9, 1, 0])
     buckets = tm.LabelBuckets.thresholds(counts, [1, 5], names=["many", "few"])
+    parents = dict(zip(ORDERS[0], ["", "", "d0", "d1"], strict=True))
+    unnamed_tree = tm.LabelTree([names.index(parents[name]) if parents[name] else -1 for name in names])
+    named_tree = tm.LabelTree.from_edges(parents, ORDERS[1])
+
+    metrics = [
+        tm.F1AtThreshold(thresholds),
+        tm.PropensityScoredRecallAtK(k=1, weights=weights, name="weighted_recall"),
+        tm.RecallAtK(k=1, buckets=buckets, scope="global"),
+        tm.NearMissAtK(k=1, tree=unnamed_tree, name="unnamed_tree"),
+        tm.NearMissAtK(k=1, tree=named_tree, name="named_tree"),
+    ]
+    report = tm.evaluate(preds, target, metrics=metrics, label_names=names)
+    assert report.scalars["micro_f1@t"] == pytest.approx(2 / 3)  # 1 hit, 1 prediction, 2 relevant
+    assert report.scalars["weighted_recall"] == pytest.approx(5 / 8)  # d1 is found, d2 is not
+    assert report.scalars["global_recall@1/many"] == 1.0  # d1
+    assert report.scalars["global_recall@1/few"] == 0.0  # d2
+    assert report.scalars["unnamed_tree"] == report.scalars["named_tree"] == 1.0  # d0 is the parent of d2
+
+    metrics = [tm.RecallAtK(k=1), tm.NearMissAtK(k=1)]
     for arguments in (
-        {"metrics": [tm.RecallAtK(k=1, buckets=buckets, scope="global")]},
-        {"metrics": [tm.RecallAtK(k=1)], "buckets": buckets},
-        {"metrics": [tm.RecallAtK(k=1)], "buckets": "thresholds:1,5:many,few", "label_counts": counts},
+        {"buckets": buckets, "label_tree": unnamed_tree},
+        {"buckets": "thresholds:1,5:many,few", "label_counts": counts, "label_tree": named_tree},
     ):
-        report = tm.evaluate(preds, target, label_names=names, **arguments)
-        assert report.scalars["global_recall@1/many"] == 1.0  # d1
-        assert report.scalars["global_recall@1/few"] == 0.0  # d2
+        report = tm.evaluate(preds, target, metrics=metrics, label_names=names, **arguments)
+        assert report.scalars["global_recall@1/many"] == 1.0
+        assert report.scalars["global_recall@1/few"] == 0.0
+        assert report.scalars["near_miss@1"] == 1.0
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -95,8 +95,8 @@ def test_a_label_has_too_few_rows_where_it_would_not_be_listed_without_a_hit(see
 @pytest.mark.parametrize(("labels", "buckets", "rows"), ALIKE, ids=str)
 @pytest.mark.slow
 def test_few_reports_name_a_label_where_all_labels_of_a_bucket_are_alike(labels, buckets, rows):
-    """At most .05 of 1,000 reports, within two standard errors: in buckets of two labels, and of skewed supports."""
-    assert named_by_chance(labels, buckets, rows, 1000) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 1000)
+    """At most .05 of 500 reports, within two standard errors: in buckets of two labels, and of skewed supports."""
+    assert named_by_chance(labels, buckets, rows, 500) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
 
 
 @pytest.mark.slow
