@@ -70,7 +70,7 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_key_format_keeps_what_mlflow_drops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_messages: list[str]
 ) -> None:
     """MLflow drops "@" from keys, with a warning for each; with ``key_format`` the store has them, and is quiet."""
     pytest.importorskip("mlflow")
@@ -85,7 +85,7 @@ def test_key_format_keeps_what_mlflow_drops(
     keys = logger.experiment.get_run(logger.run_id).data.metrics.keys()
     assert "val/recall_at_2" in keys
     assert not [key for key in keys if key.startswith("val/recall2")]
-    texts = [str(warning.message) for warning in caught] + caplog.messages
+    texts = [str(warning.message) for warning in caught] + log_messages
     assert not [text for text in texts if "recall" in text and "haracters" in text]
 
 
