@@ -80,6 +80,15 @@ def made(name: str, argument: str, value: Any) -> TopKMetric:
     return registered(name, **{**given, argument: value})
 
 
+def two_metrics(name: str, argument: str) -> tuple[TopKMetric, TopKMetric]:
+    """Two metrics of a class that differ in one argument."""
+    values = VALUES.get(argument)
+    if argument == "denominator":
+        values = OTHERS.get(name, ("predicted", "k"))
+    assert values is not None
+    return made(name, argument, values[0]), made(name, argument, values[1])
+
+
 def pairs() -> Iterator[Any]:
     """Every class with every argument that it takes and that a number depends on."""
     for name, metric in REGISTRY.items():
@@ -99,31 +108,43 @@ def pairs() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore:.*as logits are")
 @pytest.mark.parametrize(("name", "argument"), list(pairs()))
 def test_two_values_of_an_argument_are_two_metrics(name: str, argument: str) -> None:
-    """Two texts, two names of states, two values side by side; processes that hold one each are told what differs.
+    """Two texts and two names of states; processes that hold one each are told what differs.
 
     States that metrics share are counts of labels, which do not depend on what is made of them: they have one name.
     """
-    values = OTHERS.get(name, ("predicted", "k")) if argument == "denominator" else VALUES[argument]
-    one, other = (made(name, argument, value) for value in values)
-    assert one.is_bound
-    assert other.is_bound
-    said = difference([one.fingerprint()], [other.fingerprint()], "here", "there")
-    assert said is not None
-    assert ("a is 0.5 here and 0.6 there" if argument == "preset" else argument) in said
+    first, second = two_metrics(name, argument)
+    assert first.is_bound
+    assert second.is_bound
+    text = difference([first.fingerprint()], [second.fingerprint()], "here", "there")
+    assert text is not None
+    assert ("a is 0.5 here and 0.6 there" if argument == "preset" else argument) in text
     if argument in IN_TEXT:
-        assert repr(one) != repr(other)
-        assert identity(one.settings()) != identity(other.settings())
+        assert repr(first) != repr(second)
+        assert identity(first.settings()) != identity(second.settings())
     if argument != "num_labels":  # which shows in the shapes
-        assert not unshared(one) & unshared(other)
+        assert not unshared(first) & unshared(second)
     if argument in ("duplicates", "ignore_index"):
-        assert not {*one.metric_state} & {*other.metric_state}
-    if argument not in ("num_labels", "row_groups", "weighted"):
-        alone = [one.clone(), other.clone()]
-        collection = MetricCollection({"one": one, "other": other})  # which merges what is alike after its first batch
-        for scores in (SCORES.neg(), SCORES):
-            for member in (collection, *alone):
-                member.update(scores, CLASSES)
-        assert [bits_of(value) for value in collection.compute().values()] == [bits_of(m.compute()) for m in alone]
+        assert not {*first.metric_state} & {*second.metric_state}
+
+
+BATCHED = [
+    pair
+    for number, pair in enumerate(pairs())
+    if pair.values[1] not in ("num_labels", "row_groups", "weighted") and number % 3 == 0
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*as logits are")
+@pytest.mark.parametrize(("name", "argument"), BATCHED)
+def test_a_plain_collection_keeps_two_values_of_an_argument_apart(name: str, argument: str) -> None:
+    """A MetricCollection of TorchMetrics merges what is alike after its first batch; every third pair is tried."""
+    first, second = two_metrics(name, argument)
+    alone = [first.clone(), second.clone()]
+    collection = MetricCollection({"first": first, "second": second})
+    for scores in (SCORES.neg(), SCORES):
+        for member in (collection, *alone):
+            member.update(scores, CLASSES)
+    assert [bits_of(value) for value in collection.compute().values()] == [bits_of(m.compute()) for m in alone]
 
 
 IN_TEXT = VALUES.keys() - {"num_labels", "label_counts", "buckets", "weights", "tree"} | {"denominator"}

@@ -8,7 +8,7 @@ import torch
 import tailmetrics
 from cases import FEW, Case, Data, data
 from exactness.bits import EVERY_KIND, bits, compute_all
-from exactness.made import METRICS
+from exactness.shared_metrics import metrics_by_case
 from tailmetrics import Ranking
 
 ROWS = 67
@@ -25,7 +25,7 @@ def rankings(batch: Data, size: int, order: torch.Tensor | None = None) -> Itera
 @pytest.fixture(scope="module")
 def wanted() -> list[object]:
     """The bits of all rows in one batch."""
-    return compute_all([*METRICS.values()], rankings(BATCH, ROWS))
+    return compute_all([*metrics_by_case().values()], rankings(BATCH, ROWS))
 
 
 def assert_same(found: list[object], wanted: list[object]) -> None:
@@ -37,7 +37,7 @@ def assert_same(found: list[object], wanted: list[object]) -> None:
 def test_batch_size_does_not_show(size: int, shuffled: bool, wanted: list[object]) -> None:
     """Graded gains, ties, empty targets and empty lists, in batches of 7 of a shuffling sampler, of 64 and all rows."""
     order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(0)) if shuffled else torch.arange(ROWS)
-    assert_same(compute_all([*METRICS.values()], rankings(BATCH, size, order)), wanted)
+    assert_same(compute_all([*metrics_by_case().values()], rankings(BATCH, size, order)), wanted)
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 4])

@@ -10,7 +10,7 @@ from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
 from exactness.bits import EVERY_KIND as CASES
 from exactness.bits import ONE_OF_EACH, bits, compute_all
-from exactness.made import METRICS
+from exactness.shared_metrics import metrics_by_case
 from tailmetrics.metrics import TopKMetric
 
 BINARY, GRADED = data(seed=2, num_rows=40), data(seed=2, num_rows=40, graded=True)
@@ -54,12 +54,16 @@ def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Da
     Each form is read by every sixth metric, each metric reads every sixth form. No input is reordered or changed.
     """
     wanted = dict(
-        zip(METRICS, compute_all([*METRICS.values()], [tailmetrics.rank(batch.scores, batch.target)]), strict=True)
+        zip(
+            metrics_by_case(),
+            compute_all([*metrics_by_case().values()], [tailmetrics.rank(batch.scores, batch.target)]),
+            strict=True,
+        )
     )
     for number, (name, (kind, feed)) in enumerate(feeds(batch).items()):
         usable = [str(case) for case in CASES[number % 6 :: 6] if is_enough(case, kind)]
         given = pickle.dumps(feed)
-        found = compute_all([METRICS[case] for case in usable], [ranked(feed)])
+        found = compute_all([metrics_by_case()[case] for case in usable], [ranked(feed)])
         assert pickle.dumps(feed) == given or len(feed) == 1, f"{name}: inputs changed"
         assert [case for case, value in zip(usable, found, strict=True) if value != wanted[case]] == [], name
 
@@ -72,7 +76,7 @@ def test_class_index_targets_are_the_one_hot_matrix(kind: str) -> None:
     label[::5] = -1
     one_hot = torch.zeros(30, 41, dtype=torch.bool).scatter_(1, label[:, None] % 41, True)[:, :40]
     target = label.int() if kind == "integers" else label[:, None]
-    metrics = [*METRICS.values()]
+    metrics = [*metrics_by_case().values()]
     wanted = compute_all(metrics, [tailmetrics.rank(batch.scores, one_hot)])
     assert compute_all(metrics, [tailmetrics.rank(batch.scores, target)]) == wanted
 
@@ -80,7 +84,7 @@ def test_class_index_targets_are_the_one_hot_matrix(kind: str) -> None:
 def test_a_metric_alone_gives_the_bits_of_a_shared_ranking() -> None:
     """Ranking as deep as one metric reads, or as deep as all of them together, changes nothing."""
     for case in CASES:
-        alone, shared = METRICS[str(case)], case.metric()
+        alone, shared = metrics_by_case()[str(case)], case.metric()
         alone.reset()
         alone.update(GRADED.scores, GRADED.target)
         shared.update(tailmetrics.rank(GRADED.scores, GRADED.target))
@@ -112,7 +116,7 @@ def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
     for least in (1, 2**62):
         monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", least)
         ranking = tailmetrics.rank(*rows, num_labels=40)
-        found.append(compute_all([METRICS[str(case)] for case in cases], [ranking]))
+        found.append(compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]))
     assert [str(case) for case, one, other in zip(cases, *found, strict=True) if one != other] == []
 
 
@@ -122,7 +126,7 @@ def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     scores, target = GRADED.scores.clone(), GRADED.target.clone()
     scores[~row_mask] = torch.nan
     target[~row_mask] = -5.0
-    metrics = [*METRICS.values()]
+    metrics = [*metrics_by_case().values()]
     kept = [(GRADED.scores[row_mask], GRADED.target[row_mask])] if row_mask.any() else []
     wanted = compute_all(metrics, [tailmetrics.rank(*feed) for feed in kept])
     found = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
@@ -132,7 +136,7 @@ def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
 @pytest.fixture(scope="module")
 def bits_of_kept_rows() -> list[object]:
     """The bits of the rows that KEPT keeps, as a dense matrix."""
-    metrics = [METRICS[str(case)] for case in ONE_OF_EACH]
+    metrics = [metrics_by_case()[str(case)] for case in ONE_OF_EACH]
     return compute_all(metrics, [tailmetrics.rank(BINARY.scores[KEPT], BINARY.target[KEPT])])
 
 
@@ -140,7 +144,7 @@ def bits_of_kept_rows() -> list[object]:
 def test_masked_rows_leave_no_trace_in_any_form_of_target(form: str, bits_of_kept_rows: list[object]) -> None:
     """Per label, by ratio, by bucket and of what is shown: the bits of leaving the rows out, and so for training counts."""
     make = {**TARGET_FORMS, **MULTI_HOT_FORMS}[form]
-    metrics = [METRICS[str(case)] for case in ONE_OF_EACH]
+    metrics = [metrics_by_case()[str(case)] for case in ONE_OF_EACH]
     found = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=KEPT)])
     pairs = zip(ONE_OF_EACH, found, bits_of_kept_rows, strict=True)
     assert [str(case) for case, one, other in pairs if one != other] == []

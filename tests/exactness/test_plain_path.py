@@ -21,7 +21,7 @@ from contract.forms import (
     csr_target,
 )
 from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
-from exactness.made import METRICS
+from exactness.shared_metrics import metrics_by_case
 from exactness.test_forms import feeds, is_enough
 from tailmetrics import TopKCollection
 from tailmetrics.ranking._device import force_plain
@@ -173,7 +173,9 @@ def test_both_paths_give_the_same_bits(graded: bool) -> None:
 
 def values(cases: list[Case], ranking: tailmetrics.Ranking) -> dict[str, object]:
     """The bits of each metric after one ranking."""
-    return dict(zip(map(str, cases), compute_all([METRICS[str(case)] for case in cases], [ranking]), strict=True))
+    return dict(
+        zip(map(str, cases), compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]), strict=True)
+    )
 
 
 @pytest.mark.parametrize("depth", [3, 12])
