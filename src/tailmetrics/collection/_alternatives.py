@@ -117,7 +117,8 @@ class Alternatives:
 
         self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
         for member in members.values():
-            self.states.to(member.device)
+            if member.device != self.states.device:
+                self.states.to(member.device)
 
     def __bool__(self) -> bool:
         """Whether there is a value to accumulate."""

@@ -14,7 +14,6 @@ from tailmetrics._transfer import digest_of, problem_with_states
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
-from tailmetrics.evaluation.crowded_rows import CrowdedRows
 from tailmetrics.evaluation.description import (
     headline_of,
     listed,
@@ -23,7 +22,7 @@ from tailmetrics.evaluation.description import (
 )
 from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.reporting import report_of
-from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
+from tailmetrics.evaluation.row_counts import IGNORED, CrowdedRows, RowCounts
 from tailmetrics.evaluation.row_values import deepest_counts
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
@@ -57,7 +56,6 @@ class Evaluation:
         collection: The metrics.
         counts: Counts of rows and relevant labels, after :meth:`start`.
         interval_values: What intervals are computed from, after :meth:`start`.
-        crowded_rows: Counts of labels in rows that no list can hold, if the report has values of single labels.
         over_all: For each metric by bucket, the key of its value over all labels.
         warnings: What metrics warn of, for the report.
     """
@@ -90,7 +88,6 @@ class Evaluation:
         self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names = label_names
         self.confidence = intervals
-        self.crowded_rows: CrowdedRows | None = None
         self.started = False
         self.warnings: list[str] = []
 
@@ -118,17 +115,14 @@ class Evaluation:
     def start(self, device: torch.device | str = "cpu") -> None:
         """Reset all states and move them to ``device``. Call it on every rank, even on a rank without rows."""
         _check_bucket_names(self.bucketings)
-        self.collection.to(device)
+        if any(metric.device != torch.device(device) for metric in self.members):
+            self.collection.to(device)
         self.collection.reset()
         if any(metric.num_labels is not None for metric in self.members):  # chance needs the number of labels
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
         self.counts = self._row_counts().to(device)
         self.interval_values = IntervalValues(self.collection, self.confidence, device)
-        metric = deepest_counts(self.members)
-        self.crowded_rows = None
-        if self.labels and metric is not None and metric.num_labels is not None:
-            self.crowded_rows = CrowdedRows(metric).to(device)
         self.started = True
 
     def _row_counts(self) -> RowCounts:
@@ -143,7 +137,11 @@ class Evaluation:
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
         compares_grades = any(notes.is_full_for_equal_grades(metric) for metric in self.members)
-        return RowCounts(self.bucketings, min_gain, groups, compares_grades)
+        metric = deepest_counts(self.members)
+        crowded = None
+        if self.labels and metric is not None and metric.num_labels is not None:
+            crowded = CrowdedRows(metric)
+        return RowCounts(self.bucketings, min_gain, groups, compares_grades, crowded)
 
     def update(
         self,
@@ -179,8 +177,6 @@ class Evaluation:
         with one_thread():
             self.counts.update(ranking)
             self.interval_values.update(ranking)
-            if self.crowded_rows is not None:
-                self.crowded_rows.update(ranking)
         return ranking
 
     def _rank(self, batch: Batch, tokens: int, looked_through: bool) -> Ranking:
@@ -209,8 +205,6 @@ class Evaluation:
             self.start()
         metrics = {f"{COLLECTION}{name}": metric for name, metric in self.collection._parts().items()}
         metrics["counts"] = self.counts
-        if self.crowded_rows is not None:
-            metrics["crowded_rows"] = self.crowded_rows
         if self.interval_values.moments is not None:
             metrics["moments"] = self.interval_values.moments
         return metrics
@@ -226,8 +220,6 @@ class Evaluation:
                 evaluation.start()
         self.collection.merge_state(other.collection)
         self.counts.merge_state(other.counts)
-        if self.crowded_rows is not None and other.crowded_rows is not None:
-            self.crowded_rows.merge_state(other.crowded_rows)
         self.interval_values.merge_state(other.interval_values)
         self.warnings += other.warnings
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation import notes
-from tailmetrics.evaluation.crowded_rows import CrowdedRows
 from tailmetrics.evaluation.description import WITHIN, bucket_rows, settings_of, versions
 from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.row_counts import RowCounts, Totals
@@ -46,7 +45,6 @@ class Evaluation(Protocol):
     collection: TopKCollection
     counts: RowCounts
     interval_values: IntervalValues
-    crowded_rows: CrowdedRows | None
     over_all: dict[str, str]
     headline: str
     labels: bool
@@ -129,7 +127,7 @@ def report_of(evaluation: Evaluation, title: str) -> Report:
         positives=totals.positives,
         ties=ties,
         label_counts=_label_counts(evaluation),
-        labels=_label_table(evaluation) if evaluation.labels else None,
+        labels=_label_table(evaluation, totals) if evaluation.labels else None,
         settings=[settings_of(metric) for metric in evaluation.members],
         versions=versions(),
         postfix=collection.postfix or "",
@@ -325,7 +323,7 @@ def _label_counts(evaluation: Evaluation) -> Tensor | None:
     return None
 
 
-def _label_table(evaluation: Evaluation) -> LabelTable:
+def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
     columns = {}
     for name, column in evaluation.collection.per_label(zero_division=math.nan).items():
         columns[name] = column.cpu()
@@ -339,9 +337,13 @@ def _label_table(evaluation: Evaluation) -> LabelTable:
     if evaluation.bucketings:
         bucketing = evaluation.bucketings[0]
         table = replace(table, buckets=bucketing.assignment, bucket_names=bucketing.names)
-    if evaluation.crowded_rows is not None:
-        support, hits, number = evaluation.crowded_rows.compute()
-        table = replace(table, crowded_support=support, crowded_hits=hits, crowded_rows=number)
+    if totals.crowded_rows:
+        table = replace(
+            table,
+            crowded_support=totals.crowded_support,
+            crowded_hits=totals.crowded_hits,
+            crowded_rows=totals.crowded_rows,
+        )
     if table.tests is not None:
         instead = evaluation.interval_values.listed_instead(table.tests.listed.tolist())
         table = table if instead is None else replace(table, instead=instead)

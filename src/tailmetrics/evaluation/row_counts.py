@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.evaluation.label_codes import lists_of
+from tailmetrics.evaluation.row_facts import deepest_cutoff
+from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._kernels import Targets
@@ -34,6 +38,9 @@ class Totals(NamedTuple):
         positives_of_buckets: Number of relevant labels of each bucket, for each kind of buckets.
         num_labels: L, 0 if no batch tells it.
         shortest: The length of the shortest list.
+        crowded_support: How often each label is relevant in crowded rows; empty if that is not counted.
+        crowded_hits: How often each label is found in crowded rows; empty if that is not counted.
+        crowded_rows: Number of crowded rows.
     """
 
     rows: int
@@ -46,6 +53,47 @@ class Totals(NamedTuple):
     positives_of_buckets: list[list[int]]
     num_labels: int
     shortest: int
+    crowded_support: Tensor
+    crowded_hits: Tensor
+    crowded_rows: int
+
+
+class CrowdedRows:
+    """Counts how often labels are relevant and found in crowded rows: those with more labels than a list has places.
+
+    The tests for blind spots leave these rows out: in the others each label can be found.
+
+    Args:
+        metric: The metric that tells which labels are relevant and found, see :func:`deepest_counts`.
+    """
+
+    def __init__(self, metric: TopKMetric) -> None:
+        self.num_labels = int(metric.num_labels or 0)
+        self._metric = cast("Any", metric)
+        self._k, self._place = deepest_cutoff(metric)
+
+    def amounts(self, ranking: Ranking) -> Tensor:
+        """Return how often each label is relevant, then how often each is found, in the crowded rows; and their number.
+
+        Shape (2 * L + 1,).
+        """
+        crowded = ranking.at_least(self._metric.min_gain).targets.n_relevant > self._k
+        if ranking.row_mask is not None:
+            crowded = crowded & ranking.row_mask
+        amounts = torch.zeros(2 * self.num_labels + 1, dtype=torch.int64, device=crowded.device)
+        if not crowded.any():
+            return amounts
+
+        lengths, codes = lists_of(self._metric, ranking)[self._place]
+        codes = codes[np.repeat(crowded.cpu().numpy(), lengths)]
+        buckets = self._metric.bound_buckets
+        num_buckets = 1 if buckets is None else len(buckets)
+        labels, flags = codes // 4 // num_buckets, codes % 4
+        support = np.bincount(labels[flags >= 2], minlength=self.num_labels)
+        hits = np.bincount(labels[flags == 3], minlength=self.num_labels)
+        amounts[:-1] = torch.from_numpy(np.concatenate([support, hits]))
+        amounts[-1] = crowded.sum()
+        return amounts
 
 
 class RowCounts(ExactMetric):
@@ -56,12 +104,15 @@ class RowCounts(ExactMetric):
         min_gain: The smallest gain of a relevant label, as in the metrics; None for any gain above 0.
         groups: Number of row groups.
         compares_grades: Whether rows with equal grades are counted.
+        crowded: What counts labels in rows that no list can hold; None if they are not counted.
     """
 
     counts: Tensor
     """The single numbers in the order of :class:`Totals`, then those of groups, then those of buckets."""
     extent: Tensor
     """The number of labels L, 0 if no batch tells it; and minus the length of the shortest list."""
+    crowded_labels: Tensor
+    """How often each label is relevant in crowded rows, then how often it is found there, then their number."""
 
     def __init__(
         self,
@@ -69,8 +120,10 @@ class RowCounts(ExactMetric):
         min_gain: float | None = None,
         groups: int = 0,
         compares_grades: bool = False,
+        crowded: CrowdedRows | None = None,
     ) -> None:
         super().__init__()
+        self.crowded = crowded
         self.bucketings = tuple(bucketings)
         self.min_gain = min_gain
         self.groups = groups
@@ -84,6 +137,8 @@ class RowCounts(ExactMetric):
         self.sizes = [6, groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
         self.add_state("extent", torch.tensor([0, -EVERYTHING]), "max")  # scores of all labels have no end
+        num_labels = 0 if crowded is None else crowded.num_labels
+        self.add_state("crowded_labels", torch.zeros(2 * num_labels + 1, dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
         """Count the rows and the relevant labels of a ranking."""
@@ -115,6 +170,8 @@ class RowCounts(ExactMetric):
         self.counts = writable(self.counts)
         self.counts += torch.cat([torch.stack(numbers), *group_counts, *bucket_counts])
         self.extent = self._extent_with(ranking)
+        if self.crowded is not None:
+            self.crowded_labels = self.crowded_labels + self.crowded.amounts(ranking)
 
     def _extent_with(self, ranking: Ranking) -> Tensor:
         """Return the state ``extent`` after a batch."""
@@ -129,11 +186,14 @@ class RowCounts(ExactMetric):
 
     def compute(self) -> Tensor:
         """Return the states over all processes."""
-        return torch.cat([self.counts, self.extent])
+        return torch.cat([self.counts, self.crowded_labels, self.extent])
 
     def totals(self) -> Totals:
         """Return the counts over all processes; call it in every process."""
-        numbers, groups, *buckets, extent = torch.split(self.compute(), [*self.sizes, 2])
+        sizes = [*self.sizes, len(self.crowded_labels), 2]
+        numbers, groups, *buckets, crowded_labels, extent = torch.split(self.compute(), sizes)
+        num_labels = len(crowded_labels) // 2
+        support, hits, crowded_rows = torch.split(crowded_labels.cpu(), [num_labels, num_labels, 1])
         num_labels, end = extent.tolist()
         rows, positives, positives_of_top, lost, ignored_rows, equal_grades = numbers.tolist()
         return Totals(
@@ -147,6 +207,9 @@ class RowCounts(ExactMetric):
             positives_of_buckets=[counts.tolist() for counts in buckets],
             num_labels=num_labels,
             shortest=-end,
+            crowded_support=support,
+            crowded_hits=hits,
+            crowded_rows=int(crowded_rows),
         )
 
 
