@@ -436,7 +436,7 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
     """
     if not args and not kwargs:
         return {}  # copies are made without arguments; Python itself reports arguments that are missing
-    constructor = signature(metric.__init__)
+    constructor = _constructor(metric)
     accepted = arguments(metric)
     unknown = [name for name in kwargs if name not in accepted and name not in KEYWORDS]
     try:
@@ -454,6 +454,12 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
     names += [f"*{number}" for number in range(len(args))]
     passed = dict(zip(names, args, strict=False)) | dict(kwargs)
     return {name: value for name, value in passed.items() if name not in KEYWORDS}
+
+
+@cache
+def _constructor(metric: type[Metric]) -> Signature:
+    """Return the signature of a class, which takes longer to find than to use."""
+    return signature(metric.__init__)
 
 
 @cache

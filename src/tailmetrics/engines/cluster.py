@@ -18,8 +18,8 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import group_numbers
-from tailmetrics.evaluation.description import listed
-from tailmetrics.evaluation.evaluating import CONFIDENCE, members_of
+from tailmetrics.evaluation.description import listed, members_of
+from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.labels import number_of_labels, stated_numbers
 from tailmetrics.evaluation.preparing import Options, prepared
 from tailmetrics.frequency import LabelFrequency

@@ -33,6 +33,15 @@ def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
     return list(metrics)
 
 
+def members_of(metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None) -> list[TopKMetric]:
+    """Return the metrics of a collection, a list, or a single metric; none for None."""
+    if isinstance(metrics, TopKCollection):
+        return list(metrics.members().values())
+    if isinstance(metrics, TopKMetric):
+        return [metrics]
+    return list(metrics or [])
+
+
 def captions_of(metric: TopKMetric) -> dict[str, str]:
     """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out."""
     additions = ""

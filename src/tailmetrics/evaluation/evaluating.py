@@ -15,7 +15,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, read_data, values_by_row
-from tailmetrics.evaluation.description import listed
+from tailmetrics.evaluation.description import listed, members_of
 from tailmetrics.evaluation.labels import (
     buckets_by_id,
     counts_by_id,
@@ -228,15 +228,6 @@ def _with_arguments_metric_values(options: Options) -> Options:
     duplicates = _shared_argument(members, "duplicates", options.duplicates)
     ignore_index = _shared_argument(members, "ignore_index", options.ignore_index)
     return replace(options, metrics=metrics, duplicates=duplicates, ignore_index=ignore_index)
-
-
-def members_of(metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None) -> list[TopKMetric]:
-    """Return the metrics of a collection, a list, or a single metric; none for None."""
-    if isinstance(metrics, TopKCollection):
-        return list(metrics.members().values())
-    if isinstance(metrics, TopKMetric):
-        return [metrics]
-    return list(metrics or [])
 
 
 def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:

@@ -14,7 +14,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
 from tailmetrics.evaluation.data import CALLER, Missing
-from tailmetrics.evaluation.description import by_bucket, listed, with_label_values
+from tailmetrics.evaluation.description import by_bucket, listed, members_of, with_label_values
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -103,7 +103,11 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
         if training is not None:
             at_10 = [RecallAtK(k=10), NDCGAtK(k=10), PredictionProportionAtK(k=10)]
             metrics += by_bucket([PrecisionAtK(k=1), *at_10], "deciles")
-    copies: Any = deepcopy(listed(metrics))
+    metrics = listed(metrics)
+    states: dict[int, Any] = {}  # copies refer to these, until they are reset
+    for metric in members_of(metrics):
+        states |= {id(state): state for state in (*metric.metric_state.values(), *metric._defaults.values())}
+    copies: Any = deepcopy(metrics, states)
     collection: TopKCollection = copies if isinstance(copies, TopKCollection) else TopKCollection(copies)
     check_update(collection, CALLER)
     collection.reset()

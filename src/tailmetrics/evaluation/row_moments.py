@@ -49,6 +49,9 @@ def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -
     for key, interval in intervals.items():
         if key not in scalars:
             continue
+        if interval.value == scalars[key]:
+            valued[key] = interval
+            continue
         valued[key] = replace(interval, value=scalars[key])
         if interval.ends and not isclose(interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4):
             valued[key] = valued[key].without_ends("rows alone do not tell the value")
@@ -231,8 +234,9 @@ class MetricMoments:
                 continue
 
             exact_sums = self._exact_sums(states, extremes)
-            values = [sums_of_key.ratio().value for sums_of_key in exact_sums]
-            if not self.adjusted:
+            if self.adjusted:
+                values = [sums_of_key.value for sums_of_key in exact_sums]
+            else:
                 values = [scalars[key] for key in keys]
                 for key, value, sums_of_key in zip(keys, values, exact_sums, strict=True):
                     intervals[key] = self._interval(sums_of_key, value, confidence)

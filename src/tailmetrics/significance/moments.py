@@ -41,9 +41,7 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """The ratio; NaN without a denominator."""
-        if not self.hits.bottom:
-            return nan
+        """The ratio."""
         return self.hits.top / self.hits.bottom
 
     @property
@@ -94,6 +92,13 @@ class ExactSums:
         """Return the sums of a mean, whose rows have the denominator 1."""
         bottom = n * unit
         return cls(n, unit, top, squares, bottom, bottom, top, n, low, high, high, 1 - low)
+
+    @property
+    def value(self) -> float:
+        """The ratio; NaN without a denominator."""
+        if not self.bottom:
+            return nan
+        return self.top / self.bottom
 
     @property
     def num_ones(self) -> int | None:
