@@ -308,39 +308,46 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions, explained: tup
     """
     path, num_labels = options.label_counts, options.num_labels
     columns = options.columns.with_names(options.train_columns)
-    counts, counted = None, None
+    counts: Tensor | None = None
+    other_names: dict[str, set[str]] = {}
     if path is not None:
         counted = counted_names(path, columns)
         if counted is None:
             counts = read_label_counts(path, num_labels=num_labels, columns=columns)
             num_labels = len(counts)
+        else:
+            other_names["label_counts"] = counted
 
     forms = forms_of(options, explained)
     if options.label_names is not None and all(_has_columns(run, forms) for run in preds):
-        names = _lines(str(options.label_names))
-        if path is not None and counted is not None:
-            if counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
-                counts = read_label_counts(path, num_labels=num_labels or len(names), columns=columns)
-                return LabelFacts(counts, names)
-            counts = read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
-        return LabelFacts(counts, names)
-    if len(preds) == 1 and options.train_target is None and path is None:
+        facts = LabelFacts(counts, _lines(str(options.label_names)))
+    elif len(preds) == 1 and options.train_target is None and path is None:
         return LabelFacts(None, None)
+    else:
+        target, train_target = options.target, options.train_target
+        labels = gathered_labels(preds, target, train_target, forms, options.string_ids, num_labels, other_names)
+        facts = LabelFacts(counts, labels.names, labels.notes, are_numbers=labels.names is None)
+        if counts is not None and labels.names is not None:
+            problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as "
+            hint = "write the counts as CSV with the columns label and count, or give --train-target."
+            raise CommandError(f"{problem}{labels.names[0]!r}", hint)
+    for counted in other_names.values():
+        facts = facts._replace(counts=_counts_of_names(str(path), columns, counted, facts, num_labels))
+    return facts
 
-    other_names = {} if counted is None else {"label_counts": counted}
-    labels = gathered_labels(
-        preds, options.target, options.train_target, forms, options.string_ids, num_labels, other_names
-    )
-    gathered = None if labels is None else labels.names
-    notes = () if labels is None else labels.notes
-    if path is not None and counted is not None:
-        if gathered is None and not all(map(str.isdecimal, counted)):
-            raise DataFileError(path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
-        counts = read_label_counts(path, num_labels=num_labels, label_names=gathered, columns=columns)
-    elif path is not None and gathered is not None:
-        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {gathered[0]!r}"
-        raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
-    return LabelFacts(counts, gathered, notes, are_numbers=labels is None)
+
+def _counts_of_names(
+    path: str, columns: Columns, counted: set[str], facts: LabelFacts, num_labels: int | None
+) -> Tensor:
+    """Return the counts of a file that names labels, or the ids of labels, in the order of label ids."""
+    names = facts.names
+    hold_ids = all(map(str.isdecimal, counted))
+    if facts.are_numbers and not hold_ids:
+        raise DataFileError(path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
+    if names is not None and hold_ids and counted.isdisjoint(names):  # the names are those of --label-names
+        num_labels = num_labels or len(names)
+        names = None
+    return read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
 
 
 def _has_columns(path: str, forms: Forms) -> bool:

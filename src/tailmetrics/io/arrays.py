@@ -37,38 +37,44 @@ class ArraySource(Source):
         self.role = "preds" if opening.role == "preds" else "target"
         self._plain = Plain(self.path)
         with reading(self.path, self.form):
-            array = self._mapped()
-        self._check(array)
-        first: Any = array[0] if isinstance(array, tuple) else array
+            parts = self._mapped()
+        self._check(parts)
+        first = parts[0]
         self._shape = tuple(first.shape)
         self._axes = max(1, first.ndim - 1)
         self.sequences = self._shape[: self._axes]
-        array = self._with_rows(array)
-        first = array[0] if isinstance(array, tuple) else array
-        self.num_rows = int(first.shape[0])
-        self.width = int(first.shape[1]) if first.ndim > 1 else 1
-        self.cells_per_row = first.values().numel() / max(self.num_rows, 1) if _is_csr(first) else self.width
-        self.dense = not isinstance(array, tuple) and not _is_csr(first) and _kind(first) != "i"
-        self.num_labels = self.width if self.dense or _is_csr(first) else None
+        self.num_rows = prod(self.sequences)
         self.one_label = first.ndim == 1
-        self._may_be_multi_hot = array is first and first.ndim == 2 and self.num_labels is None
-        kinds = {"b": "flags", "i": "one whole number" if self.one_label else "whole numbers", "f": "numbers"}
-        parts = array if isinstance(array, tuple) else (array,)
+        self.width = 1
+        whole_numbers = "one whole number"
+        if not self.one_label:
+            self.width = int(self._shape[-1])
+            whole_numbers = "whole numbers"
+        self.cells_per_row = self.width
+
+        if _is_csr(first):
+            self.num_labels = self.width
+            self.cells_per_row = first.values().numel() / max(self.num_rows, 1)
+        elif len(parts) == 1 and _kind(first) != "i":
+            self.dense = True
+            self.num_labels = self.width
+        self._may_be_multi_hot = len(parts) == 1 and self.num_labels is None and not self.one_label
+        kinds = {"b": "flags", "i": whole_numbers, "f": "numbers"}
         self.layout = " and ".join(kinds[_kind(part)] for part in parts)
         self.reading = Reading(path=str(self.path), role=opening.role, form=opening.form, content=self.content)
 
     @abstractmethod
-    def _mapped(self) -> Any:
-        """Return the array, or a pair (scores, ids), without reading it."""
+    def _mapped(self) -> tuple[Any, ...]:
+        """Return the array alone, or scores and ids, without reading them."""
 
-    def _with_rows(self, array: Any) -> Any:
-        """Return the array, or the pair, with the rows as the first axis; nothing is copied."""
-        if isinstance(array, tuple):
-            return tuple(map(self._with_rows, array))
-        return array if self._axes == 1 else array.reshape(-1, *array.shape[self._axes :])
-
-    def _array(self) -> Any:
-        return self._with_rows(self._mapped())
+    def _arrays(self) -> list[Any]:
+        """Return the arrays with the rows as the first axis; nothing is copied."""
+        arrays = []
+        for array in self._mapped():
+            if self._axes > 1:
+                array = array.reshape(-1, *array.shape[self._axes :])
+            arrays.append(array)
+        return arrays
 
     def read_as_names(self) -> None:
         """Treat label ids as names, which are then numbered over all files.
@@ -86,7 +92,7 @@ class ArraySource(Source):
         import pyarrow as pa
 
         for first in range(0, self.num_rows, NAMED_ROWS):
-            rows = self._rows(self._array(), first, first + NAMED_ROWS)
+            rows = self._rows(first, first + NAMED_ROWS)
             assert isinstance(rows, Ragged)
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
@@ -107,16 +113,18 @@ class ArraySource(Source):
         """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and below the number of columns."""
         if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
             return False
-        array = self._array()
-        blocks = (_numpy(array[first : first + NAMED_ROWS]) for first in range(0, self.num_rows, NAMED_ROWS))
-        return all(block.min() >= 0 and block.max() < self.width for block in blocks)
+        (array,) = self._arrays()
+        for first in range(0, self.num_rows, NAMED_ROWS):
+            block = _numpy(array[first : first + NAMED_ROWS])
+            if block.min() < 0 or block.max() >= self.width:
+                return False
+        return True
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
         for first in range(start, stop, size):
             with reading(self.path, self.form):
-                array = self._array()
-                yield self._numbered(self._rows(array, first, min(first + size, stop)), first)
+                yield self._numbered(self._rows(first, min(first + size, stop)), first)
 
     def _numbered(self, rows: Rows, first: int) -> Rows:
         if self.numbering is None or not isinstance(rows, Ragged):
@@ -126,14 +134,17 @@ class ArraySource(Source):
         names = pa.array(map(str, rows.ids.tolist()), pa.string())
         return Ragged(rows.offsets, self.label_ids(names, rows.lengths, first), rows.values)
 
-    def _rows(self, array: Any, start: int, stop: int) -> Rows:
-        if isinstance(array, tuple):
-            scores, ids = (_numpy(part[start:stop]) for part in array)
+    def _rows(self, start: int, stop: int) -> Rows:
+        arrays = self._arrays()
+        array = arrays[0]
+        if len(arrays) == 2:
+            scores, ids = (_numpy(part[start:stop]) for part in arrays)
             present = ids != -1
             return Ragged.from_lengths(present.sum(axis=1), ids[present], scores[present])
         if _is_csr(array):
             offsets = _numpy(array.crow_indices()[start : stop + 1]).astype(np.int64)
-            ids, values = (_numpy(part[offsets[0] : offsets[-1]]) for part in (array.col_indices(), array.values()))
+            entries = slice(int(offsets[0]), int(offsets[-1]))
+            ids, values = _numpy(array.col_indices()[entries]), _numpy(array.values()[entries])
             return Ragged(offsets - offsets[0], ids, values)
         part = _numpy(array[start:stop])
         if self.dense:
@@ -148,31 +159,35 @@ class ArraySource(Source):
             raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
         return Ragged.from_lengths(present.sum(axis=1), part[present])
 
-    def _check(self, array: Any) -> None:
+    def _check(self, parts: tuple[Any, ...]) -> None:
+        """Raise if the parts are no arrays, or cannot be predictions or targets."""
         hint = f"{HINTS[self.role]}."
-        if getattr(array, "ndim", 2) == 1:
-            hint += " Scores of the lines of LETOR are text: numpy.savetxt."
-        parts = array if isinstance(array, tuple) else (array,)
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             types = ", ".join(type(part).__name__ for part in parts)
             if "dict" in types:
                 hint += " Save each tensor in a file of its own."
             raise DataFileError(self.path, f"holds {types}, not an array", hint=hint)
-        first, kinds = parts[0], "".join(_kind(part) for part in parts)
+        if self._fits(parts):
+            return
+        content = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
+        if parts[0].ndim == 1:
+            hint += " Scores of the lines of LETOR are text: numpy.savetxt."
+        if _kind(parts[0]) == "b":
+            hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5."
+        words = "predictions" if self.role == "preds" else "targets"
+        raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=hint)
+
+    def _fits(self, parts: tuple[Any, ...]) -> bool:
+        """Whether arrays of these types and shapes are predictions or targets."""
+        first = parts[0]
+        kinds = "".join(map(_kind, parts))
         if len(parts) > 1:
-            fits = self.role == "preds" and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
-        elif _is_csr(first):
-            fits = kinds in "bif"
-        elif self.role == "target":
-            fits = kinds in "bif" and (first.ndim > 1 or (kinds == "i" and first.ndim == 1))
-        else:
-            fits = kinds in "if" and first.ndim > 1
-        if not fits:
-            content = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
-            if kinds == "b":
-                hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5."
-            words = "predictions" if self.role == "preds" else "targets"
-            raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=hint)
+            return self.role == "preds" and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
+        if _is_csr(first):
+            return kinds in "bif"
+        if self.role == "preds":
+            return kinds in "if" and first.ndim > 1
+        return kinds in "bif" and (first.ndim > 1 or (kinds == "i" and first.ndim == 1))
 
 
 def _is_csr(array: Any) -> bool:
@@ -181,18 +196,23 @@ def _is_csr(array: Any) -> bool:
 
 def _kind(array: Any) -> str:
     """Return the kind of an array: b for bools, i for whole numbers, f for real numbers, ? for anything else."""
-    if isinstance(array, Tensor):
-        if array.layout not in (torch.strided, torch.sparse_csr) or array.is_complex():
-            return "?"
-        return "b" if array.dtype == torch.bool else "f" if array.is_floating_point() else "i"
-    return {"b": "b", "i": "i", "u": "i", "f": "f"}.get(array.dtype.kind, "?")
+    if not isinstance(array, Tensor):
+        return {"b": "b", "i": "i", "u": "i", "f": "f"}.get(array.dtype.kind, "?")
+    if array.layout not in (torch.strided, torch.sparse_csr) or array.is_complex():
+        return "?"
+    if array.dtype == torch.bool:
+        return "b"
+    if array.is_floating_point():
+        return "f"
+    return "i"
 
 
 def _numpy(part: Any) -> Array:
     """Return a copy in memory, in the machine's byte order; bfloat16, which numpy lacks, becomes float32."""
     if isinstance(part, Tensor):
-        half = part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64)
-        return np.array((part.float() if half else part).numpy())
+        if part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64):
+            part = part.float()
+        return np.array(part.numpy())
     return np.array(part, dtype=part.dtype.newbyteorder("="))
 
 
@@ -201,12 +221,12 @@ class NumpySource(ArraySource):
 
     form = ".npy array"
 
-    def _mapped(self) -> Any:
+    def _mapped(self) -> tuple[Any, ...]:
         with self._plain.path.open("rb") as file:
             if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
                 raise ValueError("it does not begin as arrays of numpy do")
         try:
-            return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
+            return (np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False)),)
         except ValueError as error:
             if "Object arrays" not in str(error) and "Array can't be memory-mapped" not in str(error):
                 raise
@@ -219,14 +239,14 @@ class TorchSource(ArraySource):
 
     form = ".pt array"
 
-    def _mapped(self) -> Any:
+    def _mapped(self) -> tuple[Any, ...]:
         with torch.serialization.safe_globals([torch.return_types.topk]):  # a named tuple of tensors
             try:
                 content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
             except RuntimeError:  # written in the old format, which cannot be mapped
                 content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
         if not isinstance(content, (list, tuple)):
-            return content
+            return (content,)
         if len(content) != 2:  # a pair is scores and ids
             hint = "join the batches of a list: torch.save(torch.cat(batches), path)."
             raise DataFileError(self.path, f"holds a sequence of {len(content)}, not a tensor", hint=hint)
@@ -239,7 +259,7 @@ class NpzSource(ArraySource):
     form = "a scipy CSR matrix"
     _matrix: Tensor | None = None
 
-    def _mapped(self) -> Any:
+    def _mapped(self) -> tuple[Any, ...]:
         from scipy.sparse import load_npz
 
         if self._matrix is None:
@@ -257,4 +277,4 @@ class NpzSource(ArraySource):
                 raise DataFileError(self.path, f"indptr does not describe {matrix.shape[0]} rows", hint=hint)
             offsets, ids, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
             self._matrix = csr_of(offsets, ids, values, matrix.shape)
-        return self._matrix
+        return (self._matrix,)

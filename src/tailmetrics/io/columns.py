@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from shlex import quote
 from types import MappingProxyType
@@ -414,67 +414,78 @@ def _problems(questions: Sequence[Question]) -> str:
 
 def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
     """Return the options of the command line that answer the questions."""
-    hints = []
-    for question in questions:
-        if question.role == LIST_DELIMITER:
-            hints.append(" or ".join(f"--{role} {value}" for role, value in question.answers))
-            continue
-        prefix = "columns"
-        is_given = question.role in opening.general
-        is_shared = question.role in ("query", "item") and not is_alone
-        if opening.role == "train" or is_given or is_shared or (question.role == "gain" and opening.is_specific):
-            prefix = OPTIONS[opening.role]
-        choices = [f"--{prefix}.{role} {quote(name)}" for role, name in question.answers]
-        hint = " or ".join(choices)
-        others = question.others
-        if question.role != "query":  # rows without a query are rows of all files
-            others = others.replace("--columns", f"--{prefix}")
-        if others:
-            hint += f" ({others})"
-        hints.append(hint)
-
+    hints = [_answers(opening, question, is_alone) for question in questions]
     separator = " "
     if any(len(question.answers) > 1 for question in questions):
         separator = ", and "
     text = separator.join(hints)
+
     roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
-    if opening.form in ("csv", "tsv") and {"query", "item"} <= roles and not opening.columns.by_place:
-        places = f"--{OPTIONS[opening.role]}.query 0 --{OPTIONS[opening.role]}.item 1"
-        nameless = f"places, such as {places}"
-        if (opening.role, num_columns) in FORMATS_WITHOUT_NAMES:
-            form = FORMATS_WITHOUT_NAMES[opening.role, num_columns]
-            nameless = f"--{OPTIONS[opening.role].replace('columns', 'format')} {form}, or {nameless}"
-        elif opening.role != "pairs":
-            nameless += f", or --{OPTIONS[opening.role].replace('columns', 'format')}"
-        text += f"; without a line of names: {nameless}"
+    is_text = opening.form in ("csv", "tsv")
+    if is_text and {"query", "item"} <= roles and not opening.columns.by_place:
+        text += f"; without a line of names: {_without_names(opening, num_columns)}"
         if opening.delimiter is None and num_columns == 1:
             text = f"--delimiter C, what separates its fields; {text}"
     return text
 
 
+def _answers(opening: Opening, question: Question, is_alone: bool) -> str:
+    """Return the options that answer a question."""
+    if question.role == LIST_DELIMITER:
+        return " or ".join(f"--{role} {value}" for role, value in question.answers)
+    is_for_one = opening.role == "train" or question.role in opening.general
+    if question.role in ("query", "item"):
+        is_for_one = is_for_one or not is_alone
+    if question.role == "gain":
+        is_for_one = is_for_one or opening.is_specific
+    prefix = "columns"
+    if is_for_one:
+        prefix = OPTIONS[opening.role]
+
+    hint = " or ".join(f"--{prefix}.{role} {quote(name)}" for role, name in question.answers)
+    others = question.others
+    if question.role != "query":  # rows without a query are rows of all files
+        others = others.replace("--columns", f"--{prefix}")
+    if others:
+        hint += f" ({others})"
+    return hint
+
+
+def _without_names(opening: Opening, num_columns: int) -> str:
+    """Return the options for a file whose first line holds no names."""
+    prefix = OPTIONS[opening.role]
+    places = f"places, such as --{prefix}.query 0 --{prefix}.item 1"
+    option = f"--{prefix.replace('columns', 'format')}"
+    if (opening.role, num_columns) in FORMATS_WITHOUT_NAMES:
+        return f"{option} {FORMATS_WITHOUT_NAMES[opening.role, num_columns]}, or {places}"
+    if opening.role == "pairs":
+        return places
+    return f"{places}, or {option}"
+
+
 def _remedies(questions: Sequence[Question]) -> str:
     """Return what to do with the columns of a table in memory, which has no options."""
-    hints = []
-    for question in questions:
-        names = [name for _, name in question.answers if name not in (NONE, ORDER, "NAME")]
-        if len(names) == len(question.answers):  # each has a known name
-            hints.append(f"drop all but one of {_in_words(names)}")
-            continue
-        choices = [f"rename {name!r} to {question.role!r}" for name in names]
-        for role, name in question.answers:
-            if name == NONE:
-                choices.append(f"drop {_in_words(names)}")
-            elif name == ORDER:
-                choices.append("add a column 'rank' of 1, 2, 3 in each query")
-            elif name == "NAME":
-                choices.append(f"rename a column to {role!r}")
-        hint = ", or ".join(choices)
-        if question.role == "score" and not names:
-            hint += ", 'rank' or 'distance'"
-        if question.role == "query" and question.others:
-            hint += ", or keep none for row i with row i"
-        hints.append(hint)
-    return "; ".join(hints)
+    return "; ".join(map(_remedy, questions))
+
+
+def _remedy(question: Question) -> str:
+    """Return what to do with the columns of one question."""
+    names = [name for _, name in question.answers if name not in (NONE, ORDER, "NAME")]
+    if len(names) == len(question.answers):  # each has a known name
+        return f"drop all but one of {_in_words(names)}"
+    choices = [f"rename {name!r} to {question.role!r}" for name in names]
+    changes = {
+        NONE: f"drop {_in_words(names)}",
+        ORDER: "add a column 'rank' of 1, 2, 3 in each query",
+        "NAME": f"rename a column to {question.role!r}",
+    }
+    choices += [changes[name] for _, name in question.answers if name in changes]
+    hint = ", or ".join(choices)
+    if question.role == "score" and not names:
+        hint += ", 'rank' or 'distance'"
+    if question.role == "query" and question.others:
+        hint += ", or keep none for row i with row i"
+    return hint
 
 
 def names_in_words(names: Iterable[str]) -> str:
@@ -539,24 +550,15 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
     if roles.questions:
         raise ColumnError(opening, [column.name for column in table], roles.questions)
     chosen = {*reading.query, reading.item, reading.value, reading.within}
-    unread = [column.name for column in table if column.name not in chosen]
-    possible_keys = []
-    for column in table:
-        is_key = column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not INDEX.fullmatch(column.name)
-        if is_key and column.name in unread and column.name not in opening.explained:
-            possible_keys.append(column.name)
-    return Reading(
+    unread = [column for column in table if column.name not in chosen]
+    possible_keys = [column.name for column in unread if roles.may_be_query(column)]
+    return replace(
+        reading,
         path=str(opening.path),
         role=opening.role,
         form=opening.form,
-        query=reading.query,
-        item=reading.item,
-        value=reading.value,
-        value_role=reading.value_role,
         second_order=roles.second_order,
-        is_listed=reading.is_listed,
-        within=reading.within,
-        unread=tuple(unread),
+        unread=tuple(column.name for column in unread),
         possible_keys=tuple(possible_keys),
         used=frozenset(roles.used),
         has_names=has_names,
@@ -656,8 +658,12 @@ class _Roles:
             strays = [part.name for part in candidates]
             value, value_role = self._gain(candidates, names, strays)
         self._ask_for_query_beside_lists(query)
-        reading = Reading(query=query, item=item, value=value, value_role=value_role)
-        return Reading(**{**vars(reading), "is_listed": True, "within": column.name})
+        return Reading(query=query, item=item, value=value, value_role=value_role, is_listed=True, within=column.name)
+
+    def may_be_query(self, column: Column) -> bool:
+        """Whether a column may hold queries, which are text or whole numbers."""
+        is_explained = column.name in self._opening.explained or INDEX.fullmatch(column.name) is not None
+        return column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not is_explained
 
     def _beside_lists(self) -> list[Column]:
         """Return the columns that can hold the lists of numbers beside the lists of items."""
@@ -844,21 +850,22 @@ class _Roles:
         """
         ((role, nothing),) = question.answers
         lacking = sum(1 for other in self.questions if other.answers[0][1] == "NAME")
-        if not strays:
+        if not strays or (lacking and len(pool) <= lacking):
             return
-        if not lacking:
-            answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
-            if nothing == NONE and not any(_suggests_gain(name) for name in strays):
-                self.questions.append(question._replace(answers=[(role, nothing), *answers]))
-            else:
-                self.questions.append(question._replace(answers=[*answers, (role, nothing)]))
-        elif len(pool) > lacking:  # the columns that are lacking are among them
-            problem = f"no column is the {question.role}"
-            answers = [(question.role, "NAME")]
+        if lacking:  # the columns that are lacking are among them
             others = f"or --columns.{role} {nothing}"
             if question.others:
                 others = f"or .rank, .distance, --columns.{role} {nothing}"
-            self.questions.append(Question(question.role, problem, answers, others))
+            self.questions.append(
+                Question(question.role, f"no column is the {question.role}", [(question.role, "NAME")], others)
+            )
+            return
+        answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
+        place = len(answers)
+        if nothing == NONE and not any(_suggests_gain(name) for name in strays):
+            place = 0
+        answers.insert(place, (role, nothing))
+        self.questions.append(question._replace(answers=answers))
 
     def _ask_for(self, role: str) -> None:
         others = ""
@@ -875,9 +882,7 @@ class _Roles:
         if any(question.role == "query" for question in self.questions):
             return
         for column in self._scalars:
-            is_key = column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not INDEX.fullmatch(column.name)
-            is_list = plain(column.name) == self._opening.list_role
-            if is_key and not is_list and column.name not in self._opening.explained:
+            if self.may_be_query(column) and plain(column.name) != self._opening.list_role:
                 others = "or --columns.query none, row i with row i"
                 self.questions.append(Question("query", "no column is the query", [("query", "NAME")], others))
                 return

@@ -26,9 +26,9 @@ SHOWN_NAMES = 2
 """Names of each file that an error shows."""
 
 
-def numbers_hint(source: Source) -> str:
-    """Return the hint of an error: ``source`` has numbers for labels, but another file has names."""
-    if source.num_labels is not None:
+def numbers_hint(numbered: Source) -> str:
+    """Return what to do where a file has numbers for labels, and another file has names."""
+    if numbered.num_labels is not None:
         return NUMBERS_HINT
     return "if both mean the same labels, --string-ids true takes numbers for names, too."
 
@@ -280,6 +280,22 @@ class NameGathering:
         return rule.number(self._database, self._paths[0])
 
 
+def sources_with_names(sources: Sequence[Source], strings: bool | None) -> list[Source]:
+    """Read the labels of all files as names, or else as numbers, and return the files that still have names.
+
+    Args:
+        sources: The files.
+        strings: Whether whole numbers are names, too; False if text is whole numbers; None if the files say it.
+    """
+    are_named = all(source.string_ids for source in sources)
+    for source in sources:
+        if strings and not source.string_ids:
+            source.read_as_names()
+        elif strings is False or not (strings or are_named):
+            source.read_as_numbers()
+    return [source for source in sources if source.string_ids]
+
+
 def number_strings(
     sources: Sequence[Source], label_names: Sequence[str] | None, strings: bool | None, memory: str
 ) -> Sequence[str] | None:
@@ -288,32 +304,28 @@ def number_strings(
     Args:
         sources: The files.
         label_names: Names of the labels in the order of their ids; None to collect them from the files.
-        strings: Whether whole numbers are names, too; False if text is whole numbers; None if the files say it.
+        strings: As for :func:`sources_with_names`.
         memory: As for :func:`read`.
 
     Raises:
         DataFileError: If one file has names and another has numbers.
         ValueError: If ``label_names`` repeats a name.
     """
-    if strings:
-        for source in sources:
-            if not source.string_ids:
-                source.read_as_names()
-    elif label_names is None and (strings is False or any(not source.string_ids for source in sources)):
-        for source in sources:
-            source.read_as_numbers()
     named = [source for source in sources if source.string_ids]
+    if strings or label_names is None:
+        named = sources_with_names(sources, strings)
     if not named:
         return label_names
     if label_names is None:
-        if len(named) < len(sources):
-            other = next(source for source in sources if not source.string_ids)
-            problem = f"has strings for label ids, but {other.path} has numbers"
-            raise DataFileError(named[0].path, problem, hint=numbers_hint(other))
+        for source in sources:
+            if not source.string_ids:
+                problem = f"has strings for label ids, but {source.path} has numbers"
+                raise DataFileError(named[0].path, problem, hint=numbers_hint(source))
         gathering = NameGathering(memory)
         for source in named:
             gathering.add(source)
         label_names = gathering.ordered(LabelRule(None, True, None, False), bool(strings)).names or ()
+
     numbering = {name: place for place, name in enumerate(label_names)}
     if len(numbering) < len(label_names):
         raise ValueError(f"label_names: {len(label_names) - len(numbering)} names are repeated; pass each once.")
@@ -415,18 +427,22 @@ def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> 
     """Return the columns of the labels, None without one, and of the counts."""
     if len(names) == 1:
         return None, names[0]
-    labels = [name for name in names if name == columns.item]
-    labels = labels or [name for name in names if is_known(name, (*ALIASES["item"], "label", "id"))]
-    counts = [name for name in names if name == columns.gain]
-    counts = counts or [name for name in names if is_known(name, COUNTS)]
-    if len(labels) == 1 and not counts and len(names) == 2:
-        counts = [name for name in names if name != labels[0]]
-    if len(counts) == 1 and not labels and len(names) == 2:
-        labels = [name for name in names if name != counts[0]]
+    labels = _matching(names, columns.item, (*ALIASES["item"], "label", "id"))
+    counts = _matching(names, columns.gain, COUNTS)
+    if len(names) == 2 and len(labels) + len(counts) == 1:
+        others = [name for name in names if name not in (*labels, *counts)]
+        labels, counts = labels or others, counts or others
     if len(set(labels)) != 1 or len(set(counts)) != 1:
         problem = f"no columns are the label and its count; its columns are {names_in_words(names)}"
         raise DataFileError(path, problem, hint="--columns.item NAME --columns.gain NAME, or call them label and count")
     return labels[0], counts[0]
+
+
+def _matching(names: Sequence[str], name: str | None, known: Sequence[str]) -> list[str]:
+    """Return the column with the name that the user gives, else those with a known name."""
+    if name in names:
+        return [str(name)]
+    return [name for name in names if is_known(name, known)]
 
 
 def _in_order(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -212,21 +213,12 @@ class ListSource(Source):
             columns["value"] = pa.array(values.astype(np.float64, copy=False))
         return pa.RecordBatch.from_pydict(columns)
 
-    def first_rows(self, most: int) -> list[str]:
-        """Return the first two rows in words, with names of labels."""
+    def first_rows(self) -> list[str]:
+        """Return the first two rows in words, as they stand in the columns that are read."""
         texts = []
         for first, batch in self._batches(self._columns, 0, min(2, self.num_rows), 2):
-            ids, lengths = self._flat(self._items, batch, first)
-            values = self._numbers(batch, lengths, first)
-            start = 0
-            for row, length in enumerate(lengths.tolist()):
-                words = []
-                for place in range(start, start + min(length, most)):
-                    number = "" if values is None else f" {abs(values[place]):g}"
-                    words.append(f"{ids[place].as_py()!r}{number}")
-                more = " …" if length > most else ""
-                texts.append(f"row {first + row}: {', '.join(words) or 'nothing'}{more}")
-                start += length
+            for row, cells in enumerate(batch.to_pylist(), first):
+                texts.append(f"row {row}: {reprlib.repr(cells)}")
         return texts
 
     def distinct_names(self) -> Iterator[Any]:

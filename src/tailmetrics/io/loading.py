@@ -15,7 +15,7 @@ from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset
 from tailmetrics.io.files import DataFileError, PathLike, find, suffix_of
 from tailmetrics.io.filters import read_named_filter, read_numbered_filter
 from tailmetrics.io.join import Joined, join
-from tailmetrics.io.labels import LabelRule, Labels, NameGathering, number_strings, numbers_hint
+from tailmetrics.io.labels import LabelRule, Labels, NameGathering, number_strings, numbers_hint, sources_with_names
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
 from tailmetrics.io.rows import Source, share
@@ -26,6 +26,8 @@ BATCH_CELLS = 2**24
 """Numbers per batch at most, but at least one row: 128 MB of int64, however wide the rows are."""
 FORMS_BY_NAME = Forms()
 """Suffixes and known names say everything."""
+NUMBERED = Labels(None, None, 0)
+"""Labels that are numbers, which need not be gathered."""
 ENTRY_BYTES = 240
 """Memory for an entry of a long list while it is sorted, checked and ranked in several orders, as measured."""
 
@@ -276,8 +278,7 @@ def read_label_names(
     Raises:
         DataFileError: If a file cannot be read, or one file has names of labels and another has numbers.
     """
-    labels = gathered_labels(runs, target, train_target, forms, string_ids, num_labels, other_names or {})
-    return None if labels is None else labels.names
+    return gathered_labels(runs, target, train_target, forms, string_ids, num_labels, other_names or {}).names
 
 
 def gathered_labels(
@@ -288,37 +289,29 @@ def gathered_labels(
     string_ids: bool | None,
     num_labels: int | None,
     other_names: Mapping[str, Iterable[str]],
-) -> Labels | None:
-    """Return the labels of all files, as :func:`read_label_names`, with notes; None if label ids are numbers."""
+) -> Labels:
+    """Return the labels of all files, as :func:`read_label_names`, with notes; without names if they are numbers."""
     values: list[tuple[Any, Any]] = [("preds", run) for run in runs]
-    values += [(role, value) for role, value in (("target", target), ("train", train_target)) if value is not None]
-    inputs = open_inputs("read_label_names", values, forms)
+    values += [("target", target), ("train", train_target)]
+    inputs = open_inputs("read_label_names", [(role, value) for role, value in values if value is not None], forms)
     rule = _label_rule(inputs, None, string_ids, num_labels)
-    if rule.by_number and all(source.lines is not None for source in inputs):
-        return None
+    sources = [opened.rows for opened in inputs if opened.rows is not None]
+    if rule.by_number and not sources:
+        return NUMBERED
 
-    sources = [source.rows for source in inputs if source.rows is not None]
-    if string_ids:
-        for source in sources:
-            source.read_as_names()
+    sources_with_names(sources, string_ids)
     numbered = [source for source in sources if not source.string_ids]
-    if numbered and string_ids is None:
-        for source in sources:
-            source.read_as_numbers()
-    gathering = NameGathering(forms.memory)
-    with_names = []
-    for opened in inputs:
-        if opened.lines is not None:
-            gathering.add(opened.lines)
-            with_names.append(opened.name)
-        elif opened.rows is not None and opened.rows.string_ids:
-            gathering.add(opened.rows)
-            with_names.append(opened.name)
-    if not with_names or (numbered and num_labels is not None and string_ids is None):
-        return None
+    named = [opened for opened in inputs if opened.content not in numbered]
+    are_numbers = bool(numbered) and num_labels is not None and string_ids is None
+    if not named or are_numbers:
+        return NUMBERED
     if numbered:
         problem = f"has names of labels, but {numbered[0].path} has their numbers"
-        raise DataFileError(with_names[0], problem, hint=numbers_hint(numbered[0]))
+        raise DataFileError(named[0].name, problem, hint=numbers_hint(numbered[0]))
+
+    gathering = NameGathering(forms.memory)
+    for opened in named:
+        gathering.add(opened.content)
     for argument, names in other_names.items():
         gathering.add_names(names, Path(argument))
     in_memory = all(opened.form == IN_MEMORY for opened in inputs)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tailmetrics.io.columns import ORDER, Column, Kind, Opening, Reading, assign_roles
+from tailmetrics.io.columns import ORDER, Column, Kind, Opening, Reading, assign_roles, names_in_words
 from tailmetrics.io.database import Database, joined_text, literal, named, quoted, text_of
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
 from tailmetrics.io.lines import Lines
@@ -26,8 +26,6 @@ from tailmetrics.io.typed import open_typed
 
 META = "mteb_model_meta"
 """The key that only predictions of MTEB have."""
-SHOWN_PARTS = 8
-"""The most parts that an error names; each is a few words."""
 OBJECT_BYTES = 2**24
 """Bytes of a JSON object at most; DuckDB allocates twice as much at once."""
 MIXED_SIGNS = "decimal128(38, 0)"
@@ -250,8 +248,7 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     if _holds_objects(content):
         with reading(path, "a dict"):
             table = pa.table({"query": list(map(str, content)), "items": list(content.values())})
-        columns = opening.columns.with_names(None)
-        return open_typed(replace(opening, columns=replace(columns, query="query")), TableInMemory(path, table))
+        return open_typed(replace(opening, columns=replace(opening.columns, query="query")), TableInMemory(path, table))
 
     by_name = is_run(content)
     with reading(path, "a dict"):
@@ -301,23 +298,22 @@ def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) 
     lengths: list[int] = []
     items: list[Any] = []
     values: list[Any] = []
+    with_values = set()
     for query, listed in content.items():
         entries = listed.tolist() if hasattr(listed, "tolist") else listed
-        queries.append(str(query))
-        lengths.append(max(1, len(entries)) if hasattr(entries, "__len__") else 1)
-        if isinstance(entries, Mapping) and entries:
-            items.extend(entries)
-            values.extend(entries.values())
-        elif isinstance(entries, (list, tuple)) and entries:
-            items.extend(entries)
-        elif isinstance(entries, (Mapping, list, tuple)):
-            items.append(None)
-            values.append(0.0)
-        else:
+        if not isinstance(entries, (Mapping, list, tuple)):
             problem = f"holds {type(listed).__name__}, not a dict or a list"
             raise DataFileError(path, problem, f"query {query!r}", f"pass {FORMS}.")
-    is_mixed = len({isinstance(entries, Mapping) for entries in content.values() if len(entries)}) > 1
-    if is_mixed:
+        queries.append(str(query))
+        lengths.append(max(1, len(entries)))
+        items.extend(entries or [None])
+        if isinstance(entries, Mapping):
+            values.extend(entries.values() or [0.0])
+        elif not entries:
+            values.append(0.0)
+        if entries:
+            with_values.add(isinstance(entries, Mapping))
+    if len(with_values) > 1:
         hint = "give every query a dict of items and numbers, or every query a list of items."
         raise DataFileError(path, "holds dicts and lists", hint=hint)
 
@@ -354,16 +350,11 @@ def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], 
         numbers = np.array(pa.array(values, pa.float64()))
     except (pa.ArrowException, TypeError):
         for place, value in enumerate(values):
-            try:
-                float(value)
-                is_number = not isinstance(value, str)
-            except (TypeError, ValueError):
-                is_number = False
-            if not is_number:
+            if not _is_number(value):
                 where = f"query {columns['query'][place].as_py()!r}"
                 problem = f"the value of {columns['item'][place].as_py()!r} is {value!r}, not a number"
                 raise DataFileError(path, problem, where, f"pass {FORMS}.") from None
-        numbers = np.array([float(value) for value in values])
+        numbers = np.array(list(map(float, values)))
     if role == "preds" and by_name:
         with np.errstate(over="ignore", invalid="ignore"):  # as in trec_eval, too large scores become infinite
             numbers = numbers.astype(np.float32).astype(np.float64)
@@ -371,6 +362,15 @@ def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], 
         is_grade = np.isfinite(numbers) & (numbers == np.floor(numbers))
         numbers = np.where(is_grade & (numbers < 0), 0, numbers)
     return pa.array(numbers)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value, other than text, can be a float."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, str)
 
 
 def part_of(path: FilePath, content: Mapping[str, Any], part: str | None, in_memory: bool) -> tuple[str, Any]:
@@ -390,10 +390,10 @@ def part_of(path: FilePath, content: Mapping[str, Any], part: str | None, in_mem
         return str(part), parts[part]
     if not parts:
         raise DataFileError(path, "holds no subset with a split", hint="MTEB writes {subset: {split: {query: …}}}.")
-    names = ", ".join(name[:40] for name in list(parts)[:SHOWN_PARTS])
-    if len(parts) > SHOWN_PARTS:
-        names += " …"
-    problem = f"holds predictions for {names}" if part is None else f"has no part {part[:40]!r}; its parts are {names}"
+    names = names_in_words(name[:40] for name in parts)
+    problem = f"holds predictions for {names}"
+    if part is not None:
+        problem = f"has no part {part[:40]!r}; its parts are {names}"
     first = next(iter(parts))[:80]
     hint = f"--part {first}"
     if in_memory:

@@ -26,8 +26,6 @@ from tailmetrics.io.rows import Parts, Source
 
 ROWS_HINT = "--columns.query none takes row i with row i"
 """The option for files that name no query."""
-SHOWN_ENTRIES = 5
-"""Entries of a row that are shown, so that a row fits on a line."""
 ARGUMENTS: Mapping[Role, str] = {"preds": "preds", "target": "target", "train": "train_target", "pairs": "filter"}
 """Role -> the argument that holds it."""
 
@@ -112,12 +110,17 @@ class Input:
     rows: Source | None
 
     @property
+    def content(self) -> LineFiles | Source:
+        """The lines or the rows."""
+        if self.lines is not None:
+            return self.lines
+        assert self.rows is not None
+        return self.rows
+
+    @property
     def reading(self) -> Reading:
         """How the first part is read."""
-        if self.lines is not None:
-            return self.lines.reading
-        assert self.rows is not None
-        return self.rows.reading
+        return self.content.reading
 
     @property
     def has_queries(self) -> bool:
@@ -137,25 +140,18 @@ class Input:
         return LineFiles(self.name, [lines_of_rows(source) for source in self.rows.files])
 
     def first_rows(self) -> list[str]:
-        """Return the first two rows as they are understood, in words."""
+        """Return the first two rows, or lines, as they are understood, in words."""
         if self.rows is not None:
-            texts = self.rows.first_rows(SHOWN_ENTRIES)
+            texts = self.rows.first_rows()
         else:
-            texts = list(_first_lines(self.as_lines().parts[0]))
+            texts = []
+            for query, item, value in self.as_lines().parts[0].rows(Database(), 2):
+                text = f"{query!r}: {item!r}"
+                if value is not None:
+                    number = abs(value) if self.reading.least_first else value
+                    text += f" {number:g}"
+                texts.append(text)
         return [f"{self.name}, {text}" for text in texts]
-
-
-def _first_lines(lines: Lines) -> Iterator[str]:
-    """Yield the lines of the first two queries of a file in words."""
-    entries: dict[str, list[str]] = {}
-    for query, item, value in lines.rows(Database(), 2 * (SHOWN_ENTRIES + 1)):
-        if len(entries) == 2 and query not in entries:
-            break
-        number = "" if value is None else f" {abs(value):g}" if lines.reading.least_first else f" {value:g}"
-        entries.setdefault(query, []).append(f"{item!r}{number}")
-    for query, texts in entries.items():
-        more = " …" if len(texts) > SHOWN_ENTRIES else ""
-        yield f"{query!r}: {', '.join(texts[:SHOWN_ENTRIES])}{more}"
 
 
 class _Blocks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -68,18 +69,25 @@ class Ragged:
     def matrix(self) -> Array:
         """The ids, padded with -1 at the end of a row: shape (n, width of the longest row, at least 1), int64."""
         padded = self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
-        return padded.copy() if np.may_share_memory(padded, self.ids) else padded  # Arrow or a file may own ids
+        if np.may_share_memory(padded, self.ids):  # Arrow or a file may own ids
+            padded = padded.copy()
+        return padded
 
     def __getitem__(self, rows: slice) -> Ragged:
         """Return the rows of a slice, without copying their entries."""
         start, stop, _ = rows.indices(len(self))
         offsets = self.offsets[start : stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
-        return Ragged(offsets - offsets[0], self.ids[entries], None if self.values is None else self.values[entries])
+        values = None
+        if self.values is not None:
+            values = self.values[entries]
+        return Ragged(offsets - offsets[0], self.ids[entries], values)
 
     def select(self, keep: NDArray[np.bool_]) -> Ragged:
         """Return these rows with only the entries marked in ``keep``."""
-        values = None if self.values is None else self.values[keep]
+        values = None
+        if self.values is not None:
+            values = self.values[keep]
         # starts(keep) counts the entries kept before each entry; at the borders of rows these are the new offsets
         return Ragged(starts(keep)[self.offsets], self.ids[keep], values)
 
@@ -248,12 +256,18 @@ class Source(ABC):
         """The files of this source: itself, or its parts."""
         return [self]
 
-    def first_rows(self, most: int) -> list[str]:
-        """Return the first two rows in words, at most ``most`` entries of each."""
+    def first_rows(self) -> list[str]:
+        """Return the first two rows in words, with the first few label ids or numbers of each."""
         texts: list[str] = []
-        for rows in self.batches(0, min(2, self.num_rows), 2):
-            for place in range(len(rows)):
-                texts.append(f"row {len(texts)}: {_entries_in_words(rows[place : place + 1], most)}")
+        for rows in self.all_batches(0, min(2, self.num_rows), 1):
+            cells: dict[str, Any] = {}
+            if isinstance(rows, Ragged):
+                cells["ids"] = rows.ids.tolist()
+                if rows.values is not None:
+                    cells["values"] = rows.values.tolist()
+            else:
+                cells["values"] = rows[0].tolist()
+            texts.append(f"row {len(texts)}: {reprlib.repr(cells)}")
         return texts
 
     def distinct_names(self) -> Iterator[Any]:
@@ -437,23 +451,6 @@ class Parts(Source):
         self.sequences = first.sequences
         self._starts = [0, *accumulate(source.num_rows for source in self._sources)]
         self.num_rows = self._starts[-1]
-
-
-def _entries_in_words(row: Rows, most: int) -> str:
-    """Return the entries of one row in words: label ids with their numbers, or the numbers of all labels."""
-    texts = []
-    if isinstance(row, Ragged):
-        size = len(row.ids)
-        for place, label in enumerate(row.ids[:most].tolist()):
-            number = "" if row.values is None else f" {row.values[place]:g}"
-            texts.append(f"{label}{number}")
-    else:
-        size = int(row.shape[1])
-        texts = [f"{number:g}" for number in row[0, :most].tolist()]
-    text = ", ".join(texts) or "nothing"
-    if size > most:
-        text += " …"
-    return text
 
 
 def _layout(source: Source) -> str:
