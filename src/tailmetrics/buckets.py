@@ -379,6 +379,20 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
     return buckets
 
 
+def digest_of_buckets(buckets: LabelBuckets | None) -> str | None:
+    """Return the digest of buckets, by which tables of them are remembered; None without buckets."""
+    if buckets is None:
+        return None
+    return buckets.digest
+
+
+def number_of_buckets(buckets: LabelBuckets | None) -> int:
+    """Return the number of buckets; 1 without buckets, where all labels are together."""
+    if buckets is None:
+        return 1
+    return len(buckets)
+
+
 def names_of(kind: str) -> tuple[str, ...]:
     """Return the names of the buckets of a kind; they do not depend on training counts."""
     return buckets_of(kind, torch.zeros(0, dtype=torch.int64, device="cpu")).names

@@ -168,7 +168,9 @@ class LabelTree:
         """The names of every node and of its parent, which is empty for a root."""
         pairs = []
         for node, parent in enumerate(self._parents.tolist()):
-            parent_name = self.name_of(parent) if parent >= 0 else ""
+            parent_name = ""
+            if parent >= 0:
+                parent_name = self.name_of(parent)
             pairs.append((self.name_of(node), parent_name))
         return pairs
 
@@ -262,7 +264,9 @@ class LabelTree:
         reached = self._parents
         for _ in range(len(reached).bit_length()):
             reached = _parents_of(reached, reached)
-        node = int(reached.max()) if len(reached) else -1
+        node = -1
+        if len(reached):
+            node = int(reached.max())
         if node < 0:
             return
         circle = [node]
@@ -352,7 +356,9 @@ class Level(NamedTuple):
         lengths = is_first.sum(dim=1)
         if ranking.row_mask is not None:
             lengths = lengths.where(ranking.row_mask, ranking.depth)
-        shortest = int(lengths.min()) if len(lengths) else ranking.depth
+        shortest = ranking.depth
+        if len(lengths):
+            shortest = int(lengths.min())
         if values is not None:
             values = values[:, :shortest]
         return Lists(ids[:, :shortest], values, False)

@@ -384,7 +384,9 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _with_queries(self, ranking: Ranking) -> QueriesSeen:
         """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""
-        queries_seen = QueriesSeen() if self._were_logged else self._queries_seen
+        queries_seen = self._queries_seen
+        if self._were_logged:
+            queries_seen = QueriesSeen()
         if ranking.queries is None:
             return queries_seen
         return queries_seen.with_queries("TopKCollection", ranking.queries)

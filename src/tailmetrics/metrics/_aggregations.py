@@ -280,12 +280,16 @@ class Aggregation(ABC):
 
 def by_weight(what: str, weighted: bool) -> str:
     """Return in words what is counted, if each counts as much as the weight of its row."""
-    return f"{what}, by weight" if weighted else what
+    if weighted:
+        return f"{what}, by weight"
+    return what
 
 
 def with_bucket_axis(values: Tensor) -> Tensor:
     """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
-    return values[:, None] if values.ndim == 1 else values
+    if values.ndim == 1:
+        return values[:, None]
+    return values
 
 
 class _RowAggregation(Aggregation):
@@ -323,7 +327,9 @@ class _RowAggregation(Aggregation):
     @property
     def sum_format(self) -> FixedPoint:
         """The format of sums over rows."""
-        return weighted(self.value_format) if self.weighted else self.value_format
+        if self.weighted:
+            return weighted(self.value_format)
+        return self.value_format
 
 
 class MeanOfRows(_RowAggregation):
@@ -407,7 +413,9 @@ class MeanOfRows(_RowAggregation):
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the rows that count: all, or those with a value where others are skipped."""
         counted = [count / self.row_format.unit for count in self._rows(states)[2]]
-        rows = self.rows_with_value() if self.empty_target_action == "skip" else "rows"
+        rows = "rows"
+        if self.empty_target_action == "skip":
+            rows = self.rows_with_value()
         return by_weight(rows, self.weighted), [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:

@@ -118,7 +118,9 @@ class _PublicFormula:
             check_cutoffs(self.name, k, optional=self.parameters["k"].default is None)
         if k is None:
             return Depth(0)
-        deepest = max(k) if isinstance(k, tuple) else k
+        deepest = k
+        if isinstance(k, tuple):
+            deepest = max(k)
         return Depth(deepest, deepest)
 
 
@@ -197,7 +199,9 @@ class Formula:
 
     def one(self, k: int) -> int:
         """Return the sum that one row of value 1 adds at a cut-off."""
-        return 1 if self.per_one is None else self.per_one(k)
+        if self.per_one is None:
+            return 1
+        return self.per_one(k)
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
         """Return the value of each row at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
@@ -209,7 +213,9 @@ class Formula:
             value = function(ranks, **self.arguments)
         if isinstance(value, tuple):
             terms = torch.stack(value)
-            return terms if has_cutoff_axis else terms.unsqueeze(1)
+            if has_cutoff_axis:
+                return terms
+            return terms.unsqueeze(1)
         row_values: Tensor = value if has_cutoff_axis else value.unsqueeze(0)
         return row_values
 
@@ -255,7 +261,9 @@ class OwnFormula(Formula):
                 )
             values.append(terms)
         stacked = torch.stack([torch.stack(terms) for terms in zip(*values, strict=True)])
-        return stacked if len(stacked) > 1 else stacked[0]
+        if len(stacked) > 1:
+            return stacked
+        return stacked[0]
 
 
 def check_returned_values(

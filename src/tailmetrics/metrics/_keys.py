@@ -128,13 +128,17 @@ def convention(unusual: Mapping[str, Any]) -> str:
 
 def _place_in_key(name: str) -> int:
     """Return where an argument stands in a key: those of one metric come first."""
-    return LAST.index(name) if name in LAST else -1
+    if name in LAST:
+        return LAST.index(name)
+    return -1
 
 
 def _key_part(word: str, value: Any) -> str:
     """Return an argument as it is written in a key."""
     if isinstance(value, bool):
-        return f"_{word}" if value else f"_no_{word}"
+        if value:
+            return f"_{word}"
+        return f"_no_{word}"
     if isinstance(value, str):
         return f"_{value}"
     if isinstance(value, (int, float)):

@@ -367,7 +367,9 @@ class OverLabels(_CountAggregation):
         columns: dict[str, Tensor] = {}
         reading = self.reading
         for k, cutoff, name in zip(reading.ks, reading.cutoffs, names, strict=True):
-            suffix = f"@{self.cut_name(cutoff)}" if several or len(reading.ks) > 1 else ""
+            suffix = ""
+            if several or len(reading.ks) > 1:
+                suffix = f"@{self.cut_name(cutoff)}"
             hits, predicted, support = self._label_counts(states, k)
             if self._predicts:
                 columns[f"predicted{suffix}"] = predicted

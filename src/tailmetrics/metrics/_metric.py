@@ -182,7 +182,9 @@ class TopKMetric(ExactMetric):
         """The names of the buckets, known or to be made; none without buckets."""
         if isinstance(self.buckets, str):
             return names_of(self.buckets)
-        return () if self.buckets is None else self.buckets.names
+        if self.buckets is None:
+            return ()
+        return self.buckets.names
 
     @property
     def _caller(self) -> str:
@@ -351,7 +353,9 @@ class TopKMetric(ExactMetric):
 
     def row_keys(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
-        return [] if self.aggregation.has_value_per_label else self._keys.of_rows(group)
+        if self.aggregation.has_value_per_label:
+            return []
+        return self._keys.of_rows(group)
 
     def cutoff_keys(self) -> tuple[str, ...]:
         """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
@@ -457,7 +461,9 @@ class TopKMetric(ExactMetric):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its value."""
         # TorchMetrics resets the metric to compute the value of a batch; Lightning has read a value between loaders
-        seen = QueriesSeen() if self._was_logged else self._queries_seen
+        seen = self._queries_seen
+        if self._was_logged:
+            seen = QueriesSeen()
         warns, self._warns_of_ties = self._warns_of_ties, False  # the share of tied rows in one batch says little
         try:
             value = super().forward(*args, **kwargs)
@@ -486,10 +492,12 @@ class TopKMetric(ExactMetric):
 
     def prepared(self, ranking: Ranking) -> Prepared:
         """Return what :meth:`prepare` returns, for a batch that was checked before."""
-        increments, tie_count = self.aggregation.increments(ranking), self._tie_count
-        tied = None if tie_count is None else tie_count.of(ranking)
-        if tied is not None and tie_count is not None:
-            increments = {**increments, tie_count.name: tied}
+        increments = self.aggregation.increments(ranking)
+        tie_count = self._tie_count
+        if tie_count is not None:
+            tied = tie_count.of(ranking)
+            if tied is not None:
+                increments = {**increments, tie_count.name: tied}
         return Prepared(increments, ranking.rows)
 
     def note_in(self, addition: Addition, prepared: Prepared) -> None:
@@ -670,7 +678,9 @@ class TopKMetric(ExactMetric):
 
     def _label_key(self, key: str) -> str:
         """Return the name of values per label: the key of a cut-off without average and conventions."""
-        return key if self.name is not None else f"{self.reading.prefix}{key.replace(self._keys.plain, self.stem)}"
+        if self.name is not None:
+            return key
+        return f"{self.reading.prefix}{key.replace(self._keys.plain, self.stem)}"
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars.

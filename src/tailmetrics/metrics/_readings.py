@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, check_number
 from tailmetrics._transfer import digest_of
-from tailmetrics.buckets import LabelBuckets
+from tailmetrics.buckets import LabelBuckets, number_of_buckets
 from tailmetrics.metrics._batches import warn_of_ranks
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._states import Increment, PerRow, at_labels
@@ -89,7 +89,7 @@ class Reading(ABC):
         """Return the reading with the facts of training."""
         bound = copy(self)
         vars(bound).update(formula=formula, buckets=buckets, num_labels=num_labels)
-        bound.num_buckets = 1 if buckets is None else len(buckets)
+        bound.num_buckets = number_of_buckets(buckets)
         vars(bound).pop("reads", None)
         return bound
 
@@ -118,7 +118,9 @@ class Reading(ABC):
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with only the relevant labels whose gain is at least ``min_gain``."""
-        return ranking if self.min_gain is None else ranking.at_least(self.min_gain)
+        if self.min_gain is None:
+            return ranking
+        return ranking.at_least(self.min_gain)
 
     def of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N, G) with buckets."""
@@ -148,7 +150,9 @@ class Reading(ABC):
 
     def cut_name(self, k: Any) -> str:
         """Return a cut-off as it is written in keys, behind @; empty for None."""
-        return "" if k is None else str(k)
+        if k is None:
+            return ""
+        return str(k)
 
     def cut_text(self, k: Any) -> str:
         """Return a cut-off as text for digests of arguments."""
@@ -244,9 +248,13 @@ class Ranks(Reading):
         buckets = self.buckets
         if self.ties != "id":
             ranks = self._tied(ranking)
-            return ranks.first(self.depth) if self._to_depth else ranks
+            if self._to_depth:
+                return ranks.first(self.depth)
+            return ranks
         if buckets is None:
-            return ranking.exact if self._whole else ranking.up_to(self._deepest)
+            if self._whole:
+                return ranking.exact
+            return ranking.up_to(self._deepest)
         return ranking.by_bucket(buckets, self.scope, self.depth, self._whole and self.scope == "global", self._deepest)
 
     def _tied(self, ranking: Ranking) -> TargetRanks:
@@ -293,7 +301,9 @@ class Ranks(Reading):
 
     def places(self, k: Any) -> int:
         """Return how many places of a list a value at a cut-off reads, 0 for all."""
-        return self.depth if self.uses_depth else k or 0
+        if self.uses_depth:
+            return self.depth
+        return k or 0
 
     # lists of single labels, for averages over labels
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics.buckets import LabelBuckets
+from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks
@@ -61,7 +61,7 @@ class ReferenceRanking(Ranking):
 
     def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
         """Return the ranks of the relevant labels that a formula reads, with the arguments of :meth:`by_bucket`."""
-        key = ("reference", None if buckets is None else buckets.digest, scope, depth)
+        key = ("reference", digest_of_buckets(buckets), scope, depth)
         return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
 
     @abstractmethod
@@ -86,7 +86,9 @@ class ReferenceRanking(Ranking):
     def _known_num_labels(self) -> int:
         """The largest number of labels in a row."""
         if self.documents is not None:
-            return int(self.documents.max()) if self.num_rows else 0
+            if self.num_rows:
+                return int(self.documents.max())
+            return 0
         assert self.num_labels is not None
         return self.num_labels
 
@@ -114,7 +116,7 @@ class ReferenceRanking(Ranking):
         """
         targets, entries = self.targets, self.targets.entries
         shape = (self.num_rows,) if buckets is None else (self.num_rows, len(buckets))
-        nowhere = self.num_rows * (1 if buckets is None else len(buckets))
+        nowhere = self.num_rows * number_of_buckets(buckets)
         keys = torch.where(listed & (entries.ids >= 0), self._row_keys(buckets), nowhere)
         table = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
         hits = table.hits(above + 1, entries.ids, entries.gains)
@@ -143,7 +145,7 @@ class ChanceRanking(ReferenceRanking):
     def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
         """Return the ranks of the relevant labels; only their number, if the value of a row depends on nothing else."""
         if formula.reads_counts_alone and self.targets.binary:
-            key = ("row counts", None if buckets is None else buckets.digest, scope, depth)
+            key = ("row counts", digest_of_buckets(buckets), scope, depth)
             return self.remembered(key, lambda: self._row_counts(buckets, scope, depth))
         return super().read(buckets, scope, depth, formula)
 
@@ -200,7 +202,7 @@ class AttainableRanking(ReferenceRanking):
 
     def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
         """Return the ranks of the relevant labels; for a formula of one rank, that a relevant label may stand there."""
-        digest = None if buckets is None else buckets.digest
+        digest = digest_of_buckets(buckets)
         if formula.reads_one_rank:
             return self.remembered(("any rank", digest, scope, depth), lambda: self._any_rank(buckets, scope, depth))
         weights = formula.weights
@@ -282,7 +284,9 @@ class RowCounts(TargetRanks):
         self._are_documents = are_documents
         n, sizes = relevant.n.reshape(-1), sizes.reshape(-1)
         # one number for each pair: ``unique`` of pairs takes 50 times as long
-        base = int(sizes.max()) + 1 if len(sizes) else 1
+        base = 1
+        if len(sizes):
+            base = int(sizes.max()) + 1
         codes, pair_of_row = torch.unique(n * base + sizes, return_inverse=True)
         self._row_of_pair = torch.zeros_like(codes).scatter_(0, pair_of_row, whole_numbers(len(n), n.device))
         self.pairs: list[tuple[int, int]] = [divmod(code, base) for code in codes.tolist()]
@@ -387,9 +391,11 @@ class RankedCounts:
 
         The second number includes the label itself.
         """
-        key = ("above", None if buckets is None else buckets.digest, ids.device)
+        key = ("above", digest_of_buckets(buckets), ids.device)
         if key not in self._tables:
-            groups = torch.zeros_like(self.counts) if buckets is None else buckets.assignment
+            groups = torch.zeros_like(self.counts)
+            if buckets is not None:
+                groups = buckets.assignment
             above, tied = counts_above_and_tied(self.counts, groups)
             self._tables[key] = torch.stack([above, tied + 1]).to(ids.device)
         above, equal = self._tables[key][:, ids.clamp(min=0)]

@@ -60,7 +60,9 @@ class FixedPoint:
     @property
     def largest(self) -> float:
         """The largest value that a formula may return; infinity for whole numbers and unbounded values."""
-        return self.top if self.bounded and self.limbs else float("inf")
+        if self.bounded and self.limbs:
+            return self.top
+        return float("inf")
 
     def add_up(self, values: Tensor, dim: int = 0) -> Tensor:
         """Return the sum over one axis, int64, with the columns as the last axis.
@@ -202,7 +204,9 @@ def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
         top = top.to(real_dtype(top.device))
     if isinstance(bottom, int):
         return top / max(bottom, 1)
-    smallest = torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1
+    smallest: float = 1
+    if bottom.is_floating_point():
+        smallest = torch.finfo(bottom.dtype).tiny
     return top / bottom.clamp(min=smallest)
 
 

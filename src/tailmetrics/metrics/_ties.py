@@ -247,7 +247,9 @@ class ExpectedRanks(TargetRanks):
     def _reciprocal_of_first(self, k: int | Tensor) -> Tensor:
         above, equal, tied = self.above[..., :1], self.equal[..., :1], self.tied_relevant[..., :1]
         last = (k - above).clamp(min=0).minimum(equal - tied + 1)
-        deepest = int(last.max()) if last.numel() else 0
+        deepest = 0
+        if last.numel():
+            deepest = int(last.max())
         if deepest <= FEW_PLACES:
             return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
         # with equal scores for all labels, rows with equally many relevant labels have the same span: computed once
@@ -403,9 +405,13 @@ def in_order(
         number = whole_numbers(above.shape[-1], above.device) - first
         void = void | (inside & (number >= shown.unsqueeze(-1)))
     sorted_ranks = torch.where(void, NOT_RANKED, above + place + 1)
-    gains = None if hits.gains is None else hits.gains.gather(-1, order)
+    gains = None
+    if hits.gains is not None:
+        gains = hits.gains.gather(-1, order)
     sorted_hits = Hits(sorted_ranks, hits.ids.gather(-1, order), gains)
-    deepest = int(sorted_ranks.masked_fill(void, 0).max()) if sorted_ranks.numel() else 0
+    deepest = 0
+    if sorted_ranks.numel():
+        deepest = int(sorted_ranks.masked_fill(void, 0).max())
     return TargetRanks(sorted_hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest, ranks.documents)
 
 
@@ -432,7 +438,9 @@ def spans(
     if rows is None:
         return _all_spans(ranking, buckets, scope, depth)
 
-    ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, listed_depth)
+    ranks: TargetRanks = ranking
+    if buckets is not None:
+        ranks = ranking.by_bucket(buckets, scope, listed_depth)
     hits, scores = ranks.hits, ranking.scores
     if not len(rows):
         return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.buckets import LabelBuckets
+from tailmetrics.buckets import LabelBuckets, number_of_buckets
 from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
@@ -631,7 +631,7 @@ def _count_pairs(
         scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
         leaves_out: Whether labels that are not retrieved are in no pair.
     """
-    targets, groups = ranking.targets.without_void(), 1 if buckets is None else len(buckets)
+    targets, groups = ranking.targets.without_void(), number_of_buckets(buckets)
     entries, keys = targets.entries, targets.keys(buckets)
     shape = (ranking.num_rows, groups)
     compared_within = None if buckets is None or scope == "global" else buckets
@@ -672,7 +672,7 @@ def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets |
             by_bucket = retrieved.new_zeros(len(block), len(buckets))
             counts.append(by_bucket.index_add_(1, buckets.assignment.to(block.device), retrieved))
     if not counts:
-        return torch.zeros(0, 1 if buckets is None else len(buckets), dtype=torch.int64, device=ranking.ids.device)
+        return torch.zeros(0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device)
     return torch.cat(counts)
 
 
@@ -732,8 +732,12 @@ class Pairs(AllScores):
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
         if ranking.documents is not None:
-            return int(ranking.documents.max()) if ranking.num_rows else 0
-        return ranking.num_labels if self.num_labels is None else self.num_labels
+            if ranking.num_rows:
+                return int(ranking.documents.max())
+            return 0
+        if self.num_labels is None:
+            return ranking.num_labels
+        return self.num_labels
 
     def of(self, ranking: Ranking) -> Any:
         """Return the counts of pairs, which all such metrics share."""

@@ -151,7 +151,9 @@ class Decisions(Reading):
 
     def cut_name(self, k: Any) -> str:
         """Return a threshold as it is written in keys, behind @."""
-        return f"t{number_text(k)}" if isinstance(k, float) else "t"
+        if isinstance(k, float):
+            return f"t{number_text(k)}"
+        return "t"
 
     def cut_text(self, k: Any) -> str:
         """Return a threshold as text for digests of arguments; for one per label, their range and a digest."""
@@ -242,7 +244,9 @@ def _shown(threshold: Any, count: int) -> str:
     if isinstance(threshold, Tensor):
         return shape_of(threshold)
     text = repr(threshold)
-    return text if len(text) < 80 else f"{count} values"
+    if len(text) < 80:
+        return text
+    return f"{count} values"
 
 
 class ThresholdArguments(OverLabelsArguments, total=False):

@@ -146,7 +146,9 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
     >>> round(float(ideal_dcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3)), 4)
     1.6309
     """
-    return ranks.ideal_discount(k) if ranks.binary else _ideal_dcg(ranks, k, gain)
+    if ranks.binary:
+        return ranks.ideal_discount(k)
+    return _ideal_dcg(ranks, k, gain)
 
 
 @takes_arrays
@@ -172,7 +174,9 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     binary = ranks.hits.gains is None
     share = divide(_dcg(ranks, k, gain), ranks.ideal_discount(k) if binary else _ideal_dcg(ranks, k, gain))
     # of gains of 1 no rounding makes more than 1: the j-th hit stands at j or behind, and is added in the same order
-    return share if binary and not isinstance(ranks, ExpectedRanks) else share.clamp(max=1.0)
+    if binary and not isinstance(ranks, ExpectedRanks):
+        return share
+    return share.clamp(max=1.0)
 
 
 def _of_gains(caller: str, function: Callable[..., Tensor], gain: Gain, number: FixedPoint) -> Formula:
@@ -367,7 +371,9 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
         here = chance / rank if reads_on is None else reads_on * chance / rank
         value = here if value is None else value + here
         reads_on = 1 - chance if reads_on is None else reads_on * (1 - chance)
-    return torch.zeros_like(ranks.n_relevant, dtype=satisfies.dtype) if value is None else value
+    if value is None:
+        return torch.zeros_like(ranks.n_relevant, dtype=satisfies.dtype)
+    return value
 
 
 def _check_below(max_gain: float, caller: str, ranking: Ranking) -> None:

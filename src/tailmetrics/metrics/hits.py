@@ -390,7 +390,9 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
     at = ranks.at(k)
-    return ordered_sum(at) if at.is_floating_point() else at.any(dim=-1)
+    if at.is_floating_point():
+        return ordered_sum(at)
+    return at.any(dim=-1)
 
 
 @final
@@ -511,7 +513,9 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     if num_labels is None:
         raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels.")
     n = ranks.n_relevant
-    size = num_labels.to(n.device) if isinstance(num_labels, Tensor) else num_labels
+    size = num_labels
+    if isinstance(num_labels, Tensor):
+        size = num_labels.to(n.device)
     return divide(ranks.length_at(k) - ranks.hits_at(k), size - n)
 
 

@@ -117,7 +117,9 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
         within = ranks.real_within(k)
         hits = _numbers(within.shape[-1], within.device)  # up to each, as nothing but hits stands before
         total = ordered_sum(hits / ranks.target_ranks * within)
-    return total / n_or_one(ranks) if denominator == "relevant" else divide(total, ranks.attainable_at(k))
+    if denominator == "relevant":
+        return total / n_or_one(ranks)
+    return divide(total, ranks.attainable_at(k))
 
 
 @made_once
