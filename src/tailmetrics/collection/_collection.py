@@ -323,9 +323,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         readings = [metric.reading for metric in members]
         depths: list[Any] = [reading.reads for reading in [*readings, *self.other_orders.readings()]]
-        kept_lengths = [depth.kept for depth in depths]
-        longest = None if None in kept_lengths else max(kept_lengths)
         deepest = max(depth.ranked for depth in depths)
+        longest = max(depth.kept for depth in depths)
         return arguments, Depth(deepest, longest, decisions=all(depth.decisions for depth in depths))
 
     @with_keywords

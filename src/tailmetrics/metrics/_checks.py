@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 
 from tailmetrics._arguments import check_ids_in_range, shape_of
-from tailmetrics.ranking import Ranking
+from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import is_compiling
 
 Check: TypeAlias = Callable[[Any, Ranking], None]
@@ -48,7 +48,7 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
     is_needed: dict[Check, bool] = {
         _check_scores: reading.needs_scores,
         _check_scores_of_ties: metric.ties != "id",
-        _check_whole_lists: reading.reads.kept is None,
+        _check_whole_lists: reading.reads.kept == EVERYTHING,
         _check_reading: reading.check is not None,
         _check_labels: metric.reads_labels,
         _check_num_labels: metric.num_labels is not None,

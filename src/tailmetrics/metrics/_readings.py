@@ -233,7 +233,7 @@ class Ranks(Reading):
             deepest = max((k for k in self.cutoffs if k is not None), default=0)
         # the list must hold all labels that tie with its last label
         reads_whole_list = self.ties != "id" or self.reads_everything
-        return Depth(deepest, None if reads_whole_list else deepest)
+        return Depth(deepest, EVERYTHING if reads_whole_list else deepest)
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with the relevant labels of a gain of at least ``min_gain``; all if gains are read."""

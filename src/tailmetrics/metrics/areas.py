@@ -184,7 +184,7 @@ class AllScores(Reading):
     @property
     def reads(self) -> Depth:
         """How deep a batch has to be ranked."""
-        return Depth(0, None)
+        return Depth(0)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of lists that lack labels."""

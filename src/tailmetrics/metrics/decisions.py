@@ -140,7 +140,7 @@ class Decisions(Reading):
     @property
     def reads(self) -> Depth:
         """How deep a batch has to be ranked."""
-        return Depth(0, None, decisions=True)
+        return Depth(0, decisions=True)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of scores that look like logits beside a threshold that looks like a probability."""

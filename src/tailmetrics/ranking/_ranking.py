@@ -153,7 +153,7 @@ class Ranking(TargetRanks):
         """
         target = ExplicitTarget(target_ids, target_mask, target_gains)
         context = Context.for_call("Ranking.from_ids", num_labels, validate_args, duplicates, scored=False)
-        return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete))
+        return rank_batch(context, Batch(ids, target, row_mask), Depth(complete=complete))
 
     @classmethod
     def from_flat(
@@ -189,7 +189,7 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         context = Context.for_call("Ranking.from_flat", num_labels, validate_args, duplicates, ignore_index)
-        return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth(None))
+        return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth())
 
     def __post_init__(self) -> None:
         """Set the attributes that follow from the fields."""
@@ -591,7 +591,7 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         raise TypeError(f"{context.caller}: target is missing; pass preds and target, or a Ranking alone.")
     as_tensors(context, batch)
     if batch.queries is not None:
-        depth = Depth(None)
+        depth = Depth()
     lists, targets, rows = read_batch(context, batch, depth)
     if context.warns:
         warn_of_first_batch(context, batch, lists, targets, depth)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, LARGEST_GAIN, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import constant
-from tailmetrics.ranking._hits import Entries, ListCheck
+from tailmetrics.ranking._hits import EVERYTHING, Entries, ListCheck
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 
@@ -53,25 +53,18 @@ class Depth:
     """The depth to which a batch is ranked.
 
     Attributes:
-        ranked: The number of labels of dense scores that are ranked; None for all.
-        kept: The number of places of ids, candidates and CSR that are kept; None for all.
+        ranked: At most this many labels of dense scores are ranked.
+        kept: At most this many places of a list are kept.
         complete: Whether ids and candidates hold all retrieved labels.
         decisions: Whether ``preds`` may be bool (N, L), which are not ranked.
-        candidates: The number of places of candidates and CSR that are kept, where ids are kept whole; None for all.
+        candidates: At most this many places of candidates and CSR are kept.
     """
 
-    ranked: int | None
-    kept: int | None = None
+    ranked: int = EVERYTHING
+    kept: int = EVERYTHING
     complete: bool = True
     decisions: bool = False
-    candidates: int | None = None
-
-    @property
-    def kept_candidates(self) -> int | None:
-        """The number of places of candidates and CSR that are kept; None for all."""
-        if self.candidates is None:
-            return self.kept
-        return self.candidates
+    candidates: int = EVERYTHING
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +114,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         if preds.is_sparse_csr:
             lists = _lists_from_csr(context, preds, depth)
         else:
-            lists = lists_from_scores(context, preds, depth.ranked, depth.kept)
+            lists = lists_from_scores(context, preds, min(depth.ranked, depth.kept))
 
     if batch.row_groups is None and batch.row_weights is None:
         return lists, targets, PLAIN_ROWS
@@ -203,16 +196,16 @@ def _wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
     )
 
 
-def _first_places(lists: Lists, kept: int | None, next_value: bool) -> Lists:
+def _first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
     """Return the first places of ranked lists.
 
     Args:
         lists: The lists.
-        kept: The number of places; None for all.
+        kept: At most this many places are returned.
         next_value: Whether to keep the score behind the last place. Of lists that were merged from parts it may be the
             score of a label that is not the next one.
     """
-    if kept is None or lists.ids.shape[1] <= kept:
+    if lists.ids.shape[1] <= kept:
         return lists
     values, repeated = lists.values, lists.repeated
     if values is not None:
@@ -222,13 +215,10 @@ def _first_places(lists: Lists, kept: int | None, next_value: bool) -> Lists:
     return Lists(lists.ids[:, :kept], values, False, repeated, lists.scores, lists.distinct)
 
 
-def lists_from_scores(context: Context, scores: Tensor, ranked: int | None, kept: int | None = None) -> Lists:
-    """Rank dense scores (N, L) down to the depths ``ranked`` and ``kept``; decisions (bool) are not ranked."""
+def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
+    """Rank dense scores (N, L) down to ``depth``; decisions (bool) are not ranked."""
     num_labels = scores.shape[1]
-    depth = num_labels
-    for limit in (ranked, kept):
-        if limit is not None:
-            depth = min(depth, limit)
+    depth = min(depth, num_labels)
     if scores.dtype == torch.bool or (num_labels and not depth):
         return _unranked(context, scores)
 
@@ -291,7 +281,7 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, depth:
         ids = _retrieved(context, values, ids)
     distinct = distinct and row_mask is None
     lists = Lists(ids, values, depth.complete, repeated, distinct=distinct, filled=filled)
-    return _first_places(lists, depth.kept_candidates, next_value=depth.complete)
+    return _first_places(lists, min(depth.kept, depth.candidates), next_value=depth.complete)
 
 
 def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
@@ -308,9 +298,8 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
 
     order = ids.argsort(stable=True)
     order = order[scores[order].argsort(descending=True, stable=True)]
-    kept, width = depth.kept_candidates, stored.num_columns
-    if kept is not None:
-        width = min(kept + 1, width)
+    kept = min(depth.kept, depth.candidates)
+    width = min(kept + 1, stored.num_columns)
     padding = context.kernels.padding(stored.rows, (stored.num_rows,), width, order)
     values = padding.place(scores, -torch.inf)
     lists = Lists(_retrieved(context, values, padding.place(ids, -1)), values, complete=True)
