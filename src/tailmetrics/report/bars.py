@@ -177,7 +177,7 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark], valu
     return [
         Mark("bar", [(sides.left, zero), (sides.right, height)], bar.shade, text=_in_words(bar)),
         *beside,
-        Mark("text", [(sides.middle, top)], bar.shade, style="above", text=value),
+        Mark("text", [(sides.middle, top)], bar.shade, text=value),
     ]
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tailmetrics._arguments import grouped
+
 UNSEEN = "unseen"
 """The bucket of labels that never occur in training."""
 ALL = "all"
 """How tables name the line over all buckets, and over all groups."""
 MOST_COUNTED = 10
 """The most buckets whose training counts a sentence names: a paragraph of chapters says nothing."""
-PARTS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
+PARTS = {2: "half", 3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 """Names of the parts into which quantiles divide the labels or their occurrences."""
 
 
@@ -54,12 +56,10 @@ def what_buckets_are(buckets: Sequence[BucketRow]) -> str:
     >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
     'A bucket holds the labels that occur in training as often as its name says.'
     """
-    buckets_by_kind: dict[int, list[BucketRow]] = {}
-    for bucket in buckets:
-        if bucket.name != UNSEEN:
-            buckets_by_kind.setdefault(bucket.kind, []).append(bucket)
-    texts = [_what_seen_buckets_are(kind) for kind in buckets_by_kind.values()]
-    if any(bucket.name == UNSEEN for bucket in buckets):
+    seen = [bucket for bucket in buckets if bucket.name != UNSEEN]
+    kinds = grouped((bucket.kind, bucket) for bucket in seen)
+    texts = list(map(_what_seen_buckets_are, kinds.values()))
+    if len(seen) < len(buckets):
         texts.append("unseen holds the labels that never occur in training.")
     return " ".join(texts)
 
@@ -89,6 +89,6 @@ def _what_quantiles_are(buckets: Sequence[BucketRow]) -> str:
     are_of_labels = len(sizes) == number and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
     whole = "labels" if are_of_labels else "label occurrences in training"
 
-    part = "half" if number == 2 else PARTS.get(number, f"share of 1/{number}")
+    part = PARTS.get(number, f"share of 1/{number}")
     head, tail = buckets[0].name, buckets[-1].name
     return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {part} of all {whole}."

@@ -76,10 +76,10 @@ class Mark:
         kind: ``"bar"`` between two opposite corners, ``"line"``, ``"area"``, ``"dot"`` or ``"text"``.
         places: One place for a dot or a text, two for a bar, more for a line or an area.
         shade: The colour; None for the colour of the text.
-        style: For a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; for a dot one of :data:`SHAPES`; for a
-            text its position: ``"above"``, ``"right"`` or ``"left"`` of its place, or ``"middle"``.
+        style: For a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; for a dot one of :data:`SHAPES`.
         filled: Whether a dot is filled.
-        text: The words of a text; for other marks, the words that a page shows under the pointer.
+        text: The words of a text, which stands above its place; for other marks, the words that a page shows under the
+            pointer.
     """
 
     kind: str

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tailmetrics.report.answer import short_value
 from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.comparison_data import ComparisonData
-from tailmetrics.report.document import Section
+from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.first_look import BLOCKS, bar
 from tailmetrics.report.formatting import counted, ends_with_signs, number, short_name, signed
+
+if TYPE_CHECKING:
+    from tailmetrics.significance.comparing import Comparison
 
 HALF = 5
 """Letters of the longest bar of a difference, to each side."""
@@ -55,22 +60,20 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
     sizes = [abs(comparison.difference) for comparison in comparisons.values()]
     largest = max(filter(math.isfinite, sizes), default=0.0) or 1.0
 
-    lines = []
-    for name, comparison in comparisons.items():
-        mark = "*" if comparison.significant else " "
-        lines.append(
-            [
-                name,
-                number(comparison.baseline_value),
-                number(comparison.value),
-                signed(comparison.difference),
-                ends_with_signs(comparison.interval.ends),
-                f"{mark} {difference_bar(comparison.difference / largest)}",
-            ]
-        )
-    header = [column, baseline, run, "difference", f"{report.confidence:.0%} interval", ""]
+    columns: list[Column[tuple[str, Comparison]]] = [
+        (column, lambda item: item[0]),
+        (baseline, lambda item: number(item[1].baseline_value)),
+        (run, lambda item: number(item[1].value)),
+        ("difference", lambda item: signed(item[1].difference)),
+        (f"{report.confidence:.0%} interval", lambda item: ends_with_signs(item[1].interval.ends)),
+        ("", lambda item: f"{_star(item[1])} {difference_bar(item[1].difference / largest)}"),
+    ]
     caption = f"*: significant, corrected for {counted(report.corrected_for, 'comparison')}"
-    return Section("first", title, caption, header=header, lines=lines)
+    return Section("first", title, caption).with_table(Table.from_items(comparisons.items(), columns))
+
+
+def _star(comparison: Comparison) -> str:
+    return "*" if comparison.significant else " "
 
 
 def difference_bar(part: float) -> str:
@@ -99,15 +102,20 @@ def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Sect
 
 def _overall(report: ComparisonData) -> Section:
     """Return the values over all labels: of two runs in one column, of more runs in a column each."""
-    lines = []
     if len(report.runs) > 2:
-        for key in report.overall[:METRICS]:
-            lines.append([key, *(report.cell(key, run) for run in report.runs)])
-        return Section("first", "Over all labels", header=["metric", *report.runs], lines=lines)
+        columns: list[Column[str]] = [("metric", str)]
+        for run in report.runs:
+            columns.append((run, partial(_cell, report, run)))
+        table = Table.from_items(report.overall[:METRICS], columns)
+        return Section("first", "Over all labels").with_table(table)
 
-    for key in report.overall:
-        comparison = report.against(key, report.runs[1])
-        if comparison is not None:
-            mark = "*" if comparison.significant else " "
-            lines.append([key, f"{number(comparison.baseline_value)} → {number(comparison.value)} {mark}"])
+    lines = []
+    keys = dict(zip(report.overall, report.overall, strict=True))
+    for key, comparison in report.differences(keys, report.runs[1]).items():
+        values = f"{number(comparison.baseline_value)} → {number(comparison.value)}"
+        lines.append([key, f"{values} {_star(comparison)}"])
     return Section("overall", "Over all labels", header=["metric", "values"], lines=lines)
+
+
+def _cell(report: ComparisonData, run: str, key: str) -> str:
+    return report.cell(key, run)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
 from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
 from tailmetrics.report.comparison_data import UNEQUAL, ComparisonData
-from tailmetrics.report.document import Section
+from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import (
     AT_MOST,
     counted,
@@ -26,9 +29,6 @@ from tailmetrics.report.formatting import (
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
 
-COLUMNS = (
-    "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
-)  # fmt: skip
 SWAPPED = "as mid-p: swaps that differ exactly as much as the runs count half (of medians: in full)"
 SMALLER_GAP = "A smaller gap alone is not better: a model that misses head and tail alike has one."
 GUTTER, WIDE_GUTTER = 46, 190
@@ -115,24 +115,15 @@ def _run_section(
     report: ComparisonData, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart] = ()
 ) -> Section:
     """Return a table with a line for each run and a column for each key; the best value of a column is bold."""
-    lines = []
-    for run in report.runs:
-        lines.append([report.letter(run), run, *(report.cell(key, run) for key in keys.values())])
+    columns: list[Column[str]] = [("", report.letter), ("run", str)]
+    bold = set()
+    for name, key in keys.items():
+        bold |= {(line, len(columns)) for line in _best_lines(report, key)}
+        columns.append((name, partial(report.cell, key)))
 
-    bold = []
-    for column, key in enumerate(keys.values(), 2):
-        bold += [(line, column) for line in _best_lines(report, key)]
-    return Section(
-        "runs",
-        title,
-        caption,
-        header=["", "run", *keys],
-        lines=lines,
-        texts=2,
-        bold=frozenset(bold),
-        charts=charts,
-        legend=report.runs if charts else [],
-    )
+    legend = report.runs if charts else []
+    section = Section("runs", title, caption, bold=frozenset(bold), charts=charts, legend=legend)
+    return section.with_table(Table.from_items(report.runs, columns, texts=2))
 
 
 def _best_lines(report: ComparisonData, key: str) -> list[int]:
@@ -166,22 +157,49 @@ def pair_sections(report: ComparisonData) -> Iterator[Section]:
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in report.comparisons)
     caption = _pair_caption(report)
     for (run, baseline), comparisons in pairs.items():
-        lines = [_cells(comparison, report.unequal_mark(comparison.key)) for comparison in comparisons]
-        bold = []
-        for line, comparison in enumerate(comparisons):
-            if comparison.significant:
-                bold += [(line, column) for column in range(len(COLUMNS))]
-        yield Section(
+        columns: list[Column[Comparison]] = [*PAIR_COLUMNS, ("", partial(_marks, report))]
+        significant = [line for line, comparison in enumerate(comparisons) if comparison.significant]
+        section = Section(
             "comparisons",
             f"{run} against {baseline}",
             caption,
             note=sentences(*_what_is_lacking(comparisons)),
-            header=COLUMNS,
-            lines=lines,
-            bold=frozenset(bold),
+            bold=frozenset(product(significant, range(len(columns)))),
             folded=True,
         )
+        yield section.with_table(Table.from_items(comparisons, columns))
         caption = ""  # the first table alone explains the columns
+
+
+def _marks(report: ComparisonData, comparison: Comparison) -> str:
+    star = "*" if comparison.significant else ""
+    return f"{star}{report.unequal_mark(comparison.key)}"
+
+
+def _p_text(comparison: Comparison) -> str:
+    if not comparison.tested:
+        return "untested"
+    return p_value(comparison.p.decisive, comparison.p_is_upper_bound)
+
+
+def _outcomes(comparison: Comparison) -> str:
+    """Return wins, ties and losses; no row has a gap."""
+    return f"{comparison.wins}/{comparison.ties}/{comparison.losses}".replace("0/0/0", "–")
+
+
+PAIR_COLUMNS: Sequence[Column[Comparison]] = (
+    ("metric", attrgetter("key")),
+    ("run", lambda comparison: number(comparison.value)),
+    ("baseline", lambda comparison: number(comparison.baseline_value)),
+    ("difference", lambda comparison: signed(comparison.difference)),
+    ("interval", lambda comparison: ends_with_signs(comparison.interval.ends)),
+    ("p", _p_text),
+    ("corrected", lambda comparison: p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound)),
+    ("least", lambda comparison: number(comparison.least_difference)),
+    ("win/tie/loss", _outcomes),
+    ("effect", lambda comparison: signed(comparison.cohens_dz, decimals=2)),
+)
+"""The columns of the table of two runs."""
 
 
 def _pair_caption(report: ComparisonData) -> str:
@@ -222,33 +240,19 @@ def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
     return texts
 
 
-def _cells(comparison: Comparison, unequal_mark: str) -> list[str]:
-    """Return the cells of a comparison, in the order of :data:`COLUMNS`."""
-    outcomes = (comparison.wins, comparison.ties, comparison.losses)
-    p_text = p_value(comparison.p.decisive, comparison.p_is_upper_bound)
-    star = "*" if comparison.significant else ""
-    return [
-        comparison.key,
-        number(comparison.value),
-        number(comparison.baseline_value),
-        signed(comparison.difference),
-        ends_with_signs(comparison.interval.ends),
-        p_text if comparison.tested else "untested",
-        p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound),
-        number(comparison.least_difference),
-        "/".join(map(str, outcomes)) if any(outcomes) else "–",
-        signed(comparison.cohens_dz, decimals=2),
-        f"{star}{unequal_mark}",
-    ]
-
-
 def not_compared_section(report: ComparisonData, brief: bool) -> Section:
     """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
-    lines = []
-    for key, values in report.not_compared.items():
+    keys = []
+    for key in report.not_compared:
         place = report.place(key)
-        if place.row_group or (brief and place.bucket):
-            continue
-        lines.append([key, *(number(values.get(run, math.nan)) for run in report.runs)])
+        if not place.row_group and not (brief and place.bucket):
+            keys.append(key)
+    columns: list[Column[str]] = [("metric", str)]
+    for run in report.runs:
+        columns.append((run, partial(_value_not_compared, report, run)))
     caption = f"{' '.join(report.not_compared_because)} Nothing tells whether a difference is chance."
-    return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)
+    return Section("not_compared", "Not compared", caption).with_table(Table.from_items(keys, columns))
+
+
+def _value_not_compared(report: ComparisonData, run: str, key: str) -> str:
+    return number(report.not_compared[key].get(run, math.nan))

@@ -192,7 +192,7 @@ def _edge_marks(edges: Sequence[tuple[float, str]], counts: Scale, end: float) -
         if right < end:
             marks.append(Mark("line", [(right, 0.0), (right, 1.0)], style="thin"))
         if right - left > 0.02 + 0.018 * len(short_name(name)):
-            marks.append(Mark("text", [((left + right) / 2, 1.0)], style="above", text=short_name(name)))
+            marks.append(Mark("text", [((left + right) / 2, 1.0)], text=short_name(name)))
         left = right
     return marks
 

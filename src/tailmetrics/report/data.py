@@ -21,6 +21,7 @@ from tailmetrics.report.records import (
     NO_RECORD,
     ORDERS,
     REFERENCES,
+    SUMMARIES,
     Breakdown,
     MetricFacts,
     Record,
@@ -145,6 +146,12 @@ class ReportData:
         metrics = [*self.metrics_by_bucket, *(record.metric for record in self.overall_records), ""]
         return self.headline or metrics[0]
 
+    @cached_property
+    def summary_names(self) -> list[str]:
+        """The summaries of buckets that there are, in the order of :data:`SUMMARIES`."""
+        names = {record.summary for record in self.records if not record.row_group}
+        return [name for name in SUMMARIES if name in names]
+
     def whole(self, metric: str) -> Record:
         """Return the record over all labels of a metric by bucket."""
         return self.by_key.get(self.facts(metric).over_all, self.record(metric))
@@ -172,6 +179,11 @@ class ReportData:
     def group(self, name: str) -> GroupRow:
         """Return a group of rows by name."""
         return self._groups[name]
+
+    @property
+    def all_rows(self) -> GroupRow:
+        """The line of all rows in a table by group; its name is empty."""
+        return GroupRow("", self.rows)
 
     @cached_property
     def all_labels(self) -> BucketRow:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
@@ -19,6 +19,12 @@ Translate: TypeAlias = Callable[[str], str]
 """Returns a sentence of the library in the words of a field."""
 
 
+Item = TypeVar("Item")
+"""What a line of a table is about."""
+Column: TypeAlias = tuple[str, Callable[[Item], str]]
+"""The name of a column, and the function that returns its cell in the line of an item."""
+CONSTANTS = {"NaN": None, "Infinity": "inf", "-Infinity": "-inf"}
+"""What stands in strict JSON for numbers that it does not know."""
 PAGE_WIDTH = 1040
 """Width of a page's content in pixels, with some reserve, on a screen of 1,280."""
 _WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
@@ -72,11 +78,29 @@ class Table:
     lines: list[list[str]] = field(default_factory=list)
     texts: int = 1
 
+    @classmethod
+    def from_items(cls, items: Iterable[Item], columns: Sequence[Column[Item]], texts: int = 1) -> Table:
+        """Return a table with a line for each item."""
+        header = [name for name, _ in columns]
+        lines = []
+        for item in items:
+            lines.append([cell(item) for _, cell in columns])
+        return cls(header, lines, texts)
+
     def add(self, name: str, cells: Sequence[str]) -> None:
         """Add a column with a cell for each line."""
         self.header.append(name)
         for line, cell in zip(self.lines, cells, strict=True):
             line.append(cell)
+
+    def without_empty_columns(self) -> Table:
+        """Return the table without the columns whose cells are all dashes."""
+        table = Table([], [[] for _ in self.lines], texts=0)
+        for place, (name, *cells) in enumerate(zip(self.header, *self.lines, strict=True)):
+            if {*cells} != {"–"}:
+                table.add(name, cells)
+                table.texts += place < self.texts
+        return table
 
 
 @dataclass(frozen=True)
@@ -248,15 +272,15 @@ def csv_table(lines: Sequence[Mapping[str, object]]) -> CsvTable:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as strict JSON can hold it: dicts, lists, NaN as None, infinity as text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
+    """Return a value as strict JSON can hold it: dicts, lists, NaN as None, infinity as text.
+
+    >>> plain({"value": float("nan"), "places": (1, float("inf"))})
+    {'value': None, 'places': [1, 'inf']}
+    """
+    return json.loads(json.dumps(value, default=_fields), parse_constant=CONSTANTS.get)
+
+
+def _fields(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, float) and math.isinf(value):
-        return str(value)
-    return value
+        return dict(value)
+    return asdict(value)

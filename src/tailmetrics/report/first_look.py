@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
-from tailmetrics.report.formatting import count
-from tailmetrics.report.overview import bucket_naming
+from tailmetrics.report.groups import GROUP_COLUMNS
+from tailmetrics.report.overview import BUCKET_COLUMNS
 from tailmetrics.report.records import Record
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -28,7 +27,7 @@ def first_tables(report: ReportData, overall: Section) -> list[Section]:
 def _by_bucket(report: ReportData) -> Section:
     metric = report.about
     lines = report.bucket_lines([metric])
-    table = bucket_naming(lines)
+    table = Table.from_items(lines, BUCKET_COLUMNS)
     _add_values(table, [report.in_line(metric, line) for line in lines])
     return Section("first", f"{metric} by bucket", _caption(report, report.facts(metric).caption)).with_table(table)
 
@@ -39,9 +38,8 @@ def _by_group(report: ReportData) -> Section:
     if not records:
         return Section("first", "")
 
-    table = Table(["group", "rows"], [[ALL, count(report.rows)]])
-    for record in records:
-        table.lines.append([record.row_group, count(report.group(record.row_group).rows)])
+    lines = [report.all_rows, *(report.group(record.row_group) for record in records)]
+    table = Table.from_items(lines, GROUP_COLUMNS)
     _add_values(table, [whole, *records])
     return Section("first", f"{whole.metric} by group of rows", _caption(report, "over all labels")).with_table(table)
 

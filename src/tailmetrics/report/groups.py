@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from tailmetrics.report.bars import bars_by_group
-from tailmetrics.report.breakdowns import ALL
+from tailmetrics.report.breakdowns import ALL, GroupRow
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Section, Table
+from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import count, sentences
 from tailmetrics.report.overview import intervals_in_words
 
 BY_GROUP = "By group of rows"
+
+
+GROUP_COLUMNS: Sequence[Column[GroupRow]] = (
+    ("group", lambda line: line.name or ALL),
+    ("rows", lambda line: count(line.rows)),
+)
+"""The first columns of a table by group of rows."""
 
 
 def groups_section(report: ReportData) -> Section:
@@ -21,16 +31,18 @@ def groups_section(report: ReportData) -> Section:
     if not metrics:
         return Section("groups", BY_GROUP)
 
-    table = Table(["group", "rows"], [[ALL, count(report.rows)]])
-    names = [group.name for group in report.row_groups]
-    table.lines += [[group.name, count(group.rows)] for group in report.row_groups]
+    columns = list(GROUP_COLUMNS)
     for metric in metrics:
-        table.add(metric, [report.record(metric, row_group=name).text for name in ("", *names)])
-
+        columns.append((metric, partial(_value_cell, report, metric)))
     headline = report.whole(report.about).metric
     charts = [bars_by_group(report, metric) for metric in metrics if metric != headline]
     if report.metrics_by_bucket:
         charts = [chart.outside_the_picture() for chart in charts]
+
     caption = sentences("over all labels", report.rows_in_words)
-    note = sentences(intervals_in_words(report))
-    return Section("groups", BY_GROUP, caption, note, charts=charts).with_table(table)
+    section = Section("groups", BY_GROUP, caption, sentences(intervals_in_words(report)), charts=charts)
+    return section.with_table(Table.from_items([report.all_rows, *report.row_groups], columns))
+
+
+def _value_cell(report: ReportData, metric: str, line: GroupRow) -> str:
+    return report.record(metric, row_group=line.name).text

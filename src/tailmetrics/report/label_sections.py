@@ -11,7 +11,7 @@ import torch
 from tailmetrics._arguments import cut
 from tailmetrics.report.curves import curve_section
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Section, Table
+from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import count, number, p_value, sentences
 from tailmetrics.report.labels import TEST_COLUMNS, BlindSpot, LabelTable
 
@@ -31,6 +31,7 @@ NAME_LETTERS = 44
 """Letters of a name in a table of labels."""
 BLIND_SPOT = "labels that are found significantly less often than the other labels of their bucket"
 NO_BLIND_SPOT = "no label is found significantly less often than the other labels of its bucket"
+INSTEAD = "instead: the labels most often listed in its place, and in how many rows"
 BLIND_IN_CLUSTERS = (
     "blind spots are not looked for: the test takes rows as independent, and rows of a cluster are alike"
 )
@@ -101,48 +102,41 @@ def _cell(value: Any, column: str) -> str:
 
 def blind_spots_section(report: ReportData, brief: bool) -> Section:
     """Return the table of the labels that are found significantly less often than the others of their bucket."""
-    spots = report.blind_spots
-    if report.labels is None or not spots:
+    labels, spots = report.labels, report.blind_spots
+    if labels is None or not spots:
         return Section("blind_spots", "Blind spots")
-    table = _blind_spots_table(spots[:BRIEF_BLIND_SPOTS] if brief else spots)
 
-    instead = ""
-    if "instead" in table.header:
-        instead = "instead: the labels most often listed in its place, and in how many rows"
+    shown = spots[:BRIEF_BLIND_SPOTS] if brief else spots
+    table = Table.from_items(shown, SPOT_COLUMNS, texts=4).without_empty_columns()
     caption = sentences(
-        f"{BLIND_SPOT}{_at_k(report.labels)}, {len(spots):,} in all",
-        instead,
+        f"{BLIND_SPOT}{_at_k(labels)}, {len(spots):,} in all",
+        INSTEAD if "instead" in table.header else "",
         "expected: the hits if it were found as often as the others, or as half of the labels, whichever is less",
-        report.labels.rows_left_out(),
+        labels.rows_left_out(),
         "q: p of the binomial test, corrected by Benjamini and Hochberg for all labels that have rows",
-        report.labels.too_few_rows(),
+        labels.too_few_rows(),
     )
     return Section("blind_spots", "Blind spots", caption).with_table(table)
-
-
-def _blind_spots_table(spots: Sequence[BlindSpot]) -> Table:
-    table = Table(["label"], [[str(spot.label)] for spot in spots])
-    texts = {
-        "name": [spot.name for spot in spots],
-        "bucket": [spot.bucket for spot in spots],
-        "instead": [_instead(spot) for spot in spots],
-    }
-    for column, cells in texts.items():
-        if any(cells):
-            table.add(column, [cell or "–" for cell in cells])
-    table.texts = len(table.header)
-    table.add("support", [count(spot.support) for spot in spots])
-    table.add("hits", [count(spot.hits) for spot in spots])
-    table.add("expected", [f"{spot.expected:,.1f}" for spot in spots])
-    table.add("q", [p_value(spot.q) for spot in spots])
-    return table
 
 
 def _instead(spot: BlindSpot) -> str:
     names = []
     for label in spot.instead:
         names.append(f"{cut(str(label['name'] or label['label']), NAME_LETTERS)} ({label['rows']:,})")
-    return ", ".join(names)
+    return ", ".join(names) or "–"
+
+
+SPOT_COLUMNS: Sequence[Column[BlindSpot]] = (
+    ("label", lambda spot: str(spot.label)),
+    ("name", lambda spot: spot.name or "–"),
+    ("bucket", lambda spot: spot.bucket or "–"),
+    ("instead", _instead),
+    ("support", lambda spot: count(spot.support)),
+    ("hits", lambda spot: count(spot.hits)),
+    ("expected", lambda spot: f"{spot.expected:,.1f}"),
+    ("q", lambda spot: p_value(spot.q)),
+)
+"""The columns of the table of blind spots; the first four are texts."""
 
 
 def curves_section(report: ReportData) -> Section:

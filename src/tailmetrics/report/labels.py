@@ -134,6 +134,13 @@ class LabelTable:
         hits, support = self._trials()
         return blind_spots(hits, support, self.buckets)
 
+    @cached_property
+    def bucket_places(self) -> Tensor:
+        """The bucket of each label, an index into the names; 0 for all labels without buckets."""
+        if self.buckets is None:
+            return torch.zeros_like(self.columns["support"], dtype=torch.int64)
+        return self.buckets
+
     def _trials(self) -> tuple[Tensor, Tensor]:
         """Return hits and support of each label in the rows of which a list can find all labels."""
         hits, support = self.columns[f"hits{self.cuts[-1]}"], self.columns["support"]
@@ -151,7 +158,7 @@ class LabelTable:
     def _blind_spot(self, label: int) -> BlindSpot:
         columns = self.all_columns
         hits, support = self._trials()
-        bucket = "" if self.buckets is None else self.bucket_names[int(self.buckets[label])]
+        bucket = [*self.bucket_names, ""][int(self.bucket_places[label])]
         instead = []
         for other, rows in self.instead.get(label, ()):
             instead.append({"label": other, "name": self._name(other), "rows": rows})
@@ -183,15 +190,12 @@ class LabelTable:
         if self.tests is None:
             return ""
         few = self.tests.too_few_rows & ~np.isnan(self.tests.expected)
-        names = self.bucket_names or ("all",)
-        bucket = np.zeros(len(few), np.int64) if self.buckets is None else self.buckets.numpy()
-        few_in_bucket = np.bincount(bucket[few], minlength=len(names)).tolist()
-        all_in_bucket = np.bincount(bucket, minlength=len(names)).tolist()
-
+        buckets = self.bucket_places.numpy()
         texts = []
-        for name, number, total in zip(names, few_in_bucket, all_in_bucket, strict=True):
+        for place, name in enumerate(self.bucket_names or ("all",)):
+            number = int(few[buckets == place].sum())
             if number:
-                texts.append(f"{number:,} of {total:,} labels in {name}")
+                texts.append(f"{number:,} of {(buckets == place).sum():,} labels in {name}")
         return f"too few rows to tell: {', '.join(texts)}" if texts else ""
 
     @cached_property
@@ -209,16 +213,14 @@ class LabelTable:
         column = self.all_columns[f"{what}{self.cuts[-1]}"]
         order = column.sort(descending=True, stable=True).indices
 
-        labels_by_bucket = dict[int, list[int]]()
-        for label in order[column[order] > 0].tolist():
-            bucket = 0
-            if of_each_bucket and self.buckets is not None:
-                bucket = int(self.buckets[label])
-            labels_by_bucket.setdefault(bucket, []).append(label)
+        order = order[column[order] > 0]
+        if not of_each_bucket:
+            return list(order[:number].tolist())
 
         labels = []
-        for bucket in sorted(labels_by_bucket):
-            labels += labels_by_bucket[bucket][:number]
+        buckets = self.bucket_places[order]
+        for bucket in sorted(set(buckets.tolist())):
+            labels += order[buckets == bucket][:number].tolist()
         return labels
 
     def cells(self, labels: Sequence[int]) -> dict[str, list[Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import in_latex, number, short_name
+from tailmetrics.report.records import Record
 from tailmetrics.report.text import escaped_lines
 
 if TYPE_CHECKING:
@@ -70,14 +71,6 @@ def _without_bars(section: Section) -> Section:
     return replace(section, lines=[[*cells[:-1], cells[-1][:1].strip()] for cells in section.lines])
 
 
-class _Column(NamedTuple):
-    """A column of a table for a paper: the values of all runs of one metric, over all labels or in one bucket."""
-
-    metric: str
-    name: str
-    cells: list[str]
-
-
 def paper_table(
     reports: Mapping[str, ReportData],
     metrics: Sequence[str],
@@ -102,57 +95,52 @@ def paper_table(
     """
     if not reports:
         raise ValueError("paper_table: reports is empty; pass the report of each run by its name.")
-    columns: list[_Column] = []
+    groups, rules = [], []
+    header = ["run"]
+    columns: list[list[str]] = []
     for metric in metrics:
-        columns += _columns_of(reports, metric, buckets, percent)
+        names = _bucket_names(reports, metric) if buckets is None else buckets
+        columns += [_paper_cells(_records_of(reports, metric, name), percent) for name in names]
+        header += [in_latex(short_name(name or ALL)) for name in names]
+        groups.append(rf"\multicolumn{{{len(names)}}}{{c}}{{{in_latex(metric)}}}")
+        rules.append(rf"\cmidrule(lr){{{len(header) - len(names) + 1}-{len(header)}}}")
 
-    groups, rules, place = [], [], 2
-    for metric in metrics:
-        number_of_columns = sum(column.metric == metric for column in columns)
-        groups.append(rf"\multicolumn{{{number_of_columns}}}{{c}}{{{in_latex(metric)}}}")
-        rules.append(rf"\cmidrule(lr){{{place}-{place + number_of_columns - 1}}}")
-        place += number_of_columns
-
-    names = " & ".join(["run", *(in_latex(short_name(column.name)) for column in columns)])
-    header = rf" & {' & '.join(groups)} \\ {' '.join(rules)}" + f"\n    {names}"
-    lines = []
-    for line, run in enumerate(reports):
-        lines.append([in_latex(run), *(column.cells[line] for column in columns)])
-    return f"{PACKAGE}\n\n{_table(in_latex(caption), 'l' + 'r' * len(columns), header, lines)}"
+    lines = [[in_latex(run), *cells] for run, *cells in zip(reports, *columns, strict=True)]
+    above = rf" & {' & '.join(groups)} \\ {' '.join(rules)}"
+    head = f"{above}\n    {' & '.join(header)}"
+    return f"{PACKAGE}\n\n{_table(in_latex(caption), 'l' + 'r' * len(columns), head, lines)}"
 
 
-def _columns_of(
-    reports: Mapping[str, ReportData], metric: str, buckets: Sequence[str] | None, percent: bool
-) -> Iterator[_Column]:
-    """Yield the columns of one metric."""
+def _bucket_names(reports: Mapping[str, ReportData], metric: str) -> list[str]:
     first = next(iter(reports.values()))
-    names = buckets
-    if names is None:
-        names = ["", *(record.bucket for record in first.bucket_records(metric))]
-    for name in names:
-        values = []
-        for run, report in reports.items():
-            record = report.record(metric, name) if name else report.whole(metric)
-            if not record.key:
-                place = f"the bucket {name!r} of {metric!r}" if name else f"the metric {metric!r}"
-                raise ValueError(
-                    f"paper_table: the report of {run!r} has no value in {place}; its metrics are "
-                    f"{', '.join(repr(facts.metric) for facts in report.metrics)}."
-                )
-            values.append(record.value)
-        lower_is_better = first.facts(metric).lower_is_better
-        yield _Column(metric, name or "all", _paper_cells(values, lower_is_better, percent))
+    return ["", *(record.bucket for record in first.bucket_records(metric))]
 
 
-def _paper_cells(values: Sequence[float], lower_is_better: bool, percent: bool) -> list[str]:
+def _records_of(reports: Mapping[str, ReportData], metric: str, bucket: str) -> list[Record]:
+    """Return the record of each run of a metric, over all labels or in one bucket."""
+    records = []
+    for run, report in reports.items():
+        record = report.record(metric, bucket) if bucket else report.whole(metric)
+        if not record.key:
+            place = f"the bucket {bucket!r} of {metric!r}" if bucket else f"the metric {metric!r}"
+            metrics = ", ".join(repr(facts.metric) for facts in report.metrics)
+            raise ValueError(f"paper_table: the report of {run!r} has no value in {place}; its metrics are {metrics}.")
+        records.append(record)
+    return records
+
+
+def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
     """Return the cells of a column; the best value, as it is shown, is bold."""
     texts = []
-    for value in values:
-        texts.append(f"{100 * value:.1f}" if percent and not math.isnan(value) else number(value))
-    measured = [value for value in values if not math.isnan(value)]
+    for record in records:
+        text = number(record.value)
+        if percent and record.is_measured:
+            text = f"{100 * record.value:.1f}"
+        texts.append(in_latex(text))
+    measured = [record.value for record in records if record.is_measured]
     if not measured:
-        return [in_latex(text) for text in texts]
+        return texts
 
-    best = min(measured) if lower_is_better else max(measured)
-    best_text = texts[list(values).index(best)]
-    return [rf"\textbf{{{text}}}" if text == best_text else in_latex(text) for text in texts]
+    best = min(measured) if records[0].facts.lower_is_better else max(measured)
+    best_text = texts[[record.value for record in records].index(best)]
+    return [rf"\textbf{{{text}}}" if text == best_text else text for text in texts]

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter
 
 from tailmetrics._arguments import grouped
 from tailmetrics.report.bars import bars_by_bucket, bars_by_group
 from tailmetrics.report.breakdowns import ALL, BucketRow, what_buckets_are
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Section, Table
+from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import between, count, number, sentences
 from tailmetrics.report.records import Record
 
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 WITH_ROWS = "labels with rows"
+BUCKET_COLUMNS: Sequence[Column[BucketRow]] = (
+    ("bucket", lambda line: line.name or ALL),
+    ("labels", lambda line: count(line.labels)),
+    ("positives", lambda line: count(line.positives)),
+)
+"""The first columns of a table by bucket."""
+OVERALL_COLUMNS: Sequence[Column[Record]] = (
+    ("metric", attrgetter("metric")),
+    ("value", attrgetter("text")),
+    ("over", attrgetter("count_in_words")),
+)
 
 
 def headline_section(report: ReportData) -> Section:
@@ -34,9 +47,7 @@ def headline_section(report: ReportData) -> Section:
 
 def overall_section(report: ReportData) -> Section:
     """Return the table of the values over all rows and labels, with how many rows each value counts."""
-    table = Table(["metric", "value", "over"])
-    for record in report.overall_records:
-        table.lines.append([record.metric, record.text, record.count_in_words])
+    table = Table.from_items(report.overall_records, OVERALL_COLUMNS)
     return Section("overall", "Over all labels", _overall_caption(report)).with_table(table)
 
 
@@ -107,36 +118,23 @@ def captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
 def buckets_section(report: ReportData) -> Section:
     """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
     metrics = report.metrics_by_bucket
-    lines = report.bucket_lines(metrics)
-    table = bucket_naming(lines)
-    notes = []
-
+    columns = list(BUCKET_COLUMNS)
+    notes = [what_buckets_are(report.buckets)]
     if any(bucket.labels_with_rows is not None for bucket in report.buckets):
-        table.add(WITH_ROWS, [count(line.labels_with_rows) for line in lines])
+        columns.append((WITH_ROWS, lambda line: count(line.labels_with_rows)))
         notes.append(f"{WITH_ROWS}: those that are relevant in some row")
-    notes += _add_counts(table, report, lines)
+    notes += _add_counts(columns, report)
     for metric in metrics:
-        table.add(metric, [report.in_line(metric, line).text for line in lines])
+        columns.append((metric, partial(_value_cell, report, metric)))
 
-    section = Section(
-        "buckets",
-        HEAD_TO_TAIL,
-        sentences(report.rows_in_words, captions_in_words(report, metrics)),
-        note=sentences(what_buckets_are(report.buckets), *notes, intervals_in_words(report)),
-        charts=[bars_by_bucket(report, metric) for metric in metrics if metric != report.about],
-    )
-    return section.with_table(table)
+    charts = [bars_by_bucket(report, metric) for metric in metrics if metric != report.about]
+    caption = sentences(report.rows_in_words, captions_in_words(report, metrics))
+    note = sentences(*notes, intervals_in_words(report))
+    section = Section("buckets", HEAD_TO_TAIL, caption, note, charts=charts)
+    return section.with_table(Table.from_items(report.bucket_lines(metrics), columns))
 
 
-def bucket_naming(lines: Sequence[BucketRow]) -> Table:
-    """Return a table of the first columns: the bucket, its number of labels, and their positives."""
-    table = Table(["bucket", "labels", "positives"])
-    for line in lines:
-        table.lines.append([line.name or ALL, count(line.labels), count(line.positives)])
-    return table
-
-
-def _add_counts(table: Table, report: ReportData, lines: Sequence[BucketRow]) -> Iterator[str]:
+def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterator[str]:
     """Add a column for each way in which values by bucket count, and yield the metrics that count so, in words."""
     metrics_by_counts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for metric in report.metrics_by_bucket:
@@ -151,13 +149,18 @@ def _add_counts(table: Table, report: ReportData, lines: Sequence[BucketRow]) ->
             yield f"{', '.join(metrics)}: all rows count in every bucket"
             continue
 
-        if name in table.header:
+        if name in [column for column, _ in columns]:
             name = f"{name} ({metrics[0]})"
-        table.add(name, [_count_cell([report.in_line(metric, line) for metric in metrics]) for line in lines])
+        columns.append((name, partial(_count_cell, report, metrics)))
         yield f"{name}: how many a value divides by in {', '.join(metrics)}"
 
 
-def _count_cell(records: Sequence[Record]) -> str:
-    """Return how many the values of one line count; a dash where they differ or count nothing."""
+def _value_cell(report: ReportData, metric: str, line: BucketRow) -> str:
+    return report.in_line(metric, line).text
+
+
+def _count_cell(report: ReportData, metrics: Sequence[str], line: BucketRow) -> str:
+    """Return how many the values of metrics count in one line; a dash where they differ or count nothing."""
+    records = [report.in_line(metric, line) for metric in metrics]
     texts = {record.count_text for record in records if record.key}
     return texts.pop() if len(texts) == 1 else "–"

@@ -27,8 +27,8 @@ PIXELS = 84
 SHAPES = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5))}
 INK = "0.25"
-OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3, "right"), "middle": (0, -3, "center")}
-"""The offset of a text from its place, in points to the right and upwards, and its alignment."""
+WIDTHS = {"thin": (0.8, 0.6)}
+"""Width and opacity of lines of a style, if they differ from those of the others."""
 
 
 def picture(shown: Documented) -> Figure:
@@ -91,11 +91,11 @@ def _add_legend(figure: Figure, axes: Axes, runs: Sequence[str]) -> None:
 
 def _draw(axes: Axes, chart: Chart, letters: int) -> None:
     for mark in chart.marks:
-        _draw_mark(axes, mark)
+        DRAWN[mark.kind](axes, mark)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.12)
-    axes.set_xticks([tick.at for tick in chart.across], [_literal("\n".join(tick.texts)) for tick in chart.across])
-    axes.set_yticks([tick.at for tick in chart.up], [_literal("\n".join(tick.texts)) for tick in chart.up])
+    for set_ticks, ticks in ((axes.set_xticks, chart.across), (axes.set_yticks, chart.up)):
+        set_ticks([tick.at for tick in ticks], [_literal("\n".join(tick.texts)) for tick in ticks])
     axes.set_xlabel(_literal(chart.names[0]), fontsize=7)
     axes.set_ylabel(_literal(chart.names[1]), fontsize=7)
     axes.tick_params(labelsize=7, length=2)
@@ -110,28 +110,41 @@ def _draw(axes: Axes, chart: Chart, letters: int) -> None:
     text.set_in_layout(False)  # a caption that is wider than its drawing does not squeeze it
 
 
-def _draw_mark(axes: Axes, mark: Mark) -> None:
-    colour = INK if mark.shade is None else mark.shade.light
-    across, up = zip(*mark.places, strict=True) if mark.places else ((), ())
-    if mark.kind == "bar":
-        (left, right), (start, end) = across, up
-        axes.bar((left + right) / 2, end - start, right - left, start, color=colour)
-    elif mark.kind == "area":
-        axes.fill(across, up, color=colour, alpha=0.22, linewidth=0)
-    elif mark.kind == "line":
-        width, alpha = (0.8, 0.6) if mark.style == "thin" else (1.3, 1.0)
-        axes.plot(across, up, color=colour, linestyle=LINES[mark.style], linewidth=width, alpha=alpha, clip_on=False)
-    elif mark.kind == "dot":
-        face = colour if mark.filled else "white"
-        shape = SHAPES[mark.style]
-        axes.plot(across, up, shape, color=colour, markerfacecolor=face, markersize=5, clip_on=False)
-    else:
-        right, high, align = OFFSETS[mark.style]
-        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75 if mark.style == "above" else 0, "pad": 0.4}
-        axes.annotate(
-            _literal(mark.text), mark.places[0], (right, high), textcoords="offset points", ha=align, fontsize=7,
-            zorder=5, bbox=box,
-        )  # fmt: skip
+def _draw_bar(axes: Axes, mark: Mark) -> None:
+    (left, start), (right, end) = mark.places
+    axes.bar((left + right) / 2, end - start, right - left, start, color=_colour(mark))
+
+
+def _draw_area(axes: Axes, mark: Mark) -> None:
+    axes.fill(*zip(*mark.places, strict=True), color=_colour(mark), alpha=0.22, linewidth=0)
+
+
+def _draw_line(axes: Axes, mark: Mark) -> None:
+    width, alpha = WIDTHS.get(mark.style, (1.3, 1.0))
+    across, up = zip(*mark.places, strict=True)
+    axes.plot(across, up, color=_colour(mark), linestyle=LINES[mark.style], linewidth=width, alpha=alpha, clip_on=False)
+
+
+def _draw_dot(axes: Axes, mark: Mark) -> None:
+    (place,) = mark.places
+    colour = _colour(mark)
+    face = colour if mark.filled else "white"
+    axes.plot(*place, SHAPES[mark.style], color=colour, markerfacecolor=face, markersize=5, clip_on=False)
+
+
+def _draw_text(axes: Axes, mark: Mark) -> None:
+    (place,) = mark.places
+    text = axes.annotate(_literal(mark.text), place, (0, 3), textcoords="offset points", ha="center", fontsize=7)
+    text.set_zorder(5)
+    text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4})
+
+
+def _colour(mark: Mark) -> str:
+    return INK if mark.shade is None else mark.shade.light
+
+
+DRAWN = {"bar": _draw_bar, "area": _draw_area, "line": _draw_line, "dot": _draw_dot, "text": _draw_text}
+"""How each kind of mark is drawn."""
 
 
 def _literal(text: str) -> str:

@@ -30,14 +30,17 @@ def warnings_of(report: ReportData, with_orders: bool) -> list[str]:
 
 def _on_ties(report: ReportData, with_orders: bool) -> Iterator[str]:
     shares = {k: f"{share:.1%}" for k, share in report.ties.items() if share > MANY_TIES}
-    hint = f' "{TIES}" has the values of other orders.' if with_orders and report.has_orders else ""
+    share_of_hits = shares.pop(None, "")
+    hint = ""
+    if with_orders and report.has_orders:
+        hint = f' "{TIES}" has the values of other orders.'
 
-    cuts = ", ".join(f"{share} at rank {k}" for k, share in shares.items() if k is not None)
-    if cuts:
+    if shares:
+        cuts = ", ".join(f"{share} at rank {k}" for k, share in shares.items())
         yield f"Rows are cut inside a tie ({cuts}): there {report.tie_winner} is shown, whatever the model.{hint}"
-    if None in shares:
+    if share_of_hits:
         yield (
-            f"In {shares[None]} of the rows a relevant label has the score of another label: of these "
+            f"In {share_of_hits} of the rows a relevant label has the score of another label: of these "
             f"{report.tie_winner} is first, whatever the model.{hint}"
         )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from tailmetrics.report.breakdowns import ALL, UNSEEN
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Section, Table
+from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import sentences, short_name
-from tailmetrics.report.records import SUMMARIES, Record
+from tailmetrics.report.records import NO_RECORD, Record
 
 MEANINGS = {
     "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
@@ -28,36 +28,43 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
 
 def tail_section(report: ReportData) -> Section:
     """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
+    summaries = report.summary_names
     metrics = [metric for metric in report.metrics_by_bucket if report.record(metric, summary="gap").key]
-    summaries = [name for name in SUMMARIES if any(report.record(metric, summary=name).key for metric in metrics)]
-    ends = {metric: ends_of(report, metric) for metric in metrics}
-
-    buckets = {tuple(record.bucket for record in pair) for pair in ends.values() if len(pair) == 2}
-    names = buckets.pop() if len(buckets) == 1 else ("head", "tail")
-    gap = f"gap: {names[0]} minus {names[1]}"
-    if names == ("head", "tail"):
-        gap += ", the most frequent and the rarest bucket that was measured, in brackets"
-
-    table = Table(["metric", ALL, *names, *(name.replace("_", " ") for name in summaries)])
+    ends = {}
     for metric in metrics:
-        records = [report.record(metric, summary=name) for name in summaries]
-        cells = [report.whole(metric).number, *_end_cells(ends[metric], names)]
-        table.lines.append([metric, *cells, *(record.text for record in records)])
+        pair = ends_of(report, metric)
+        ends[metric] = pair if len(pair) == 2 else [NO_RECORD, NO_RECORD]
+
+    head, tail = "head", "tail"
+    gap = "gap: head minus tail, the most frequent and the rarest bucket that was measured, in brackets"
+    buckets = {(first.bucket, last.bucket) for first, last in ends.values()} - {("", "")}
+    if len(buckets) == 1:
+        head, tail = buckets.pop()
+        gap = f"gap: {head} minus {tail}"
+
+    columns: list[Column[str]] = [
+        ("metric", str),
+        (ALL, lambda metric: report.whole(metric).number),
+        (head, lambda metric: _end_cell(ends[metric][0], head)),
+        (tail, lambda metric: _end_cell(ends[metric][1], tail)),
+    ]
+    for name in summaries:
+        columns.append((name.replace("_", " "), partial(_summary_cell, report, name)))
 
     meanings = [gap, *(MEANINGS[name] for name in summaries if name in MEANINGS)]
     below_chance = ""
     if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in metrics):
         below_chance = BELOW_CHANCE
     caption = sentences(report.rows_in_words, "; ".join(meanings), below_chance)
-    return Section("tail", "Head against tail", caption).with_table(table)
+    return Section("tail", "Head against tail", caption).with_table(Table.from_items(metrics, columns))
 
 
-def _end_cells(ends: Sequence[Record], names: Sequence[str]) -> list[str]:
-    """Return the values of the most frequent and of the rarest measured bucket; with its name, if no column has it."""
-    if len(ends) < 2:
-        return ["–", "–"]
-    cells = []
-    for record in ends:
-        bucket = "" if record.bucket in names else f" ({short_name(record.bucket)})"
-        cells.append(f"{record.number}{bucket}")
-    return cells
+def _end_cell(record: Record, column: str) -> str:
+    """Return the value of the most frequent or of the rarest bucket, with its name if the column does not have it."""
+    if record.bucket in ("", column):
+        return record.number
+    return f"{record.number} ({short_name(record.bucket)})"
+
+
+def _summary_cell(report: ReportData, name: str, metric: str) -> str:
+    return report.record(metric, summary=name).text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import cut
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.report.formatting import printable
+from tailmetrics.report.formatting import counted, printable
 from tailmetrics.report.text import escaped_lines
 
 if TYPE_CHECKING:
@@ -66,24 +66,21 @@ def _first_look(document: Document, console: Console, warnings: Sequence[str], r
     parts: list[Table | Text] = [Text(printable(line), style="bold") for line in lines[:PAIRS]]
     if len(lines) > PAIRS:
         parts.append(Text(f"{len(lines) - PAIRS} more pairs", style="bold"))
-    facts = f": {', '.join(document.facts)}" if document.facts else ""
-    parts.append(Text(printable(f"{document.title}{facts}"), style="dim"))
+    facts = ", ".join(document.facts)
+    parts.append(Text(printable(f"{document.title}: {facts}".removesuffix(": ")), style="dim"))
 
     for section in document.first:
         title = printable(section.title)
-        if section.caption:
-            title += cut(f": {printable(section.caption)}", max(1, console.width - len(title)))
-        parts.append(Text(title, style="table.title", no_wrap=True, overflow="ignore"))
+        caption = cut(f": {printable(section.caption)}", max(1, console.width - len(title)))
+        parts.append(Text(f"{title}{caption}".removesuffix(": "), style="table.title", no_wrap=True, overflow="ignore"))
         if section.name == "overall":
             parts.append(_in_columns(section, console.width))
         else:
             parts.append(_plain_table(section, console))
 
     parts += [Text(cut(f"! {warning}", console.width), style="yellow") for warning in warnings[:NOTES]]
-    number_left = len(warnings) - NOTES
-    if number_left > 0:
-        plural = "s" if number_left > 1 else ""
-        parts.append(Text(f"! {number_left} more note{plural}", style="yellow"))
+    if len(warnings) > NOTES:
+        parts.append(Text(f"! {counted(len(warnings) - NOTES, 'more note')}", style="yellow"))
     if rest:
         parts.append(Text(printable(rest), style="dim"))
     return parts
@@ -95,20 +92,18 @@ def _plain_table(section: Section, console: Console) -> Table:
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    last = len(section.header) - 1
-    has_bars = not section.header[last]
-    for place, name in enumerate(section.header):
-        is_text = place == 0 or (place == last and has_bars)
-        table.add_column(Text(printable(name)), justify="left" if is_text else "right", overflow="fold")
+    *names, last_name = map(printable, section.header)
+    for place, name in enumerate(names):
+        table.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+    table.add_column(Text(last_name), justify="right" if last_name else "left", overflow="fold")
 
-    for cells in section.lines:
-        texts = [Text(printable(cell)) for cell in cells]
-        if has_bars:  # the spaces of a bar stay
-            bar = cells[-1]
+    for *cells, last in section.lines:
+        text = printable(last)
+        if not last_name:  # the spaces of a bar stay
+            text = last
             if console.options.ascii_only:
-                bar = re.sub(r"[^ -~]", "#", bar)
-            texts[-1] = Text(bar)
-        table.add_row(*texts)
+                text = re.sub(r"[^ -~]", "#", last)
+        table.add_row(*(Text(printable(cell)) for cell in cells), Text(text))
     return table
 
 
@@ -121,7 +116,7 @@ def _in_columns(section: Section, width: int) -> Text:
     value_width = max(len(value) for _, value in pairs)
     if name_width + value_width + 2 > width:
         name_width = value_width = 0
-    cells = [f"{name.ljust(name_width)}  {value.ljust(value_width)}" for name, value in pairs]
+    cells = [f"{name:{name_width}}  {value:{value_width}}" for name, value in pairs]
 
     cell_width = max(map(len, cells)) + 2
     columns = max(1, (width + 2) // cell_width)
