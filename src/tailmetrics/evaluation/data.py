@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import prod
 from pathlib import PurePath
@@ -175,14 +176,11 @@ def _data_of_tensors(
 ) -> Data:
     """Return scores, ids, candidates or CSR and their targets as data."""
     batch = Batch(preds, target, row_mask)
-    first = preds[0] if isinstance(preds, tuple) else preds
-    token_axes = getattr(first, "shape", ())[1:-1]
+    token_axes = getattr(_tensors_of(preds)[0], "shape", ())[1:-1]
     has_tokens = len(token_axes) > 0 and getattr(target, "ndim", 0) == len(token_axes) + 1  # (B, T, L) beside (B, T)
     as_tensors(Context(CALLER), batch)
-
-    pair = batch.preds if isinstance(batch.preds, tuple) else None
-    scores = batch.preds if pair is None else pair[0]
-    relevant = batch.target
+    tensors, relevant = _tensors_of(batch.preds), batch.target
+    scores, ids = tensors[0], tensors[-1]
     if scores.ndim != 2 or relevant.ndim == 0 or len(scores) != len(relevant):
         raise ValueError(
             f"{CALLER}: preds is {shape_of(scores)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
@@ -191,31 +189,18 @@ def _data_of_tensors(
 
     train_labels = _training_labels(train_target)
     widths = _widths({"preds": batch.preds, "target": relevant, "train_target": train_labels})
-    num_labels = number_of_labels(CALLER, widths, stated)
-    columns = num_labels if widths else stated.get("label_names")
-    if not widths and columns is not None:
-        _check_names(columns, batch, ignore_index)
-
-    def batches(size: int) -> Iterator[Part]:
-        for start in range(0, max(1, len(scores)), size):  # without rows one empty batch, where arguments are checked
-            rows = slice(start, min(start + size, len(scores)))
-            part: Any = _cut(scores, rows)
-            if pair is not None:
-                part = tuple(_cut(tensor, rows) for tensor in pair)
-            if batch.form == "target":
-                yield rows, part, _cut(relevant, rows)
-            else:
-                yield rows, part, ExplicitTarget(ids=relevant[rows])
+    num_labels = columns = number_of_labels(CALLER, widths, stated)
+    if not widths:
+        columns = stated.get("label_names")
+        _check_names(columns, ids, batch, ignore_index)
 
     notes: tuple[str, ...] = ()
-    if pair is None and _are_equal(scores, relevant):
+    if len(tensors) == 1 and _are_equal(scores, relevant):
         notes = EQUAL
-    for note in notes:
-        warn_outside(f"{CALLER}: {note}")
+        warn_outside(f"{CALLER}: {EQUAL[0]}")
 
     train = None
     if train_labels is not None:
-        ids = scores if pair is None else pair[1]
         num_labels = num_labels or 1 + _largest_id(ids, relevant, train_labels)
         train = _training_counts(train_labels, num_labels, ignore_index, has_tokens)
     return Data(
@@ -223,12 +208,33 @@ def _data_of_tensors(
         columns,
         num_labels,
         scores.device,
-        batches,
+        partial(_batches_of_tensors, batch),
         batch.row_mask,
         tokens=prod(token_axes),
         train=train,
         notes=notes,
     )
+
+
+def _tensors_of(preds: Any) -> tuple[Any, ...]:
+    """Return the scores and ids of candidates, or the single tensor of other predictions."""
+    if isinstance(preds, tuple):
+        return preds
+    return (preds,)
+
+
+def _batches_of_tensors(batch: Batch, size: int) -> Iterator[Part]:
+    """Yield ``size`` rows at a time; without rows one empty batch, for which arguments are checked."""
+    num_rows = len(batch.target)
+    for start in range(0, max(1, num_rows), size):
+        rows = slice(start, min(start + size, num_rows))
+        preds: Any = tuple(_cut(tensor, rows) for tensor in _tensors_of(batch.preds))
+        if len(preds) == 1:
+            (preds,) = preds
+        target: Any = _cut(batch.target, rows)
+        if batch.form != "target":
+            target = ExplicitTarget(ids=target)
+        yield rows, preds, target
 
 
 def _training_labels(train_target: Any) -> Tensor | None:
@@ -280,9 +286,10 @@ def _training_counts(labels: Tensor, num_labels: int, ignore_index: int | None, 
     return train
 
 
-def _check_names(num_names: int, batch: Batch, ignore_index: int | None) -> None:
-    """Raise unless there is a name for each label id of the rows that count."""
-    ids = batch.preds[1] if isinstance(batch.preds, tuple) else batch.preds
+def _check_names(num_names: int | None, ids: Tensor, batch: Batch, ignore_index: int | None) -> None:
+    """Raise unless there is a name for each label id of the rows that count; labels may have no names."""
+    if num_names is None:
+        return
     rows = slice(None) if batch.row_mask is None else batch.row_mask
     highest = 0
     for tensor in (ids, batch.target):
@@ -410,16 +417,7 @@ def _data_of_tables(
     from tailmetrics.io import read, read_label_names, read_target
     from tailmetrics.io.labels import order_of_names
 
-    tables = {"preds": preds, "target": target, "train_target": train_target}
-    for argument, table in tables.items():
-        _check_has_roles(argument, table)
-    for argument, table in tables.items():
-        if not (table is None or is_table(table) or _is_lists(table)):
-            raise TypeError(
-                f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold names of labels; pass a table "
-                "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
-                "row; beside a matrix of scores label_names=, the name of each column."
-            )
+    _check_tables({"preds": preds, "target": target, "train_target": train_target})
     names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
     order = given_order = order_of_names(names, len(names))
     if "label_names" in other_names:
@@ -451,11 +449,11 @@ def _data_of_tables(
         for batch in train_dataset:
             train.update(batch.target)
         readings += train_dataset.readings
+
     cpu = torch.device("cpu")
-    row_mask = values_by_row(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
-    if row_mask is not None:
-        row_mask = as_tensor(CALLER, "row_mask", row_mask)
-    mask = per_row(CALLER, "row_mask", row_mask, dataset.num_rows, cpu)
+    mask = values_by_row(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
+    if mask is not None:
+        mask = per_row(CALLER, "row_mask", as_tensor(CALLER, "row_mask", mask), dataset.num_rows, cpu)
     return Data(
         dataset.num_rows,
         len(names),
@@ -472,6 +470,20 @@ def _data_of_tables(
         notes=(*dataset.notes, *likely_mistakes, *notes_on_queries(dataset, missing)),
         readings=tuple(reading.sentence for reading in readings),
     )
+
+
+def _check_tables(tables: Mapping[str, Any]) -> None:
+    """Raise if a value is neither a table nor rows of names."""
+    for argument, table in tables.items():
+        _check_has_roles(argument, table)
+    for argument, table in tables.items():
+        if table is None or is_table(table) or _is_lists(table):
+            continue
+        raise TypeError(
+            f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold names of labels; pass a table "
+            "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
+            "row; beside a matrix of scores label_names=, the name of each column."
+        )
 
 
 def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:

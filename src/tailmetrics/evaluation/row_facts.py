@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import product
+from typing import Any, TypeAlias
 
 from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
@@ -22,6 +23,9 @@ COUNTS = "row counts"
 """Name of the column that says whether each row counts."""
 LISTED = "list length"
 """Name of the column with the length of each row's list; scores of all labels have no such column."""
+
+LabelColumn: TypeAlias = tuple[str, dict[str, Any], int, "int | None"]
+"""Column, :func:`spec_of`, bucket and row group of an average over labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,7 @@ class RowFacts:
     gaps: dict[str, list[str]] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
     of_groups: dict[str, tuple[str, int]] = field(default_factory=dict)
-    labels: dict[str, tuple[str, dict[str, Any], int, int | None]] = field(default_factory=dict)
+    labels: dict[str, LabelColumn] = field(default_factory=dict)
     row_groups: list[str] = field(default_factory=list)
     buckets: list[str] = field(default_factory=list)
     captions: dict[str, str] = field(default_factory=dict)
@@ -75,8 +79,14 @@ class RowFacts:
         }
 
 
-class FactsWriter:
-    """Writes the facts about the keys of metrics.
+def facts_of(
+    collection: TopKCollection,
+    means: Mapping[str, Any],
+    averages: Sequence[Any],
+    over_all: Mapping[str, str],
+    headline: str,
+) -> RowFacts:
+    """Return the facts about all keys of metrics.
 
     Args:
         collection: The collection of the metrics, which names keys.
@@ -85,128 +95,95 @@ class FactsWriter:
         over_all: Metric by bucket -> the key of its value over all labels.
         headline: The metric that results are about, as a key without bucket.
     """
+    metrics = [*means.values(), *averages]
+    facts = RowFacts(
+        row_groups=list(dict.fromkeys(name for metric in metrics for name in metric.row_groups or ())),
+        buckets=list(dict.fromkeys(name for metric in metrics for name in metric.bucket_names)),
+        over_all=dict(over_all),
+        headline=headline,
+        what_buckets_are=_what_buckets_are(metrics),
+    )
+    named = collection.named
+    for metric in means.values():
+        _add_facts_of_mean(facts, metric, named)
+    for metric in metrics:
+        _add_facts_of_metric(facts, metric, named)
+    for name in collection.reference_models.adjusted:
+        if name in means:
+            _add_facts_above_chance(facts, means[name], named)
+    for metric in averages:
+        facts.labels.update(_labels(metric, named))
+    return facts
 
-    def __init__(
-        self,
-        collection: TopKCollection,
-        means: Mapping[str, Any],
-        averages: Sequence[Any],
-        over_all: Mapping[str, str],
-        headline: str,
-    ) -> None:
-        self._collection = collection
-        self._means = means
-        self._averages = averages
-        self._metrics = [*means.values(), *averages]
-        self._adjusted = [name for name in collection.reference_models.adjusted if name in means]
-        self._over_all = over_all
-        self._headline = headline
 
-    def facts(self) -> RowFacts:
-        """Return the facts about all keys."""
-        means = list(self._means.values())
-        by_bucket = [metric for metric in self._metrics if metric.buckets is not None]
-        captions = {}
-        for metric in by_bucket:
-            for stem, text in captions_of(metric).items():
-                captions[self._collection.named(stem)] = text
-        return RowFacts(
-            medians=self._keys(metric for metric in means if metric.aggregation.row_terms == "median"),
-            lower_is_better=self._keys(metric for metric in means if metric.higher_is_better is False),
-            unbounded=self._unbounded(),
-            gaps=self._gaps(),
-            parts=self._parts(),
-            of_groups=self._keys_of_groups(),
-            labels=self._labels(),
-            row_groups=list(dict.fromkeys(name for metric in self._metrics for name in metric.row_groups or ())),
-            buckets=list(dict.fromkeys(name for metric in self._metrics for name in metric.bucket_names)),
-            captions=captions,
-            over_all=dict(self._over_all),
-            headline=self._headline,
-            what_buckets_are=self._what_buckets_are(),
-            of_softmax=self._keys(metric for metric in means if metric.formula.is_of_softmax),
-            reaches=self._reaches(),
-        )
+def _add_facts_of_mean(facts: RowFacts, metric: Any, named: Callable[[str], str]) -> None:
+    """Add the facts about a metric with values per row."""
+    keys = list(map(named, metric.keys()))
+    if metric.aggregation.row_terms == "median":
+        facts.medians.extend(keys)
+    if metric.higher_is_better is False:
+        facts.lower_is_better.extend(keys)
+    if metric.formula.is_of_softmax:
+        facts.of_softmax.extend(keys)
+    _add_groups(facts, metric, named)
 
-    def _keys(self, metrics: Iterable[Any]) -> list[str]:
-        return [self._collection.named(key) for metric in metrics for key in list(metric.keys())]
 
-    def _gaps(self) -> dict[str, list[str]]:
-        """Return all gaps, and then those that are adjusted for chance, with their keys."""
-        gaps: dict[str, list[str]] = {}
-        for metric in self._metrics:
-            gaps.update(gaps_of(metric, self._collection.named))
-        for name in self._adjusted:
-            gaps.update(gaps_of(self._means[name], self._collection.named, adjusted=True))
-        return gaps
+def _add_facts_of_metric(facts: RowFacts, metric: Any, named: Callable[[str], str]) -> None:
+    """Add the facts about a metric that hold for averages over labels, too."""
+    gaps = gaps_of(metric, named)
+    facts.gaps.update(gaps)
+    if metric.bounds != (0.0, 1.0):
+        facts.unbounded.extend([*map(named, metric.keys()), *gaps])
+    if metric.buckets is not None:
+        for stem, text in captions_of(metric).items():
+            facts.captions[named(stem)] = text
+    if metric.reading.needs_scores:
+        return
+    for group in metric.group_keys():
+        keys = list(metric.row_keys(group))
+        for place, key in enumerate(keys):
+            k = metric.cutoffs[place * len(metric.cutoffs) // len(keys)]
+            facts.reaches[named(key)] = metric.reading.places(k)
 
-    def _unbounded(self) -> list[str]:
-        """Return the keys and gaps without bounds; adjusted gaps have none."""
-        keys: list[str] = []
-        for metric in self._metrics:
-            if metric.bounds != (0.0, 1.0):
-                keys += self._keys([metric])
-                keys += gaps_of(metric, self._collection.named)
-        for name in self._adjusted:
-            keys += gaps_of(self._means[name], self._collection.named, adjusted=True)
-        return keys
 
-    def _parts(self) -> list[str]:
-        """Return the keys of values that are adjusted for chance, which only gaps read."""
-        parts = []
-        for name in self._adjusted:
-            metric = self._means[name]
-            for group in metric.group_keys():
-                parts += [self._collection.named(adjusted_key(key)) for key in metric.row_keys(group)]
-        return parts
+def _add_facts_above_chance(facts: RowFacts, metric: Any, named: Callable[[str], str]) -> None:
+    """Add the facts about values that are adjusted for chance, which only gaps read; these gaps have no bounds."""
 
-    def _keys_of_groups(self) -> dict[str, tuple[str, int]]:
-        """Return for each key of a row group the key over all rows, and the number of the group."""
-        named = self._collection.named
-        keys_of_groups = {}
-        for name, metric in self._means.items():
-            for number, group in enumerate(metric.group_keys()[1:]):
-                for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True):
-                    keys_of_groups[named(key)] = named(whole), number
-                    if name in self._adjusted:
-                        keys_of_groups[named(adjusted_key(key))] = named(adjusted_key(whole)), number
-        return keys_of_groups
+    def named_adjusted(key: str) -> str:
+        return named(adjusted_key(key))
 
-    def _labels(self) -> dict[str, tuple[str, dict[str, Any], int, int | None]]:
-        """Return for each average over labels its column, its spec, its bucket and its row group."""
-        labels: dict[str, tuple[str, dict[str, Any], int, int | None]] = {}
-        for metric in self._averages:
-            if not metric.row_keys():
-                continue
-            spec = spec_of(metric)
-            for number, group in enumerate(metric.group_keys()):
-                keys = iter(metric.row_keys(group))
-                for column in label_columns(metric, self._collection.named):
-                    for bucket in range(len(spec["sizes"])):
-                        row_group = number - 1 if number else None
-                        labels[self._collection.named(next(keys))] = column, spec, bucket, row_group
-        return labels
+    gaps = gaps_of(metric, named, adjusted=True)
+    facts.gaps.update(gaps)
+    facts.unbounded.extend(gaps)
+    facts.parts.extend(map(named_adjusted, metric.keys()))
+    _add_groups(facts, metric, named_adjusted)
 
-    def _reaches(self) -> dict[str, int]:
-        """Return for each key of a metric that reads lists the number of places that it reads, 0 for all."""
-        reaches = {}
-        for metric in self._metrics:
-            if metric.reading.needs_scores:
-                continue
-            for group in metric.group_keys():
-                keys = list(metric.row_keys(group))
-                for place, key in enumerate(keys):
-                    k = metric.cutoffs[place * len(metric.cutoffs) // len(keys)]
-                    reaches[self._collection.named(key)] = metric.reading.places(k)
-        return reaches
 
-    def _what_buckets_are(self) -> str:
-        """Return the description of the buckets; empty if there are several kinds of buckets."""
-        kinds = dict.fromkeys(metric.bound_buckets for metric in self._metrics if metric.bound_buckets is not None)
-        descriptions = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
-        if len(descriptions) != 1:
-            return ""
-        return descriptions.pop()
+def _add_groups(facts: RowFacts, metric: Any, named: Callable[[str], str]) -> None:
+    """Add for each key of a row group the key over all rows, and the number of the group."""
+    for number, group in enumerate(metric.group_keys()[1:]):
+        for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True):
+            facts.of_groups[named(key)] = named(whole), number
+
+
+def _labels(metric: Any, named: Callable[[str], str]) -> Iterator[tuple[str, LabelColumn]]:
+    """Yield each key of an average over labels with its column, its spec, its bucket and its row group."""
+    if not metric.row_keys():
+        return
+    spec = spec_of(metric)
+    row_groups: list[int | None] = [None, *range(len(metric.group_keys()) - 1)]
+    places = product(label_columns(metric, named), range(len(spec["sizes"])))
+    for (row_group, (column, bucket)), key in zip(product(row_groups, places), metric.keys(), strict=True):
+        yield named(key), (column, spec, bucket, row_group)
+
+
+def _what_buckets_are(metrics: Iterable[Any]) -> str:
+    """Return the description of the buckets; empty if there are several kinds of buckets."""
+    kinds = dict.fromkeys(metric.bound_buckets for metric in metrics if metric.bound_buckets is not None)
+    descriptions = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
+    if len(descriptions) != 1:
+        return ""
+    return descriptions.pop()
 
 
 def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: bool = False) -> dict[str, list[str]]:

@@ -21,11 +21,11 @@ from tailmetrics.evaluation.row_facts import (
     LENGTHS,
     LISTED,
     NUMERATOR,
-    FactsWriter,
     RowFacts,
     adjusted_key,
     columns_of,
     deepest_cutoff,
+    facts_of,
     keys_in,
     label_columns,
 )
@@ -87,7 +87,7 @@ class RowColumns:
         if self._deepest_counts is not None and all(metric is not self._deepest_counts for metric in self._averages):
             self._averages.append(self._deepest_counts)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
-        self.facts: RowFacts = FactsWriter(collection, self._means, self._averages, over_all or {}, headline).facts()
+        self.facts: RowFacts = facts_of(collection, self._means, self._averages, over_all or {}, headline)
 
     def of(self, ranking: Ranking) -> dict[str, Any]:
         """Return the columns of a batch: values, shape (N,), or the codes of all rows and their number per row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import combinations
@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.significance.estimating import Estimate, Resample, enough
+from tailmetrics.significance.estimating import Estimate, Resample, enough, with_draws
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import FEW, Interval
 from tailmetrics.significance.pair_tests import PairTest
 from tailmetrics.significance.planning import least_difference
-from tailmetrics.significance.resampling import bootstrap, groups, total
+from tailmetrics.significance.resampling import total
 from tailmetrics.significance.rows import (
     Clusters,
     KeyRows,
@@ -327,20 +327,16 @@ def compare(
             test = PairTest.of_pair(sides, row_clusters, tested, swaps, seed)
             tests.append(test)
             p_values = test.p_values()
-            pair_contrasts = _contrasts(sides, row_clusters, resample)
-            for group in groups(pair_contrasts, lambda contrast: contrast.num_columns, max(num_rows, resamples)):
-                all_draws = bootstrap([contrast.drawn for contrast in group], resamples, seed)
-                for contrast, draws in zip(group, all_draws, strict=True):
-                    interval = test.widened(contrast.key, contrast, contrast.interval(draws, confidence))
-                    p = PValues(nan)
-                    if contrast.key in tested:
-                        p = PValues(p_values.get(contrast.key, nan), contrast.p_of_student())
-                    is_lower_better = covers(lower_keys, contrast.key)
-                    comparison = _comparison(contrast, run, other, interval, p, is_lower_better)
-                    comparisons.append(
-                        replace(comparison, swaps=test.num_swaps(contrast.key), tested=contrast.key in tested)
-                    )
-                    precisions.append(contrast.precision(draws))
+            contrasts = (Contrast(key, key_sides, row_clusters, resample) for key, key_sides in sides.items())
+            for contrast, draws in with_draws(contrasts, num_rows, resamples, seed):
+                key = contrast.key
+                interval = test.widened(key, contrast, contrast.interval(draws, confidence))
+                p = PValues(nan)
+                if key in tested:
+                    p = PValues(p_values.get(key, nan), contrast.p_of_student())
+                comparison = _comparison(contrast, run, other, interval, p, covers(lower_keys, key))
+                comparisons.append(replace(comparison, swaps=test.num_swaps(key), tested=key in tested))
+                precisions.append(contrast.precision(draws))
     return _corrected(comparisons, precisions, tests, correction)
 
 
@@ -373,13 +369,6 @@ def matches_pattern(key: str, pattern: str, untested_gaps: Collection[str] = ())
     if key in untested_gaps:
         return key == pattern
     return key == pattern or fnmatchcase(key, pattern)
-
-
-def _contrasts(
-    sides: Mapping[str, tuple[KeyRows, KeyRows]], clusters: Clusters | None, resample: Resample
-) -> Iterator[Contrast]:
-    for key, key_sides in sides.items():
-        yield Contrast(key, key_sides, clusters, resample)
 
 
 def _comparison(

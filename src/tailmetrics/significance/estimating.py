@@ -5,11 +5,11 @@ The module ``tailmetrics.significance.interval`` lists the rules that choose the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, inf, isfinite, isnan, nan, sqrt
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,6 @@ from tailmetrics.significance.resampling import (
     Studentised,
     Summed,
     bootstrap,
-    groups,
     statistics_of_sides,
     total,
 )
@@ -44,6 +43,9 @@ from tailmetrics.significance.rows import Clusters, KeyRows, RowValues, counted,
 TWO_RUNS = "two runs do not tell how much runs vary; train one more"
 """Why a value has neither interval nor p: with two runs of a model beside one of another, tests at .05 reject .08 to
 .11; the interval of one model of two runs holds the truth in .88."""
+
+TOGETHER = 2**26
+"""The most values of columns, or of their sums, in memory at a time: 512 MB. Keys in memory together share draws."""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
 
@@ -302,6 +304,32 @@ class Estimate:
         return Ends(max(self.value - half, low), min(self.value + half, high), Method.STUDENTISED_BOOTSTRAP)
 
 
+SomeEstimate = TypeVar("SomeEstimate", bound=Estimate)
+
+
+def with_draws(
+    estimates: Iterable[SomeEstimate], num_rows: int, resamples: int, seed: int
+) -> Iterator[tuple[SomeEstimate, Array | None]]:
+    """Yield each estimate with the values of its resamples, None if nothing is resampled; all get the same draws.
+
+    Args:
+        estimates: The estimates; each is made when it is needed, and as many are in memory as :data:`TOGETHER` allows.
+        num_rows: Number of rows.
+        resamples: Number of resamples.
+        seed: The same seed gives the same draws.
+    """
+    group: list[SomeEstimate] = []
+    num_values = 0
+    for estimate in estimates:
+        size = estimate.num_columns * max(num_rows, resamples)
+        if num_values + size > TOGETHER:
+            yield from zip(group, bootstrap([member.drawn for member in group], resamples, seed), strict=True)
+            group, num_values = [], 0
+        group.append(estimate)
+        num_values += size
+    yield from zip(group, bootstrap([member.drawn for member in group], resamples, seed), strict=True)
+
+
 def rows_of_terms(sides: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
     """Return for each term the rows that count in every side, shape (N,) each."""
     inside = []
@@ -405,20 +433,15 @@ def intervals(
     ends = {key for gap_keys in gaps.values() for key in gap_ends([model], gap_keys) or ()}
     keys = [key for key in model if key not in parts or key in ends]
 
-    def estimates() -> Iterator[Estimate]:
-        for key in keys:
-            yield Estimate([model[key]], row_clusters, resample)
-
+    estimates = (Estimate([model[key]], row_clusters, resample) for key in keys)
     estimated: list[Interval] = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         if not resamples:
-            for estimate in estimates():
+            for estimate in estimates:
                 estimated.append(estimate.interval(None, confidence, quick=True))
         else:
             resamples = enough(caller, resamples, confidence)
-            for group in groups(estimates(), lambda estimate: estimate.num_columns, max(num_rows, resamples)):
-                draws = bootstrap([estimate.drawn for estimate in group], resamples, seed)
-                for estimate, estimate_draws in zip(group, draws, strict=True):
-                    estimated.append(estimate.interval(estimate_draws, confidence))
+            for estimate, draws in with_draws(estimates, num_rows, resamples, seed):
+                estimated.append(estimate.interval(draws, confidence))
     by_key = with_gaps_of_ends(dict(zip(keys, estimated, strict=True)), gaps)
     return {key: interval for key, interval in by_key.items() if key not in parts}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import combinations_with_replacement
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,8 @@ from tailmetrics.significance.influence import Array
 from tailmetrics.significance.moments import ROUNDING, Moments, delta_variance
 from tailmetrics.significance.rows import Clusters, Kind, Term
 
-T = TypeVar("T")
-
 BLOCK = 2**24
 """The most row weights in memory at a time: 128 MB."""
-
-TOGETHER = 2**26
-"""The most values of columns, or of their sums, in memory at a time: 512 MB. Keys in memory together share draws."""
 
 
 def total(statistic: Summed) -> float:
@@ -28,36 +23,20 @@ def total(statistic: Summed) -> float:
     return float(statistic.read(np.array([column.sum() for column in statistic.columns])))
 
 
-class RatioReader:
-    """Reads a sum of ratios from the sums of their numerators and denominators, in turn.
-
-    Args:
-        signs: The sign of each ratio.
-    """
-
-    def __init__(self, signs: Sequence[int]) -> None:
-        self._signs = tuple(signs)
-
-    def read(self, sums: Array) -> Array:
-        """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of ratios)."""
-        value = np.zeros(sums.shape[:-1])
-        for place, sign in enumerate(self._signs):
-            top, bottom = sums[..., 2 * place], sums[..., 2 * place + 1]
-            value = value + np.where(bottom == 0, np.nan, sign * top / bottom)
-        return value
-
-
 class Ratios:
     """A sum of ratios of sums, each with its sign: a mean, a ratio, a gap, or the difference of two of them."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = terms
-        self.reader = RatioReader([sign for sign, _, _ in terms])
         self.columns = [column for _, top, bottom in terms for column in (top, bottom)]
 
     def read(self, sums: Array) -> Array:
         """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of terms)."""
-        return self.reader.read(sums)
+        value = np.zeros(sums.shape[:-1])
+        for place, (sign, _, _) in enumerate(self.terms):
+            top, bottom = sums[..., 2 * place], sums[..., 2 * place + 1]
+            value = value + np.where(bottom == 0, np.nan, sign * top / bottom)
+        return value
 
     def minus(self, other: Ratios) -> Ratios:
         """Return this sum minus another. Two ratios with the same denominators become one."""
@@ -73,18 +52,30 @@ class Ratios:
         return Ratios(merged)
 
 
-class MedianReader:
-    """Reads a median from the number of rows up to each candidate, and the number of all rows.
+class Median:
+    """A median; for an even number of values, the average of the two middle values.
 
     Args:
+        values: Shape (N,).
+        inside: Shape (N,), bool: the rows that count.
         candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
+        sums: Function that sums a column over each cluster; where rows are drawn, it returns the column.
     """
 
-    def __init__(self, candidates: Array) -> None:
+    def __init__(
+        self, values: Array, inside: NDArray[np.bool_], candidates: Array, sums: Callable[[Array], Array]
+    ) -> None:
         self._candidates = candidates
+        self.columns = []
+        for candidate in candidates:
+            self.columns.append(sums((inside & (values <= candidate)).astype(np.float64)))
+        self.columns.append(sums(inside.astype(np.float64)))
 
     def read(self, sums: Array) -> Array:
-        """Return the median, shape (...), from sums of shape (..., number of candidates + 1)."""
+        """Return the median, shape (...), from sums of shape (..., number of candidates + 1).
+
+        The sums are the number of rows up to each candidate, and the number of all rows.
+        """
         rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
         median = (self._first(rows_up_to >= num_rows) + self._first(rows_up_to > num_rows)) / 2
         return np.where(num_rows[..., 0] > 0, median, np.nan)
@@ -92,30 +83,6 @@ class MedianReader:
     def _first(self, is_reached: NDArray[np.bool_]) -> Array:
         is_reached[..., -1] = True
         return np.asarray(self._candidates[is_reached.argmax(-1)])
-
-
-class Median:
-    """A median; for an even number of values, the average of the two middle values.
-
-    Args:
-        values: Shape (N,).
-        inside: Shape (N,), bool: the rows that count.
-        candidates: As for :class:`MedianReader`.
-        sums: Function that sums a column over each cluster; where rows are drawn, it returns the column.
-    """
-
-    def __init__(
-        self, values: Array, inside: NDArray[np.bool_], candidates: Array, sums: Callable[[Array], Array]
-    ) -> None:
-        self.reader = MedianReader(candidates)
-        self.columns = []
-        for candidate in candidates:
-            self.columns.append(sums((inside & (values <= candidate)).astype(np.float64)))
-        self.columns.append(sums(inside.astype(np.float64)))
-
-    def read(self, sums: Array) -> Array:
-        """Return the median, shape (...), from sums of shape (..., number of candidates + 1)."""
-        return self.reader.read(sums)
 
     def minus(self, other: Median) -> MedianDifference:
         """Return this median minus another."""
@@ -240,27 +207,6 @@ class Studentised:
 Summed: TypeAlias = Ratios | Median | MedianDifference | Studentised
 """A statistic of sums over units, which are rows or clusters. It has ``columns``, each of shape (U,), and ``read``,
 which returns shape (M,) from sums of shape (M, len(columns)), NaN if undefined."""
-
-
-def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) -> Iterator[list[T]]:
-    """Yield statistics in groups that fit into memory; every group gets the same draws.
-
-    Args:
-        statistics: The statistics; each is made when it is needed.
-        columns: Returns the number of columns of a statistic.
-        length: Number of values per column: rows, or resamples if there are more.
-    """
-    group: list[T] = []
-    num_values = 0
-    for statistic in statistics:
-        size = columns(statistic) * length
-        if group and num_values + size > TOGETHER:
-            yield group
-            group, num_values = [], 0
-        group.append(statistic)
-        num_values += size
-    if group:
-        yield group
 
 
 def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:

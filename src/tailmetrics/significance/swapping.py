@@ -70,7 +70,7 @@ class SwappedSums:
     """The difference of two statistics of sums over units: means, ratios, gaps and medians."""
 
     def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
-        self._first, self._second = first.reader, second.reader
+        self._first, self._second = first, second
         self._first_sums = np.array([column.sum() for column in first.columns])
         self._second_sums = np.array([column.sum() for column in second.columns])
         changes = []
