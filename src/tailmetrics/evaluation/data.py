@@ -31,7 +31,7 @@ from tailmetrics.ranking._inputs import (
     labels_without,
     per_row,
 )
-from tailmetrics.ranking._warnings import warn_outside
+from tailmetrics.ranking._warnings import FEWEST_QUERIES, warn_outside
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -433,7 +433,7 @@ def _data_of_tables(
     )
     if dataset.row_names is None:
         _check_indexes_of_tables(preds, target)
-    likely_mistakes = note_on_swapped(dataset) + note_on_equal(dataset)
+    likely_mistakes = note_on_swapped(dataset) + note_on_equal(dataset) + note_on_self_retrieval(dataset)
     for note in likely_mistakes:
         warn_outside(f"{CALLER}: {note}")
 
@@ -576,6 +576,74 @@ def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") ->
         f"{preds} holds the labels of {target}, and no others, in each of the first {len(preds_rows):,} rows. "
         f"{ARE_THEY}",
     )
+
+
+def note_on_self_retrieval(dataset: Any, preds: str = "preds") -> tuple[str, ...]:
+    """Return a note that each query finds itself first, as where embeddings are searched in themselves.
+
+    Each of the first rows has its own name among its best labels. Nothing is said if no other label is relevant in
+    them, as in pairs, and if labels have the numbers of the rows: then :func:`tailmetrics.rank` tells it.
+    """
+    stop = min(dataset.stop, dataset.start + FIRST_ROWS)
+    if dataset.row_names is None or stop - dataset.start < FEWEST_QUERIES:
+        return ()
+    preds_rows = next(dataset.preds.all_batches(dataset.start, stop, FIRST_ROWS))
+    target_rows = next(dataset.target.all_batches(dataset.start, stop, FIRST_ROWS))
+    if not (hasattr(preds_rows, "ids") and hasattr(target_rows, "ids")):
+        return ()
+
+    num_queries = 0
+    has_other_targets = False
+    has_other_numbers = False
+    names = dataset.row_names[dataset.start : stop]
+    rows = zip(names, _best_labels(preds_rows), _relevant_labels(target_rows), strict=True)
+    for number, (query, best, relevant) in enumerate(rows, dataset.start):
+        if not best:
+            continue
+        own = [label for label in best if _label_name(dataset, label) == query]
+        if not own:
+            return ()
+        num_queries += 1
+        has_other_targets |= not set(relevant) <= set(own)
+        has_other_numbers |= own != [number]
+    if num_queries < FEWEST_QUERIES or not has_other_targets or not has_other_numbers:
+        return ()
+    return (
+        f"{preds}: each query finds itself first, as where it is searched in a collection that holds it. It counts as "
+        "a miss, or, where it is relevant, as a hit of any model. Leave the item out that has the name of its query; "
+        "if queries and items of one name are different things, ignore this warning.",
+    )
+
+
+def _label_name(dataset: Any, label: int) -> str:
+    if dataset.label_names is None:
+        return str(label)
+    return str(dataset.label_names[label])
+
+
+def _best_labels(rows: Any) -> list[list[int]]:
+    """Return the labels of the highest score in each row; of lists without scores the first."""
+    best_labels = []
+    for start, stop in pairwise(rows.offsets):
+        labels = rows.ids[start:stop]
+        if rows.values is None:
+            labels = labels[:1]
+        else:
+            scores = rows.values[start:stop]
+            labels = labels[scores == scores.max(initial=-np.inf)]
+        best_labels.append(labels.tolist())
+    return best_labels
+
+
+def _relevant_labels(rows: Any) -> list[list[int]]:
+    """Return the labels of each row whose gain is above 0."""
+    relevant_labels = []
+    for start, stop in pairwise(rows.offsets):
+        labels = rows.ids[start:stop]
+        if rows.values is not None:
+            labels = labels[rows.values[start:stop] > 0]
+        relevant_labels.append(labels.tolist())
+    return relevant_labels
 
 
 def _entries_of(rows: Any, with_numbers: bool) -> list[list[tuple[float, ...]]]:
