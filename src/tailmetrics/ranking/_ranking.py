@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -510,11 +510,12 @@ class ExactRanks(TargetRanks):
         else:
             padding = kernels.padding(entries.rows, (num_rows,), width)
             own, ranked = padding.place(own, -torch.inf), padding.place(ranked, False)
-        if first:
+        if first and own.shape[1] > 1:
             own = own.masked_fill(~ranked, -torch.inf).amax(dim=1, keepdim=True)
             ranked = ranked.any(dim=1, keepdim=True)
         columns = zip(own.unbind(dim=1), ranked.unbind(dim=1), strict=True)
-        return torch.stack([has_equal_scores(scores, score) & is_ranked for score, is_ranked in columns]).any(dim=0)
+        tied = [has_equal_scores(scores, score) & is_ranked for score, is_ranked in columns]
+        return reduce(torch.logical_or, tied)
 
 
 @names_unknown_keywords
