@@ -25,7 +25,7 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("error", "decimals"), [(None, 4), (0.0, 4), (0.00005, 4), (0.00006, 3), (0.0018, 2), (0.05, 1), (0.3, 0)]
+    ("error", "decimals"), [(None, 4), (0.0, 4), (0.00005, 4), (0.00006, 3), (0.0018, 2), (0.05, 1), (0.3, 1)]
 )
 def test_half_of_the_last_digit_is_at_least_the_error(error: float | None, decimals: int) -> None:
     """An error of .0018 leaves two decimals, since half of .001 is less, and half of .01 is more."""
@@ -33,9 +33,9 @@ def test_half_of_the_last_digit_is_at_least_the_error(error: float | None, decim
 
 
 def test_an_area_from_histograms_shows_the_digits_that_hold() -> None:
-    """With four bins the error is large; the exact area rounds to what is shown, or is off by half a digit at most."""
+    """With 256 bins the error shows; the exact area rounds to what is shown, or is off by half a digit at most."""
     scores, target = data()
-    coarse = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=64)], intervals=False)
+    coarse = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=256)], intervals=False)
     exact = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=4096)], intervals=False)
     record = coarse.by_key["macro_auc"]
     assert record.error_bound > 0.0005
@@ -43,6 +43,50 @@ def test_an_area_from_histograms_shows_the_digits_that_hold() -> None:
     assert len(shown.partition(".")[2]) == record.decimals < 4
     assert abs(float(shown) - exact.scalars["macro_auc"]) <= 10**-record.decimals
     assert len(exact.by_key["macro_auc"].text.partition(".")[2]) > record.decimals
+
+
+def test_areas_of_groups_and_gaps_have_bounds_too() -> None:
+    """In groups of rows, by bucket, and between buckets, the exact value lies within the bound of the coarse one."""
+    scores, target = data()
+    arguments = {"row_groups": [["de", "en"][row % 2] for row in range(90)], "buckets": "quantiles:2"}
+    arguments |= {"label_counts": COUNTS, "intervals": False}
+    coarse, exact = (
+        evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=bins)], **arguments) for bins in (64, 4096)
+    )
+    bounded = 0
+    for record, finer in zip(coarse.records, exact.records, strict=True):
+        if record.is_measured:
+            bounded += 1
+            assert record.error_bound > finer.error_bound >= 0
+            assert abs(record.value - finer.value) <= record.error_bound + finer.error_bound
+            assert record.decimals < 4
+    assert bounded == 3 * (3 + 2)  # of all rows and two groups: all labels, two buckets, gap, spread
+
+
+def test_an_area_without_a_digit_that_holds_shows_its_bounds() -> None:
+    """With 8 bins the error is above .05: a range stands in the place of the value, and holds the exact one."""
+    scores, target = data()
+    coarse, exact = (
+        evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=bins)], intervals=False) for bins in (8, 4096)
+    )
+    record = coarse.by_key["macro_auc"]
+    assert record.error_bound > 0.05
+    low, high = map(float, record.text.strip("[]").split(", "))
+    assert low - 0.005 <= exact.scalars["macro_auc"] <= high + 0.005
+    assert high - low == pytest.approx(2 * record.error_bound, abs=0.01)
+
+
+def test_a_comparison_of_areas_shows_the_digits_that_hold() -> None:
+    """The bins of both models leave two decimals at most in tables, verdict and terminal; recall keeps its digits."""
+    scores, target = data()
+    metrics = [LabelAUC(num_labels=20, bins=64), RecallAtK(5)]
+    report = compare_runs({"old": scores, "new": scores.flip(0)}, target, metrics=metrics, resamples=99)
+    area = next(comparison for comparison in report.comparisons if comparison.key == "macro_auc")
+    assert area.bin_error > 0.0005 and area.decimals <= 2
+    digits = rf"0\.\d{{{area.decimals}}}"
+    assert re.search(rf"macro_auc +{digits} → {digits}\b", str(report))
+    assert re.search(r"recall@5 +0\.\d{4} → 0\.\d{4}\b", str(report))
+    assert re.fullmatch(digits, report.cell("macro_auc", "old").rstrip("ᵃᵇ"))
 
 
 def test_words_of_a_field_are_words_of_sentences_alone() -> None:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-import torch
-
 from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import captions_of, conventions_of
@@ -43,14 +41,12 @@ def on_bins(results: Results, named: Named) -> Iterator[str]:
     """Yield a note on the largest error of values from bins of scores, if the error shows in four digits."""
     texts_by_bins: dict[int, list[str]] = {}
     for metric, result in results:
-        if result.facts.bounds is None:
+        errors = {key: result.errors.get(key, math.nan) for key in metric.row_keys()}
+        shown_errors = {key: error for key, error in errors.items() if error >= SHOWN_DIGIT}
+        if not shown_errors:
             continue
-        low, high = (bound.reshape(-1) for bound in result.facts.bounds)
-        values = result.values.reshape(-1)[: low.numel()].to(low)  # over all rows, which come first
-        errors = torch.maximum(high - values, values - low).nan_to_num().tolist()
-        error, key = max(zip(errors, map(named, metric.row_keys()), strict=True))
-        if error < SHOWN_DIGIT:
-            continue
+        largest = max(shown_errors, key=shown_errors.__getitem__)
+        key, error = named(largest), shown_errors[largest]
         if metric.buckets is not None:
             key = f"{key}, of its buckets the furthest,"
         texts_by_bins.setdefault(metric.settings()["bins"], []).append(f"{key} by up to {error:.2g}")

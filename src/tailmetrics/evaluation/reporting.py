@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection import UNSEEN, TopKCollection
+from tailmetrics.collection import UNSEEN, TopKCollection, buckets_by_stem
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import WITHIN, bucket_rows, settings_of, versions
 from tailmetrics.evaluation.interval_values import IntervalValues
@@ -175,20 +176,30 @@ def _values(
         for name, values in collection.orders().items():
             beside[name] = _read(values)
     intervals = evaluation.interval_values.intervals({**scalars, **summaries}, averages)
-    return Values(scalars, summaries, beside, counts, intervals, _errors(evaluation, results))
+    return Values(scalars, summaries, beside, counts, intervals, _errors(evaluation, results, {**scalars, **summaries}))
 
 
-def _errors(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]]) -> dict[str, float]:
-    """Return the largest error of each value over all rows that comes from bins of scores."""
-    errors = {}
+def _errors(
+    evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]], values: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the largest error of each value and summary that bins of scores leave open."""
+    named = evaluation.collection.named
+    errors: dict[str, float] = {}
     for metric, result in results:
-        if result.facts.bounds is None:
+        errors |= {named(key): error for key, error in result.errors.items()}
+        if not result.errors:
             continue
-        low, high = (side.reshape(-1).cpu() for side in result.facts.bounds)
-        values = result.values.reshape(-1)[: low.numel()].to(low)  # over all rows, which come first
-        largest = torch.maximum(high - values, values - low).tolist()
-        for key, error in zip(metric.row_keys(), largest, strict=False):
-            errors[evaluation.collection.named(key)] = error
+        for stem, keys in buckets_by_stem(metric).items():
+            measured = [key for key in keys if not math.isnan(result.errors[key])]
+            if len(measured) < 2:
+                continue
+            gap, spread = named(f"{stem}/gap"), named(f"{stem}/spread")
+            errors[gap] = result.errors[measured[0]] + result.errors[measured[-1]]
+            # standard deviation and mean err by as much as a value, at most
+            largest = max(result.errors[key] for key in measured)
+            mean = fmean(values[named(key)] for key in measured)
+            if largest > 0:
+                errors[spread] = largest * (1 + values[spread]) / max(mean - largest, largest)
     return errors
 
 

@@ -56,14 +56,12 @@ class Facts:
     Attributes:
         rows: Number of rows, and of rows to which ``empty_target_action`` does not apply.
         miss: What a row counts as whose list ends too early, and the share of such rows in each bucket.
-        bounds: The least and the largest value, by bucket or label, that scores in bins leave open.
         labels_with_rows: Number of labels of each bucket that are relevant in some row.
         calibration: For each cut-off, by bucket: number of predictions, their mean probability, the share of hits.
     """
 
     rows: tuple[int, int] | None = None
     miss: tuple[int, Sequence[float]] | None = None
-    bounds: tuple[Tensor, Tensor] | None = None
     labels_with_rows: Sequence[int] | None = None
     calibration: Sequence[Sequence[Sequence[Any]]] | None = None
 
@@ -156,6 +154,10 @@ class Aggregation(ABC):
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return what the states tell beside the values."""
         return Facts()
+
+    def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
+        """Return the largest error of the value of each bucket that scores in bins leave open; empty if exact."""
+        return ()
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]] | None:
         """Return by cut-off and bucket whether a value is 0 by convention, because it is taken over nothing.

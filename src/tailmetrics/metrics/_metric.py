@@ -53,6 +53,7 @@ class Result:
         not_measured: Keys whose values are 0 by convention, because they are averages of no label.
         tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
         denominators: By key, how many a value is divided by, and of what, such as ``(60.0, "rows")``.
+        errors: By key, the largest error of a value that scores in bins leave open; exact values have none.
     """
 
     values: Tensor
@@ -60,6 +61,7 @@ class Result:
     not_measured: frozenset[str]
     tied_shares: Mapping[int | None, float]
     denominators: Mapping[str, tuple[float, str]]
+    errors: Mapping[str, float]
 
 
 class TopKMetric(ExactMetric):
@@ -565,7 +567,15 @@ class TopKMetric(ExactMetric):
                 not_measured=self.not_measured(),
                 tied_shares=self._tied_shares(group_states[0]),
                 denominators=self._denominators(group_states),
+                errors=self._errors(group_states),
             )
+
+    def _errors(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+        """Return by key the largest error of a value that scores in bins leave open."""
+        errors: dict[str, float] = {}
+        for group, states in zip(self.group_keys(), group_states, strict=True):
+            errors |= zip(self.row_keys(group), self.aggregation.errors(states), strict=False)
+        return errors
 
     def _denominators(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
         """Return by key how many a value is divided by, and of what."""

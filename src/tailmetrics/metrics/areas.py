@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets, number_of_buckets
-from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
+from tailmetrics.metrics._aggregations import Aggregation, Values
 from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
 from tailmetrics.metrics._formulas import NO_FORMULA
@@ -324,9 +324,10 @@ class LabelAreas(Aggregation):
         areas = self._areas(states)
         return areas[0:1], areas[2:3]
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
-        """Return the least and the largest value that scores in bins leave open."""
-        return Facts(bounds=self.bounds(states))
+    def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
+        """Return the largest error of the value of each bucket that scores in bins leave open."""
+        least, value, largest = self._areas(states).reshape(3, -1)
+        return torch.maximum(largest - value, value - least).tolist()  # type: ignore[no-any-return]
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the area, and its average over labels."""
@@ -429,9 +430,9 @@ class AreaOfEachLabel(LabelAreas):
     def _error(self, errors: Tensor) -> float:
         return float(errors.nanmean())
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
-        """Return nothing: bounds are shown for one number."""
-        return Facts()
+    def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
+        """Return nothing: errors are shown for one number."""
+        return ()
 
     @property
     def keeps_labels(self) -> bool:

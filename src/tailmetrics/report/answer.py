@@ -57,9 +57,9 @@ def share(value: float) -> str:
     return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
-def short_value(value: float) -> str:
+def short_value(value: float, most_decimals: int = 3) -> str:
     """Return a value as a sentence shows it."""
-    return without_zero(brief(value))
+    return without_zero(brief(value, most_decimals=most_decimals))
 
 
 class _Values:
@@ -68,23 +68,23 @@ class _Values:
     def __init__(self, facts: MetricFacts) -> None:
         self.facts = facts
 
-    def value(self, value: float) -> str:
+    def value(self, record: Record) -> str:
         """Return a value."""
-        return short_value(value)
+        return short_value(record.value, record.decimals)
 
-    def whole(self, value: float, over: str) -> str:
+    def whole(self, record: Record, over: str) -> str:
         """Return the start of the sentence on the value over all labels."""
         direction = ", where lower is better," if self.facts.lower_is_better else ""
-        return f"{self.facts.metric}{direction} is {self.value(value)}{over}"
+        return f"{self.facts.metric}{direction} is {self.value(record)}{over}"
 
-    def bucket(self, value: float, bucket: str) -> str:
+    def bucket(self, record: Record, bucket: str) -> str:
         """Return the clause on the value in a bucket."""
         verb = "come from" if self.facts.is_additive else "for"
-        return f"{self.value(value)} {verb} {bucket}"
+        return f"{self.value(record)} {verb} {bucket}"
 
-    def unseen(self, value: float) -> str:
+    def unseen(self, record: Record) -> str:
         """Return the clause on the value for labels that training never showed."""
-        return f"for these {self.facts.metric} is {self.value(value)}"
+        return f"for these {self.facts.metric} is {self.value(record)}"
 
 
 class _SharesOfLabels(_Values):
@@ -96,22 +96,22 @@ class _SharesOfLabels(_Values):
         if facts.k == 1:
             self.places = "the first place holds"
 
-    def value(self, value: float) -> str:
-        return share(value)
+    def value(self, record: Record) -> str:
+        return share(record.value)
 
-    def whole(self, value: float, over: str) -> str:
-        return f"On average{over}, {self.places} {share(value)} of the relevant labels"
+    def whole(self, record: Record, over: str) -> str:
+        return f"On average{over}, {self.places} {share(record.value)} of the relevant labels"
 
-    def bucket(self, value: float, bucket: str) -> str:
-        return f"{share(value)} of those among {bucket}"
+    def bucket(self, record: Record, bucket: str) -> str:
+        return f"{share(record.value)} of those among {bucket}"
 
-    def unseen(self, value: float) -> str:
-        return f"{self.places} {share(value)} of these"
+    def unseen(self, record: Record) -> str:
+        return f"{self.places} {share(record.value)} of these"
 
 
 def _whole_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     """Return the sentence on the value over all labels, and on the first and the last measured bucket."""
-    return f"{words.whole(whole.value, _over(report, whole))}{_ends(report, words)}."
+    return f"{words.whole(whole, _over(report, whole))}{_ends(report, words)}."
 
 
 def _over(report: ReportData, whole: Record) -> str:
@@ -131,7 +131,7 @@ def _ends(report: ReportData, words: _Values) -> str:
     names = [name for name in names if report.bucket(name).labels and name != UNSEEN]
     clauses = []
     for record in ends_of(report, metric):
-        clauses.append(words.bucket(record.value, _bucket_in_words(report.bucket(record.bucket), names)))
+        clauses.append(words.bucket(record, _bucket_in_words(report.bucket(record.bucket), names)))
     if not clauses:
         return ""
 
@@ -162,7 +162,7 @@ def _unseen_sentence(report: ReportData, words: _Values) -> str:
     text = f"{share(positives / report.positives)} of the relevant labels never occur in training"
     record = report.record(report.about, UNSEEN)
     if record.is_measured:
-        text += f"; {words.unseen(record.value)}"
+        text += f"; {words.unseen(record)}"
     return f"{text}."
 
 
@@ -174,13 +174,13 @@ def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     lowest = min(records, key=attrgetter("value"))
     highest = max(records, key=attrgetter("value"))
     if lowest.value == highest.value:
-        return f"By group of rows it is {words.value(lowest.value)} in each of {len(records):,} groups."
+        return f"By group of rows it is {words.value(lowest)} in each of {len(records):,} groups."
 
     ends = []
     for record in (lowest, highest):
         rows = report.group(record.row_group).rows
         number_of_rows = "" if rows is None else f", {counted(rows, 'row')}"
-        ends.append(f"in {record.row_group} ({words.value(record.value)}{number_of_rows})")
+        ends.append(f"in {record.row_group} ({words.value(record)}{number_of_rows})")
     return f"By group of rows it is lowest {ends[0]} and highest {ends[1]}."
 
 

@@ -124,7 +124,7 @@ def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, 
     marks = list(lines)
     values = []
     for place, bar in enumerate(bars):
-        value = without_zero(brief(bar.record.value, facts.is_place))
+        value = without_zero(brief(bar.record.value, facts.is_place, bar.record.decimals))
         values.append((value, *bar.texts))
         marks += _bar_marks(bar, _sides(place, len(bars)), scale, lines, value)
     zero = scale.share(0.0)
@@ -200,7 +200,7 @@ def _in_words(bar: Bar) -> str:
 
 
 def _numbers(record: Record, *values: float) -> list[str]:
-    return [number(value, record.is_place) for value in values]
+    return [number(value, record.is_place, record.decimals) for value in values]
 
 
 def _interval_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:

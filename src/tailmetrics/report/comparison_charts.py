@@ -61,7 +61,8 @@ def _run_marks(
         if not math.isfinite(value):
             continue
         point = ((column + 0.5) / len(keys), scale.share(value))
-        dots.append(Mark("dot", [point], colour, shape, text=f"{run}: {name} {number(value)}"))
+        text = f"{run}: {name} {number(value, decimals=report.decimals(key))}"
+        dots.append(Mark("dot", [point], colour, shape, text=text))
         if are_connected and name != UNSEEN:
             points.append(point)
     return [Mark("line", points, colour), *dots] if points else dots
@@ -132,9 +133,10 @@ def _difference_marks(name: str, comparison: Comparison, scale: Scale, height: f
     if ends:
         marks.append(Mark("line", [(scale.share(end), height) for end in ends], colour))
 
-    text = f"{name} {signed(comparison.difference)}"
+    decimals = comparison.decimals
+    text = f"{name} {signed(comparison.difference, decimals)}"
     if comparison.interval.ends:
-        text += f" ({' to '.join(map(signed, comparison.interval.ends))})"
+        text += f" ({' to '.join(signed(end, decimals) for end in comparison.interval.ends)})"
     if comparison.significant:
         text += ", significant"
     elif not math.isnan(comparison.least_difference):

@@ -13,6 +13,7 @@ from tailmetrics.report.document import today
 from tailmetrics.report.formatting import LETTERS, RAISED, number, split
 from tailmetrics.report.records import GAPS, Breakdown, breakdown_of, interval_columns, to_frame
 from tailmetrics.report.words import USUAL_WORDS, Words
+from tailmetrics.significance.interval import decimals_that_hold
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -191,7 +192,12 @@ class ComparisonData:
 
     def cell(self, key: str, run: str) -> str:
         """Return a value with the marks behind it, as a table shows it."""
-        return f"{number(self.value(key, run))}{self.marked(key, run)}"
+        return f"{number(self.value(key, run), decimals=self.decimals(key))}{self.marked(key, run)}"
+
+    def decimals(self, key: str) -> int:
+        """Return the number of decimals of the values of a key that hold in all comparisons."""
+        errors = [comparison.bin_error for comparison in self.comparisons if comparison.key == key]
+        return decimals_that_hold(max(errors, default=0.0))
 
     def marked(self, key: str, run: str) -> str:
         """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""

@@ -62,10 +62,10 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
 
     columns: list[Column[tuple[str, Comparison]]] = [
         (column, lambda item: item[0]),
-        (baseline, lambda item: number(item[1].baseline_value)),
-        (run, lambda item: number(item[1].value)),
-        ("difference", lambda item: signed(item[1].difference)),
-        (f"{report.confidence:.0%} interval", lambda item: ends_with_signs(item[1].interval.ends)),
+        (baseline, lambda item: number(item[1].baseline_value, decimals=item[1].decimals)),
+        (run, lambda item: number(item[1].value, decimals=item[1].decimals)),
+        ("difference", lambda item: signed(item[1].difference, item[1].decimals)),
+        (f"{report.confidence:.0%} interval", lambda item: ends_with_signs(item[1].interval.ends, item[1].decimals)),
         ("", lambda item: f"{_star(item[1])} {difference_bar(item[1].difference / largest)}"),
     ]
     caption = f"*: significant, corrected for {counted(report.corrected_for, 'comparison')}"
@@ -94,7 +94,10 @@ def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Sect
     """Return the table of several runs, with a line for each run and a column for each bucket or group."""
     lines = []
     for run in report.runs:
-        cells = [f"{short_value(report.value(key, run))}{report.marked(key, run)}" for key in keys.values()]
+        cells = []
+        for key in keys.values():
+            value = short_value(report.value(key, run), report.decimals(key))
+            cells.append(f"{value}{report.marked(key, run)}")
         lines.append([f"{report.letter(run)} {run}", *cells])
     caption = "A letter behind a value names a run that is significantly worse"
     return Section("first", title, caption, header=["run", *map(short_name, keys)], lines=lines)
@@ -112,8 +115,9 @@ def _overall(report: ComparisonData) -> Section:
     lines = []
     keys = dict(zip(report.overall, report.overall, strict=True))
     for key, comparison in report.differences(keys, report.runs[1]).items():
-        values = f"{number(comparison.baseline_value)} → {number(comparison.value)}"
-        lines.append([key, f"{values} {_star(comparison)}"])
+        values = (comparison.baseline_value, comparison.value)
+        baseline_text, text = (number(value, decimals=comparison.decimals) for value in values)
+        lines.append([key, f"{baseline_text} → {text} {_star(comparison)}"])
     return Section("overall", "Over all labels", header=["metric", "values"], lines=lines)
 
 

@@ -189,10 +189,10 @@ def _outcomes(comparison: Comparison) -> str:
 
 PAIR_COLUMNS: Sequence[Column[Comparison]] = (
     ("metric", attrgetter("key")),
-    ("run", lambda comparison: number(comparison.value)),
-    ("baseline", lambda comparison: number(comparison.baseline_value)),
-    ("difference", lambda comparison: signed(comparison.difference)),
-    ("interval", lambda comparison: ends_with_signs(comparison.interval.ends)),
+    ("run", lambda comparison: number(comparison.value, decimals=comparison.decimals)),
+    ("baseline", lambda comparison: number(comparison.baseline_value, decimals=comparison.decimals)),
+    ("difference", lambda comparison: signed(comparison.difference, comparison.decimals)),
+    ("interval", lambda comparison: ends_with_signs(comparison.interval.ends, comparison.decimals)),
     ("p", _p_text),
     ("corrected", lambda comparison: p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound)),
     ("least", lambda comparison: number(comparison.least_difference)),

@@ -70,9 +70,9 @@ def signed(value: float, decimals: int = 4) -> str:
     return "–" if math.isnan(value) else f"{value:+.{decimals}f}"
 
 
-def ends_with_signs(ends: Sequence[float]) -> str:
+def ends_with_signs(ends: Sequence[float], decimals: int = 4) -> str:
     """Return the ends of the interval of a difference; – without them."""
-    return " … ".join(map(signed, ends)) or "–"
+    return " … ".join(signed(end, decimals) for end in ends) or "–"
 
 
 def count(value: int | None) -> str:
@@ -118,7 +118,7 @@ def without_zero(text: str) -> str:
     return text[1:] if text.startswith("0.") else text
 
 
-def brief(value: float, place: bool = False) -> str:
+def brief(value: float, place: bool = False, most_decimals: int = 3) -> str:
     """Return a value as a short text for the room above a bar; a whole place in a list has no decimals."""
     if math.isnan(value):
         return "–"
@@ -131,7 +131,7 @@ def brief(value: float, place: bool = False) -> str:
         return f"{value:.0e}"
     for limit, decimals in ((1, 3), (10, 2), (100, 1), (1000, 0)):
         if size < limit:
-            return f"{value:.{decimals}f}"
+            return f"{value:.{min(decimals, most_decimals)}f}"
     return rounded(round(value))
 
 

@@ -133,9 +133,9 @@ def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
     """Return the cells of a column; the best value, as it is shown, is bold."""
     texts = []
     for record in records:
-        text = number(record.value)
+        text = number(record.value, decimals=record.decimals)
         if percent and record.is_measured:
-            text = f"{100 * record.value:.1f}"
+            text = f"{100 * record.value:.{max(0, min(1, record.decimals - 2))}f}"
         texts.append(in_latex(text))
     measured = [record.value for record in records if record.is_measured]
     if not measured:

@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tailmetrics.report.formatting import number, with_interval
-
-if TYPE_CHECKING:
-    from tailmetrics.significance.interval import Interval
+from tailmetrics.report.formatting import between, number, with_interval
+from tailmetrics.significance.interval import LARGEST_ERROR, Interval, decimals_that_hold
 
 REFERENCES = ("chance", "popularity", "attainable")
 """Three simple models beside each value: equal scores, training counts as scores, targets as scores."""
@@ -21,8 +19,6 @@ SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 
 
-DECIMALS = 4
-"""The decimals of an exact value in a table."""
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
 INTERVAL_COLUMNS = ("low", "high", "n", "confidence", "interval_method", "interval_reason", "clusters")
@@ -147,10 +143,8 @@ class Record:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals that hold: half of the last one is at least the error bound."""
-        if not self.error_bound or math.isnan(self.error_bound):
-            return DECIMALS
-        return max(0, min(DECIMALS, math.floor(-math.log10(2 * self.error_bound) + 1e-9)))
+        """The number of decimals that hold, at least 1."""
+        return decimals_that_hold(self.error_bound or 0.0)
 
     @property
     def is_measured(self) -> bool:
@@ -169,12 +163,17 @@ class Record:
 
     @property
     def number(self) -> str:
-        """The value as a table shows it."""
+        """The value as a table shows it; its bounds, if no decimal holds."""
+        error = self.error_bound or 0.0
+        if error > LARGEST_ERROR:
+            return between(self.value - error, self.value + error, decimals=2)
         return number(self.value, self.is_place, self.decimals)
 
     @property
     def text(self) -> str:
         """The value with its interval, as a table shows it."""
+        if not self.ends:
+            return self.number
         return with_interval(self.value, self.ends, self.is_place, self.decimals)
 
     @property

@@ -17,7 +17,7 @@ from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.estimating import Estimate, Resample, enough, with_draws
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
-from tailmetrics.significance.interval import FEW, Interval
+from tailmetrics.significance.interval import FEW, Interval, decimals_that_hold
 from tailmetrics.significance.pair_tests import PairTest
 from tailmetrics.significance.planning import least_difference
 from tailmetrics.significance.resampling import total
@@ -122,6 +122,11 @@ class Comparison:
         """Whether more swaps could lower the p-value, because no random swap differs as much as the models."""
         # without such a swap the p-value is 1 / (swaps + 1); with one it is at least 1.5 times as large (mid-p)
         return self.swaps > 0 and isnan(self.p.total) and self.p.randomisation * (self.swaps + 1) < 1.25
+
+    @property
+    def decimals(self) -> int:
+        """The number of decimals of the values and their difference that hold, at least 1."""
+        return decimals_that_hold(self.bin_error)
 
     @property
     def significant(self) -> bool:

@@ -31,13 +31,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import hypot, isfinite, isnan, nan, sqrt
+from math import floor, hypot, isfinite, isnan, log10, nan, sqrt
 from typing import TypeVar
 
 FEW = 10
 """The fewest rows or clusters for rules 5 to 8: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
 RARE = 20
 """Values are rare if (Σx)² / Σx² is smaller: Student's t then held the true value in .77 to .87, of 10,000 rows too."""
+
+
+DECIMALS = 4
+"""The decimals of an exact value in a table."""
+LARGEST_ERROR = 0.05
+"""With a larger error, not even the first decimal holds."""
 
 
 class Method(str, Enum):
@@ -276,6 +282,19 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         low, high = facts.shares_of_misses.limits(confidence)
         return Ends(1 - high, 1 - low, Method.FAY_FEUER)
     return None
+
+
+def decimals_that_hold(error: float, most: int = DECIMALS) -> int:
+    """Return how many decimals hold where a value may be off by ``error``: half of the last one is at least the error.
+
+    It is at least 1, and at most ``most``, also without an error (0 or NaN).
+
+    >>> decimals_that_hold(0.0018), decimals_that_hold(0.3), decimals_that_hold(0.0)
+    (2, 1, 4)
+    """
+    if not error > 0:
+        return most
+    return max(1, min(most, floor(-log10(2 * error) + 1e-9)))
 
 
 def unit_names(clusters: object) -> str:

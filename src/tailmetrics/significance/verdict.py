@@ -181,17 +181,19 @@ def _sizes(comparison: Comparison) -> str:
     An interval is of this comparison alone; where it leaves out 0, and the correction finds no difference, it says so.
     """
     interval = comparison.interval
-    text = f"{_brief(comparison.baseline_value)} → {_brief(comparison.value)}, {_brief(comparison.difference, '+')}"
+    decimals = min(3, comparison.decimals)
+    baseline_text, text = (_brief(value, decimals) for value in (comparison.baseline_value, comparison.value))
+    text = f"{baseline_text} → {text}, {_brief(comparison.difference, decimals, '+')}"
     if not isnan(interval.low):
-        text += f" [{_brief(interval.low, '+')}, {_brief(interval.high, '+')}]"
+        text += f" [{_brief(interval.low, decimals, '+')}, {_brief(interval.high, decimals, '+')}]"
     if not comparison.significant and (interval.low > 0 or interval.high < 0):
         text += " before correction"
     return text
 
 
-def _brief(value: float, sign: str = "") -> str:
-    """Return a number with three decimals and without a leading zero, or, from 10 on, with four digits."""
-    form = f"{sign}.3f" if abs(value) < 10 else f"{sign},.4g"
+def _brief(value: float, decimals: int, sign: str = "") -> str:
+    """Return a number with some decimals and without a leading zero, or, from 10 on, with four digits."""
+    form = f"{sign}.{decimals}f" if abs(value) < 10 else f"{sign},.4g"
     return re.sub(r"^([+-]?)0\.", r"\1.", format(value, form))
 
 
