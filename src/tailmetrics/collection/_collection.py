@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from re import sub
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -16,17 +13,15 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 from tailmetrics._arguments import check_choice, names_unknown_keywords
 from tailmetrics._exact_metric import (
     ExactMetric,
-    Mergeable,
     end_batch,
-    sent_together,
     start_batch,
     value_of_batch,
     with_keywords,
 )
-from tailmetrics._logged import LoggedCollection
-from tailmetrics._transfer import MetricStates, check_room
+from tailmetrics._transfer import check_room
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection._alternatives import ORDERS, AlternativeStates, OtherOrders, ReferenceModels
+from tailmetrics.collection._alternatives import ORDERS
+from tailmetrics.collection._members import IS_SYNCED, MemberCollection, check_batch_arguments, named_members
 from tailmetrics.collection._summaries import labels_of, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -35,7 +30,7 @@ from tailmetrics.metrics._checks import check_batch
 from tailmetrics.metrics._metric import MANY_TIED, Result, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
 from tailmetrics.metrics._states import Addition, Prepared
-from tailmetrics.metrics._ties import Ties, ties_in_words
+from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
@@ -44,13 +39,11 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
-IS_SYNCED = attrgetter("_is_synced")
-"""Whether a metric holds the states of all processes; each update reads it of all members, without a call of ours."""
 VALIDATES_ARGUMENTS = attrgetter("validate_args")
 """Whether a metric checks the values of tensors."""
 
 
-class TopKCollection(Mergeable, LoggedCollection):
+class TopKCollection(MemberCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
     ``compute()`` returns a flat dict of scalars with unique keys; Lightning's ``self.log_dict(collection)`` logs each
@@ -91,10 +84,6 @@ class TopKCollection(Mergeable, LoggedCollection):
     num_labels: int | None = None
     """The number of labels for batches of ids, if no member has one; an evaluation sets it."""
     _queries_seen = QueriesSeen()
-    _references: tuple[Reference, ...] = ()
-    _orders: tuple[Ties, ...] = ()
-    _reference_models: ReferenceModels | None = None
-    _other_orders: OtherOrders | None = None
     _batch_reading: tuple[dict[str, Any], Depth] | None = None
     """The arguments of all batches, and how deep they are read; None until the first batch."""
 
@@ -114,7 +103,6 @@ class TopKCollection(Mergeable, LoggedCollection):
             metrics = [metrics, *more_metrics]  # type: ignore[list-item] # named_members looks at each
         members = named_members(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
-        self._training_counts: Tensor | None = None
         shared_arguments: dict[str, Any] = {}
         if duplicates != "error":
             shared_arguments["duplicates"] = duplicates
@@ -134,19 +122,9 @@ class TopKCollection(Mergeable, LoggedCollection):
                     )
                 class_of_key[key] = type(metric).__name__
             self._add_member(name, metric)
-        _check_batch_arguments([metric for _, metric in members])
+        check_batch_arguments([metric for _, metric in members])
         self._share_states()
         self.with_references(references)
-
-    def _add_member(self, name: str, metric: TopKMetric) -> None:
-        is_attribute = isinstance(name, str) and hasattr(self, name)  # a member is stored under its name
-        if not isinstance(name, str) or not name or "." in name or is_attribute:
-            raise ValueError(
-                f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
-                "else of this name, or it is empty or holds a dot; pass another one."
-            )
-        self.add_module(name, metric)
-        vars(metric).update(_warns_of_ties=False, _warns_of_cutoffs=False)
 
     def with_members(self, metrics: Sequence[TopKMetric], **arguments: Any) -> TopKCollection:
         """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
@@ -169,76 +147,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._batch_reading = None
         return self
 
-    @property
-    def reference_models(self) -> ReferenceModels:
-        """The members, read from the rankings of reference models; none until all members are bound."""
-        if self._reference_models is None:
-            references = self._references if self.is_bound else ()
-            self._reference_models = ReferenceModels(self.members(), references, self.training_counts)
-        return self._reference_models
-
-    @property
-    def other_orders(self) -> OtherOrders:
-        """The members under other orders of equal scores; none until all members are bound."""
-        if self._other_orders is None:
-            self._other_orders = OtherOrders(self.members(), self._orders if self.is_bound else ())
-        return self._other_orders
-
-    @property
-    def training_counts(self) -> Tensor | None:
-        """The training counts that the collection or a member was given, shape (L,)."""
-        if self._training_counts is not None:
-            return self._training_counts
-        for metric in self.members().values():
-            counts: Tensor | None = metric.settings().get("label_counts")
-            if counts is None and metric.bound_buckets is not None:
-                counts = metric.bound_buckets.counts
-            if counts is not None:
-                return counts
-        return None
-
     def leave_warnings(self) -> None:
         """Warn neither of ties nor of buckets within k nor of bins: a report says it with all that it knows."""
         self._warns_of_ties = False
         self._warns_of_cutoffs = False
         for metric in self.members().values():
             vars(metric.aggregation)["_warns_of_bins"] = False
-
-    def named(self, key: str) -> str:
-        """Return a key of a member with prefix and postfix."""
-        return self._set_name(key)
-
-    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
-        """Raise an error: pass all metrics to the constructor, which lets them share states."""
-        if metrics or additional_metrics:
-            raise TypeError("TopKCollection: members cannot be added later; make a new collection of all of them.")
-
-    def __setitem__(self, key: str, module: Any) -> None:
-        """Refuse, as :meth:`add_metrics` does."""
-        self.add_metrics([module])
-
-    def _share_states(self) -> None:
-        """Group the members that need no state that the first of the group has not; it is updated, all are read.
-
-        States are the same where their names are.
-        """
-        members = self.members()
-        groups: list[list[str]] = []
-        states_of_groups: list[set[str]] = []
-        for name in sorted(members, key=lambda name: -len(members[name].metric_state)):
-            metric = members[name]
-            states = set(metric.metric_state)
-            if not metric.shares_states:
-                states = {f"those of {name}"}
-            for group, group_states in zip(groups, states_of_groups, strict=True):
-                if states <= group_states:
-                    group.append(name)
-                    break
-            else:
-                groups.append([name])
-                states_of_groups.append(states)
-        self._enable_compute_groups = groups
-        self._init_compute_groups()
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
         """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
@@ -263,15 +177,6 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._other_orders = None
         self._batch_reading = None
         return self
-
-    def members(self) -> dict[str, TopKMetric]:
-        """Return the metrics by member name, without prefix and postfix."""
-        return cast("dict[str, TopKMetric]", dict(self._modules))
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether all metrics have all that they need, so that :meth:`bind` need not be called."""
-        return all(metric.is_bound for metric in self.members().values())
 
     @with_keywords
     def rank(
@@ -410,25 +315,6 @@ class TopKCollection(Mergeable, LoggedCollection):
                     members[name]._computed = None
             self._share_again()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> TopKCollection:
-        """Return a copy of all metrics as they are between two batches."""
-        copy = type(self).__new__(type(self))
-        memo[id(self)] = copy
-        copy.__setstate__(deepcopy(self.__getstate__(), memo))  # type: ignore[no-untyped-call]
-        return copy
-
-    def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
-        """Let the members of a group refer to one state; nothing to do, several times a batch, where none do.
-
-        While a member holds the states of all processes, each keeps its own.
-        """
-        if len(self._groups) < len(self._modules) and not self._is_synced:
-            super()._compute_groups_create_state_ref(copy)
-
-    @property
-    def _is_synced(self) -> bool:
-        return True in map(IS_SYNCED, self._modules.values())
-
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Add a batch as :meth:`update` does, and return the values of this batch alone as a flat dict."""
@@ -495,39 +381,6 @@ class TopKCollection(Mergeable, LoggedCollection):
         with self._sent_together(members.values()):
             return {name: metric.result() for name, metric in members.items()}
 
-    def _parts(self) -> Mapping[str, ExactMetric]:
-        return {**self.members(), **self._alternative_states()}
-
-    def _alternative_states(self) -> dict[str, AlternativeStates]:
-        """Return the states of references and of other orders, if there are some."""
-        states = {}
-        if self._references and self.reference_models:
-            states["references"] = self.reference_models.states
-        if self._orders and self.other_orders:
-            states["orders"] = self.other_orders.states
-        return states
-
-    def _metric_states(self) -> list[MetricStates]:
-        self._share_again()
-        return super()._metric_states()
-
-    def persistent(self, mode: bool = False) -> None:
-        """Set whether ``state_dict`` includes the states of members and references."""
-        for metric in self._parts().values():
-            metric.persistent(mode)
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """Add the states of references, which are no modules of the collection."""
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name, metric in self._alternative_states().items():
-            metric.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        """Load the states of references, and of the collection itself none."""
-        for name, metric in self._alternative_states().items():
-            metric._load_from_state_dict(state_dict, f"{prefix}{name}.", *others)
-        super()._load_from_state_dict(state_dict, prefix, *others)
-
     def references(self) -> dict[str, dict[str, Tensor]]:
         """Return the values of reference models on the same rows, by name and key, over all processes.
 
@@ -554,24 +407,6 @@ class TopKCollection(Mergeable, LoggedCollection):
         because the cut may separate equal scores.
         """
         return self.other_orders.values(self.named)
-
-    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
-        """Move the metrics of references with the others."""
-        for states in self._alternative_states().values():
-            states._apply(fn)
-        return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
-
-    def _sent_together(self, members: Iterable[TopKMetric]) -> AbstractContextManager[None]:
-        """Send the states of several members over processes at once; inside the context their ``compute`` uses them."""
-        sending = [metric for metric in members if metric.will_send]
-        if sending:
-            self._share_again()
-        return sent_together("TopKCollection", sending)
-
-    def _share_again(self) -> None:
-        """Let the members of a group refer to the states of the first of them."""
-        self._state_is_copy = False
-        self._compute_groups_create_state_ref()
 
     def per_label(self, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return counts and values of each label over all rows: a dict of vectors (L,).
@@ -668,14 +503,6 @@ class TopKCollection(Mergeable, LoggedCollection):
             figures.append(metric.plot(values, axis))
         return figures
 
-    def _flat(self, scalars: Iterable[Mapping[str, Tensor]]) -> dict[str, Any]:
-        """Return the scalars of several metrics in one dict, with prefix and postfix in their keys."""
-        flat = {}
-        for metric_scalars in scalars:
-            for key, value in metric_scalars.items():
-                flat[self._set_name(key)] = value
-        return flat
-
 
 class TiedShare(NamedTuple):
     """The largest share of rows with equal scores at a cut-off, and how the metric orders them."""
@@ -687,54 +514,3 @@ class TiedShare(NamedTuple):
 
 def _stacked(scalars: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
     return torch.stack([scalars[key] for key in keys])
-
-
-def _check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
-    """Raise if metrics read batches in different ways: they share one ranking."""
-    for argument in BATCH_DEFAULTS:
-        values = dict.fromkeys(repr(getattr(metric, argument)) for metric in metrics)
-        if len(values) > 1:
-            raise ValueError(
-                f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
-                f"give the collection {argument}=, or make two collections."
-            )
-
-
-def named_members(
-    metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
-) -> list[tuple[str, TopKMetric]]:
-    """Return the members with their names; those given as a list are named after their keys."""
-    if isinstance(metrics, (TopKMetric, type)):
-        metrics = [metrics]
-    if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
-        raise ValueError(f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, at least one.")
-    if isinstance(metrics, Mapping):
-        for metric in metrics.values():
-            _check_member(metric)
-        for name, metric in metrics.items():
-            metric.take_name(name)
-        return list(metrics.items())
-
-    members: dict[str, TopKMetric] = {}
-    for number, metric in enumerate(metrics):
-        _check_member(metric)
-        name = sub(r"\W+", "_", "_".join(dict.fromkeys(metric.cutoff_keys())))
-        if metric.buckets is not None:
-            name += "_by_bucket"
-        if name in members or not metric.keys():  # such as two sets of buckets, or values of labels
-            name += f"_{number}"
-        members[name] = metric
-    return list(members.items())
-
-
-def _check_member(metric: Any) -> None:
-    if not isinstance(metric, TopKMetric):
-        raise TypeError(
-            f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics with their arguments, "
-            "such as [RecallAtK(k=5)], and put others into a torchmetrics.MetricCollection beside this one."
-        )
-    if type(metric).update is not TopKMetric.update:
-        raise TypeError(
-            f"TopKCollection: {type(metric).__name__} overrides update(), which no collection calls: it ranks a "
-            "batch once for all members; override _row_value, or update the metric by itself."
-        )
