@@ -1,4 +1,4 @@
-"""A ``torchmetrics.Metric`` that keeps whole numbers, and keeps them whatever happens to it."""
+"""A ``torchmetrics.Metric`` whose states are whole numbers, with the guards that keep them right."""
 
 from __future__ import annotations
 
@@ -73,15 +73,16 @@ def with_keywords(method: Method) -> Method:
 
 
 class Mergeable:
-    """States that can be added to those of another object: of one metric, or of a collection."""
+    """Base class of a metric and of a collection: their states can be added to the states of another object."""
 
     _is_synced: Any
-    """Whether the states are those of all processes, between ``sync`` and ``unsync``; of a collection, any of them."""
+    """Whether the states are those of all processes, as between ``sync`` and ``unsync``; for a collection, whether any
+    member's are."""
     _stage: tuple[bool, bool, bool] | None = None
     """The modes of gradients, inference and training at the first batch; None before it."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
+        """Hide properties and annotations from TorchScript, which compiles them. Scripted modules run no metric."""
         super().__init_subclass__(**kwargs)
         members: dict[str, Any] = {}
         annotated = {"device"}
@@ -145,7 +146,7 @@ class Mergeable:
         self._share_again()
 
     def _difference_from(self, others: Sequence[ExactMetric]) -> str | None:
-        """Return in words in what the parts differ from other metrics; None where they do not."""
+        """Return a text that says how the parts differ from other metrics; None if they do not differ."""
         parts = self._parts()
         names = list(parts) if len(parts) > 1 else ()
         first = [part.fingerprint() for part in parts.values()]
@@ -172,7 +173,7 @@ class Mergeable:
         return cast("Any", super()).load_state_dict(state_dict, *args, **kwargs)
 
     def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
-        """Do nothing about these modes; what a loop logs compares them with those of its first batch."""
+        """Do nothing. A class whose values a loop logs compares these modes with those of its first batch."""
 
     def _share_again(self) -> None:
         """Restore the sharing of state tensors between parts, after their states were replaced."""
@@ -186,7 +187,7 @@ class Mergeable:
 
 
 class ExactMetric(Mergeable, Metric):
-    """A metric that keeps what TorchMetrics would lose or change; each method says what. States start at integer 0."""
+    """A metric with integer states that start at 0. Each method names the behaviour of TorchMetrics that it changes."""
 
     __signature__ = ClassSignature()
     _is_made = False
@@ -198,10 +199,10 @@ class ExactMetric(Mergeable, Metric):
     """The arguments that were passed to the metric, by name."""
     _fingerprint: Fingerprint | None = None
     _was_logged = False
-    """Whether Lightning has read the value, so that the next batch is of another loader, or epoch."""
+    """Whether Lightning has read the value. The next batch then belongs to another loader or epoch."""
     _forward_cache: Any = LAST_VALUE
     _over_processes: Mapping[str, Tensor] | None = None
-    """The states over all processes, while a collection computes that has sent them for all of its members."""
+    """The states over all processes while a collection computes, which sends the states of all members at once."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the descriptions of shared parameters to the docstring."""
@@ -224,7 +225,7 @@ class ExactMetric(Mergeable, Metric):
             raise unknown_arguments(type(self), unknown) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, unless it is an argument that a metric is made with. What is set at each call, directly.
+        """Set an attribute, unless it is an argument of the metric; directly, if it changes at each call.
 
         ``torch.nn.Module`` looks whether a value is a parameter, a buffer or a module, which takes three microseconds.
         TorchMetrics sets up to seven values for a batch. The whole update of a small batch takes 250 microseconds.
@@ -241,14 +242,14 @@ class ExactMetric(Mergeable, Metric):
         else:
             super().__setattr__(name, value)
             if name == "sync_on_compute" and self._is_made:
-                self._to_sync = value  # which TorchMetrics reads, and sets in forward alone
+                self._to_sync = value  # TorchMetrics reads this attribute, and sets it only in ``forward``
 
     def clone(self) -> Self:
         """Return a copy with states of its own."""
         return deepcopy(self)
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """Do what TorchMetrics does around an update, and take back the count of one that failed.
+        """Wrap ``update`` as TorchMetrics does, and restore the count of updates after a failed one.
 
         Attributes are set directly: see :meth:`__setattr__`.
         """
@@ -303,9 +304,9 @@ class ExactMetric(Mergeable, Metric):
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Hold the states of all processes for a while; after an error those of this process are back, too.
+        """Hold the states of all processes within the context. After an error too, the states of this process return.
 
-        If they are here already, as between ``sync`` and ``unsync``, they stay.
+        Between ``sync`` and ``unsync`` the context changes nothing.
         """
         if self._is_synced:
             yield
@@ -319,7 +320,7 @@ class ExactMetric(Mergeable, Metric):
             raise
 
     def unsync(self, should_unsync: bool = True) -> None:
-        """Put the states of this process back; a value of those of all processes is not theirs."""
+        """Restore the states of this process, and drop the value that was computed from those of all processes."""
         super().unsync(should_unsync)
         if should_unsync:
             self._computed = None
@@ -345,10 +346,10 @@ class ExactMetric(Mergeable, Metric):
         super().reset()
         vars(self).update(_was_logged=False, _stage=None)
 
-    # what is sent
+    # facts that other processes compare
 
     def settings(self) -> dict[str, Any]:
-        """Return by name every argument that the numbers depend on, also those that ``bind`` has set."""
+        """Return every argument that values depend on, by name, those that ``bind`` has set included."""
         attributes = vars(self)
         values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
         for name in PRESENTATION:
@@ -364,7 +365,7 @@ class ExactMetric(Mergeable, Metric):
         return {name: REDUCTIONS[function] for name, function in self._reductions.items()}
 
     def fingerprint(self) -> Fingerprint:
-        """Return what the numbers depend on; once there are states, all arguments are settled."""
+        """Return the facts that values depend on. When there are states, no argument is open any more."""
         tensors = self.metric_state
         fingerprint = self._fingerprint
         if fingerprint is None or fingerprint.states.keys() != tensors.keys():
@@ -378,7 +379,7 @@ class ExactMetric(Mergeable, Metric):
     # over processes
 
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
-        """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
+        """Replace the states by the states over all processes."""
         own = self.metric_state
         self._cache, self._computed = {**own}, None  # no copies: states are replaced
         try:
@@ -396,20 +397,20 @@ class ExactMetric(Mergeable, Metric):
 
     @property
     def will_send(self) -> bool:
-        """Whether states that are asked for are to be put together over processes, in the way of this library."""
+        """Whether ``compute`` will add up states over processes by this library, not by a user's ``dist_sync_fn``."""
         if not self._to_sync or self._is_synced or self.dist_sync_fn is not None:
             return False
         return bool(self.distributed_available_fn())
 
     @contextmanager
     def over_all_processes(self) -> Iterator[None]:
-        """Hold the states of all processes for a while, if ``compute`` would."""
+        """Hold the states of all processes within the context, if ``compute`` would."""
         if self._to_sync and not self._is_synced and self.distributed_available_fn():
-            self._computed = None  # another process may have been given a batch since
+            self._computed = None  # another process may have added a batch
         with self.sync_context(self.dist_sync_fn, should_sync=self._to_sync):
             yield
 
-    # to a copy
+    # copies and pickles
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy with states of its own, and the process group of this metric."""
@@ -425,7 +426,7 @@ class ExactMetric(Mergeable, Metric):
         return ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: all but the process group, which belongs to this process."""
+        """Return the attributes to pickle: all but the process group, which belongs to this process."""
         state = super().__getstate__() | {"_over_processes": None}
         if state["process_group"] is not None:
             warn(
@@ -436,26 +437,27 @@ class ExactMetric(Mergeable, Metric):
         return state | {"process_group": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set what was pickled, with states of its own.
+        """Set the pickled attributes, with states of its own.
 
-        What ``torch.multiprocessing`` sends shares memory with the sender: several processes would add to one state.
+        Tensors that ``torch.multiprocessing`` sends share memory with the sender, and several processes would add to
+        one state.
         """
         super().__setstate__(state)
         shared = {name: own for name, own in self.metric_state.items() if own.untyped_storage().is_shared()}
         vars(self).update({name: own.clone() for name, own in shared.items()})
 
-    # what is loaded and moved
+    # loading and moving
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         self.check_own_states("load_state_dict")
         _, strict, missing_keys, _, error_msgs = others
-        present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
+        entries = {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}
+        present = {name: entries[name] for name in self._defaults if name in entries}
         problem = None
         if strict:
-            for name, is_kept in self._persistent.items():
-                if is_kept and name not in present:
-                    missing_keys.append(prefix + name)
-            if any(key.startswith(prefix) for key in state_dict):
+            kept_names = [name for name, is_kept in self._persistent.items() if is_kept]
+            missing_keys += [prefix + name for name in kept_names if name not in present]
+            if entries:
                 problem = problem_with_names(self, state_dict, prefix)
         if problem is None and present:
             problem = problem_with_states(states_of(self), present)
@@ -479,17 +481,17 @@ class ExactMetric(Mergeable, Metric):
     def _apply(  # type: ignore[override]  # TorchMetrics has exclude_state where torch has recurse
         self, fn: Any, exclude_state: Sequence[str] = "", recurse: bool = True
     ) -> Self:
-        """Move the states; a value computed before is dropped rather than rounded to the precision of a model.
+        """Move the states, and drop the computed value, which would be rounded to the precision of a model.
 
-        ``to_empty`` leaves memory as it is found. States keep their values; those that were made without memory, on
-        ``meta``, have counted nothing, and are 0.
+        ``to_empty`` does not set the memory of tensors. So states get their values back; states on ``meta``, which had
+        no memory, become 0.
         """
         self._computed = None
         self._forward_cache = None
         before, cache_before = self.metric_state, cast("dict[str, Tensor] | None", self._cache)
         super()._apply(fn, exclude_state)
         cache: dict[str, Tensor] = {}
-        if cache_before is not None:  # the states of this process, while those of all are here
+        if cache_before is not None:  # the states of this process; the metric holds those of all processes
             cache = {name: fn(state) for name, state in cache_before.items()}
             self._cache = dict(cache)
 
@@ -514,7 +516,7 @@ def _keeps_values(fn: Callable[[Tensor], Tensor]) -> bool:
 
 
 def _restore(state: Tensor, before: Tensor) -> None:
-    """Write the values into a state that it had before it was moved; 0 if it had no memory."""
+    """Write the values of ``before`` into a state that was moved; 0 if ``before`` has no memory."""
     if state.is_meta:
         return
     if before.is_meta:
@@ -529,7 +531,7 @@ def states_of(metric: ExactMetric) -> MetricStates:
 
 
 def problem_with_names(metric: ExactMetric, state_dict: Mapping[str, Any], prefix: str) -> str | None:
-    """Return in words why ``state_dict`` does not hold all states of a metric; None if it does.
+    """Return a text that says why ``state_dict`` does not hold all states of a metric; None if it holds them.
 
     Args:
         metric: The metric.
@@ -564,7 +566,7 @@ def problem_with_names(metric: ExactMetric, state_dict: Mapping[str, Any], prefi
 
 
 def start_batch(metric: ExactMetric) -> None:
-    """Set the states of a metric aside for :func:`end_batch`: those of one batch begin at 0."""
+    """Replace the states by 0 for a batch; :func:`end_batch` adds the earlier states again."""
     vars(metric).update({name: torch.zeros_like(state) for name, state in metric.metric_state.items()})
 
 
@@ -576,7 +578,7 @@ def value_of_batch(metric: ExactMetric) -> Any:
 
 
 def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
-    """Add the states since :func:`start_batch` to those that were set aside.
+    """Add the states since :func:`start_batch` to the states before it.
 
     Args:
         metric: The metric.
@@ -593,7 +595,7 @@ def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
 
 
 def writable(state: Tensor) -> Tensor:
-    """Return a state that may be added to in place: a reset under ``inference_mode`` leaves one that may not."""
+    """Return a state that can be changed in place, unlike a state after a reset under ``inference_mode``."""
     if state.is_inference():
         return state.clone()
     return state
@@ -601,7 +603,7 @@ def writable(state: Tensor) -> Tensor:
 
 @contextmanager
 def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]:
-    """Send the states of metrics over processes at once, for those that are going to, and have them used in compute.
+    """Send the states of metrics over processes at once; within the context ``compute`` uses them.
 
     Args:
         caller: The name that errors begin with.

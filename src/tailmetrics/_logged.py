@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 def asked_by_lightning() -> bool:
-    """Whether the caller's caller is what Lightning keeps of a metric that ``self.log`` was given."""
+    """Whether the caller's caller is Lightning's record of a metric that was passed to ``self.log``."""
     return str(sys._getframe(2).f_globals.get("__name__")).endswith("logger_connector.result")
 
 
@@ -44,11 +44,11 @@ LAST_VALUE = property(_last_value, _keep)
 class LoggedScalar(Metric):
     """One scalar of a collection.
 
-    It has no state. It computes and resets the collection, together with the other scalars of it.
+    It has no state. It computes and resets the collection together with the other scalars.
 
     Args:
         collection: A ``TopKCollection``.
-        place: The metric that has it, and where it is among that metric's keys.
+        place: The name of its metric, and its place among the keys of the metric.
     """
 
     full_state_update = False
@@ -162,9 +162,9 @@ class LoggedCollection(MetricCollection):
         return keys
 
     def _before_adding(self) -> None:
-        """Start from nothing where Lightning has read the scalars: what comes is of another loader, or another epoch.
+        """Reset if Lightning has read the scalars: the next batch is of another loader, or of another epoch.
 
-        Lightning resets at the end of the epoch only, not between the loaders of one.
+        Lightning itself resets only at the end of an epoch, not between its loaders.
         """
         if self._were_logged:
             self.reset()
@@ -185,38 +185,45 @@ class LoggedCollection(MetricCollection):
         """Return a copy with states of its own.
 
         Args:
-            prefix: Put in front of every key in place of what was.
-            postfix: Put behind every key in place of what was.
+            prefix: Replaces the prefix of every key.
+            postfix: Replaces the postfix of every key.
         """
         copy: Self = super().clone(prefix, postfix)  # type: ignore[assignment] # TorchMetrics returns a base class
         return copy
 
     def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics has it
-        """Return names and members, as ``keep_base=True`` asks.
+        """Return names and members with ``keep_base=True``; otherwise each key of ``compute()`` with an object for it.
 
-        Otherwise what has the value of each key of ``compute()``: its scalar, or with ``copy_state``, as TorchMetrics'
-        wrappers ask, a metric that has this key alone.
+        The object is the scalar of the key. With ``copy_state``, which TorchMetrics' wrappers pass, it is a copy of the
+        metric if the metric has this key alone.
         """
-        if not keep_base and not copy_state:
-            keys_logged = self._keys_logged()
-            scalars = dict(self._scalars)
-            for place in keys_logged:
-                if place not in scalars:
-                    scalars[place] = LoggedScalar(self, place)
-            self._scalars = scalars
-            return [(key, self._scalars[place]) for place, key in keys_logged.items()]
-        members = super().items(keep_base=True, copy_state=copy_state)
         if keep_base:
-            return members
+            return super().items(keep_base=True, copy_state=copy_state)
+        if copy_state:
+            return self._metrics_by_key().items()
+        return self._scalars_by_key().items()
+
+    def _scalars_by_key(self) -> dict[str, Any]:
+        """Return the scalar of each key, the same object each time."""
+        keys_logged = self._keys_logged()
+        scalars = dict(self._scalars)
+        for place in keys_logged:
+            if place not in scalars:
+                scalars[place] = LoggedScalar(self, place)
+        self._scalars = scalars
+        return {key: scalars[place] for place, key in keys_logged.items()}
+
+    def _metrics_by_key(self) -> dict[str, Any]:
+        """Return a copy of each metric that has one key, and a scalar for each key of the others."""
         metrics: dict[str, Any] = {}
-        for name, metric in cast("Iterable[tuple[str, Any]]", members):
+        for name, metric in cast("Iterable[tuple[str, Any]]", super().items(keep_base=True)):
             keys = metric.keys() or [name]
             if len(keys) == 1:
                 metrics[self._set_name(keys[0])] = metric
                 continue
             for number, key in enumerate(keys):
                 metrics[self._set_name(key)] = LoggedScalar(self, (name, number))
-        return metrics.items()
+        return metrics
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True

@@ -1,8 +1,7 @@
-"""Layer 0: the states of several metrics, put together over processes.
+"""Layer 0: combine the states of several metrics over processes.
 
-States are sent in one call for each kind of reduction. Processes agree first, in a call of fixed size, that they hold
-the same metrics; only then do they send states. So what differs raises everywhere instead of being added up, and no
-process waits for one that sends something else.
+States are sent in one call for each kind of reduction. Before that, processes compare their metrics in a call of fixed
+size. If metrics differ, every process raises an error; no states are added up, and no process waits for another.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from torchmetrics.utilities.data import dim_zero_max, dim_zero_sum
 
 from tailmetrics._arguments import shape_of
 
-# what two metrics must have in common
+# facts that two metrics must have in common
 
 
 def identity(value: Any) -> str:
-    """Return a text that differs where values differ, the same in every process; of unknown objects, their type."""
+    """Return a text that differs if values differ, the same in every process; for unknown objects, their type."""
     if isinstance(value, (str, int, float, type(None))):
         return repr(value)
     if isinstance(value, (tuple, list)):
@@ -47,7 +46,7 @@ def digest_of(value: Any) -> str:
 
 
 class Fingerprint(NamedTuple):
-    """What two metrics must have in common before their states may be put together.
+    """The facts that two metrics must have in common before their states may be added up.
 
     Attributes:
         metric: The name of the class.
@@ -68,7 +67,7 @@ def difference(
     second_place: str,
     names: Sequence[str] = (),
 ) -> str | None:
-    """Return in words in what the members of two collections differ; None where they do not.
+    """Return a text that says how the members of two collections differ; None if they do not differ.
 
     Args:
         first: The fingerprint of each member.
@@ -95,7 +94,7 @@ def _class_names(members: Sequence[Fingerprint]) -> str:
 
 
 def _difference(member: Fingerprint, other: Fingerprint, place: str, other_place: str) -> str | None:
-    """Return in words in what two metrics differ; None where they do not."""
+    """Return a text that says how two metrics differ; None if they do not differ."""
     if member.metric != other.metric:
         return f"it is {member.metric} {place} and {other.metric} {other_place}"
     text = _different_values("", member.arguments, other.arguments, place, other_place)
@@ -111,7 +110,7 @@ def _difference(member: Fingerprint, other: Fingerprint, place: str, other_place
 def _different_values(
     kind: str, values: Mapping[str, str], others: Mapping[str, str], place: str, other_place: str
 ) -> str:
-    """Return in words which values by name differ; an empty text if none does."""
+    """Return a text that names the values that differ; an empty text if all are equal."""
     texts = []
     for name in {**values, **others}:
         value, other = values.get(name), others.get(name)
@@ -121,7 +120,7 @@ def _different_values(
 
 
 def _short(value: str | None) -> str:
-    """Return a value for a message; of a digest the beginning."""
+    """Return a value for a message; digests are cut to their first digits."""
     if value is None:
         return "missing"
     return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1…", value)
@@ -132,7 +131,7 @@ def _short(value: str | None) -> str:
 Reduction: TypeAlias = Literal["sum", "max"]
 
 REDUCTIONS: Final[dict[Any, Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "max"}
-"""What TorchMetrics made of the name of a reduction."""
+"""The name of each reduction, by the function that TorchMetrics stores for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +150,10 @@ class MetricStates:
 
 
 LARGEST: Final = 2**62
-"""The largest number that a state may hold, half of what int64 does: an update finds room for the rows of its batch."""
+"""The largest number that a state may hold. It is half of the largest int64, so that the rows of a batch still fit."""
 
 UNIT: Final = 2**20
-"""Processes add up their largest numbers in this unit, rounded up: this sum cannot wrap as that of states might."""
+"""Processes add up their largest numbers in this unit, rounded up, because the sum of states itself could wrap."""
 
 
 def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
@@ -166,7 +165,7 @@ def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
 
 
 def check_fits(caller: str, largest: int) -> None:
-    """Raise if a state may hold a number of this size: int64 would soon make a number below 0 of it."""
+    """Raise if a number is too large for a state; a sum beyond int64 would become negative."""
     if largest > LARGEST:
         raise ValueError(
             f"{caller}: a state would hold a number of up to {largest:,}; it has room for {LARGEST:,}, which is enough "
@@ -186,7 +185,7 @@ def check_room(caller: str, states: Mapping[str, Tensor], reductions: Mapping[st
 
 
 def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str | None:
-    """Return in words what keeps ``others`` from being states of a metric; None if nothing does."""
+    """Return a text that says why ``others`` cannot be states of a metric; None if they can."""
     for name, state in metric.states.items():
         if name not in others:
             return f"{name} is missing"
@@ -200,7 +199,7 @@ def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str 
 
 
 def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the states of a metric put together with states of the same shapes.
+    """Return the states of a metric combined with states of the same shapes.
 
     Raises:
         ValueError: If a sum does not fit into a state.
@@ -255,7 +254,7 @@ def _by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dty
         for name, state in metric.states.items():
             reduction, dtype = metric.reductions[name], torch.int64
             if reduction == "max" and state.dtype in (torch.bool, torch.uint8):
-                dtype = torch.uint8  # which gloo and nccl both reduce, as int64
+                dtype = torch.uint8  # gloo and nccl reduce uint8 and int64, but not bool
             kinds.setdefault((reduction, dtype), {})[id(state)] = state
     return {kind: list(states.values()) for kind, states in kinds.items()}
 
@@ -277,7 +276,7 @@ def _reduced(
 
 
 def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
-    """Raise on every process unless all have the same fingerprints: the largest and the smallest digest are one."""
+    """Raise on every process unless all have the same fingerprints, so that the largest digest is the smallest."""
     text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
     ends = torch.tensor([*words, *(-word for word in words)], device=device)
@@ -286,7 +285,7 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
     if torch.equal(largest, smallest):
         return
     texts: list[Any] = [None] * distributed.get_world_size(group)
-    with torch.cuda.device(device if device.type == "cuda" else -1):  # NCCL sends from the current one; -1 is none
+    with torch.cuda.device(device if device.type == "cuda" else -1):  # NCCL sends from the current device
         distributed.all_gather_object(texts, text, group=group)
     raise _disagreement(caller, texts, [distributed.get_global_rank(group, place) for place in range(len(texts))])
 
@@ -313,7 +312,7 @@ def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], grou
     device = next(iter(metric.states.values())).device
     digests = gather(torch.tensor([len(text), *sha256(text).digest()], device=device), group=group)
     if any(not torch.equal(digest, digests[0]) for digest in digests):
-        padded = text.ljust(max(int(digest[0]) for digest in digests))  # JSON ends in blanks as well as without
+        padded = text.ljust(max(int(digest[0]) for digest in digests))  # blanks behind JSON change nothing
         texts = gather(torch.tensor([*padded], device=device), group=group)
         raise _disagreement(caller, [bytes(letters.tolist()) for letters in texts], range(len(texts)))
 
@@ -329,7 +328,7 @@ def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], grou
 
 
 def order_of(group: Any) -> tuple[Any, ...]:
-    """Return a key by which all processes put their groups into one order, so that none waits for another's group."""
+    """Return a sort key by which all processes use groups in one order, so that no process waits for another group."""
     if distributed.get_rank(group) < 0:
         return ([], "")
     return (distributed.get_process_group_ranks(group), str(getattr(group, "group_name", "")))
