@@ -19,7 +19,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
 
 import tailmetrics
-from tailmetrics import LabelFrequency, RecallAtK, TopKCollection
+from tailmetrics import LabelFrequency, PositiveCoverageAtK, RecallAtK, TopKCollection
 from tailmetrics.lightning import HeadToTailReport
 from written import values_of
 
@@ -195,10 +195,21 @@ def test_a_wrong_name_says_what_was_there(tmp_path: Path) -> None:
         trainer(tmp_path, HeadToTailReport(metrics(), preds="logits")).test(ByHeart(), datamodule=Data())
 
 
-def test_counts_and_number_of_labels_agree() -> None:
-    """Two arguments that contradict each other are refused at once."""
-    with pytest.raises(ValueError, match="num_labels=30, but label_counts holds 20 counts"):
-        HeadToTailReport(metrics(), num_labels=30, label_counts=[1] * 20)
+@pytest.mark.parametrize(
+    ("num_labels", "counts", "coverage_labels", "message"),
+    [
+        (30, [1] * 20, None, "label_counts holds 20 labels, but num_labels holds 30; pass a count for every label"),
+        (30, None, 40, "PositiveCoverageAtK was made for 40 labels, but num_labels holds 30; leave its num_labels out"),
+        (None, [1] * 20, 40, "PositiveCoverageAtK was made for 40 labels, but label_counts holds 20; leave its"),
+    ],
+)
+def test_arguments_agree_on_the_number_of_labels(
+    num_labels: int | None, counts: list[int] | None, coverage_labels: int | None, message: str
+) -> None:
+    """Two that contradict each other are refused at once, before training labels are counted."""
+    all_metrics = [*metrics(), PositiveCoverageAtK(1, num_labels=coverage_labels)]
+    with pytest.raises(ValueError, match=f"HeadToTailReport: {message}"):
+        HeadToTailReport(all_metrics, num_labels=num_labels, label_counts=counts)
 
 
 @pytest.mark.parametrize("name", ["counts.csv", "counts.npy"])

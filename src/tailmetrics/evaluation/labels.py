@@ -1,6 +1,6 @@
 """The labels of an evaluation: how many there are, and which label each place of an argument means.
 
-``evaluate``, ``compare_runs``, the command line and the engines ask this file.
+``evaluate``, ``compare_runs``, the callback, the command line and the engines ask this file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,13 @@ def stated_numbers(
     return numbers
 
 
-def number_of_labels(caller: str, columns: Mapping[str, int], stated: Mapping[str, int]) -> int | None:
+REMEDY_OF_METRICS = "leave its num_labels out"
+REMEDY_OF_NAMES = f"{REMEDY_OF_METRICS}, and pass all names as label_names="
+
+
+def number_of_labels(
+    caller: str, columns: Mapping[str, int], stated: Mapping[str, int], remedy_of_metrics: str = REMEDY_OF_NAMES
+) -> int | None:
     """Return the number of labels L; None if nothing tells it.
 
     It is the number of columns of scores or targets, or else what the other arguments state.
@@ -67,6 +73,7 @@ def number_of_labels(caller: str, columns: Mapping[str, int], stated: Mapping[st
         caller: The name that errors begin with.
         columns: The number of columns by argument, of predictions, targets and training targets.
         stated: The numbers of :func:`stated_numbers`.
+        remedy_of_metrics: What to do if a metric was made for another number.
 
     Raises:
         ValueError: If two numbers differ.
@@ -92,7 +99,7 @@ def number_of_labels(caller: str, columns: Mapping[str, int], stated: Mapping[st
             if argument in VALUE_OF_LABEL:
                 problem, remedy = "holds", f"pass {VALUE_OF_LABEL[argument]} for every label"
             else:
-                problem, remedy = "was made for", "leave its num_labels out, and pass all names as label_names="
+                problem, remedy = "was made for", remedy_of_metrics
             raise ValueError(f"{caller}: {argument} {problem} {size:,} labels, but {source} {number:,}; {remedy}.")
         if number is None:
             number, source = size, f"{argument} holds"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pickle import UnpicklingError
 from typing import Any
 from warnings import warn
@@ -14,6 +13,7 @@ from torch import Tensor
 from tailmetrics._arguments import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.labels import REMEDY_OF_METRICS, number_of_labels, stated_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.counting import TargetPlace, count_labels
 
@@ -46,7 +46,6 @@ class TrainingLabels:
         if num_train is not None:
             check_count("HeadToTailReport", "num_train", num_train, minimum=0)
         self.collection = collection
-        self.num_labels = num_labels
         self.train_target = train_target
         self.frequency: LabelFrequency | None = None
         self.notes: tuple[str, ...] = ()
@@ -55,13 +54,14 @@ class TrainingLabels:
         if label_counts is not None:
             if isinstance(label_counts, str):
                 label_counts = read_counts(label_counts)
-            counts = check_counts("HeadToTailReport", "label_counts", label_counts)
-            if num_labels not in (None, len(counts)):
-                raise ValueError(
-                    f"HeadToTailReport: num_labels={num_labels}, but label_counts holds {len(counts)} counts; "
-                    "pass one per label, and leave num_labels out."
-                )
-            self._set_counts(counts, num_train)
+            label_counts = check_counts("HeadToTailReport", "label_counts", label_counts)
+
+        stated = {} if num_labels is None else {"num_labels": num_labels}
+        stated |= stated_numbers(None, label_counts, None, None, collection.members().values())
+        self.num_labels = number_of_labels("HeadToTailReport", {}, stated, REMEDY_OF_METRICS)
+        self._source = next(iter(stated), "")
+        if label_counts is not None:
+            self._set_counts(label_counts, num_train)
 
     def ensure(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> bool:
         """Make sure that the metrics have their buckets and counts; return whether this call set the training counts.
@@ -112,22 +112,20 @@ class TrainingLabels:
     # -- the number of labels -----------------------------------------------------------------------------------
 
     def _stated_num_labels(self, trainer: Any, pl_module: Any) -> tuple[int | None, str]:
-        """Return the number of labels and its source; None if nothing states it."""
-        for num_labels, source in self._statements_of_num_labels(trainer, pl_module):
+        """Return the number of labels and its source; None if nothing states it.
+
+        Arguments come first, then the attribute ``num_labels`` of the data module, of the model and of its hparams.
+        """
+        if self.num_labels is not None:
+            return self.num_labels, self._source
+        hparams = getattr(pl_module, "hparams", None)
+        owners = {"data module": getattr(trainer, "datamodule", None), "model": pl_module, "model's hparams": hparams}
+        for name, owner in owners.items():
+            num_labels = getattr(owner, "num_labels", None)
             if num_labels is not None:
+                source = f"num_labels of the {name}"
                 return check_count("HeadToTailReport", source, num_labels), source
         return None, ""
-
-    def _statements_of_num_labels(self, trainer: Any, pl_module: Any) -> Iterator[tuple[Any, str]]:
-        """Yield what may state the number of labels, and its source; the first statement has precedence."""
-        yield self.num_labels, "num_labels"
-        for metric in self.collection.members().values():
-            yield metric.num_labels, f"num_labels of {type(metric).__name__}"
-        datamodule = getattr(trainer, "datamodule", None)
-        yield getattr(datamodule, "num_labels", None), "num_labels of the data module"
-        yield getattr(pl_module, "num_labels", None), "num_labels of the model"
-        hparams = getattr(pl_module, "hparams", None)
-        yield getattr(hparams, "num_labels", None), "num_labels of the model's hparams"
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
