@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf, isnan, nan
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Correction
     from tailmetrics.significance.estimating import Resample
 
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 OF_ONE_LIST = "global_"
 """The prefix of values by bucket that are computed from the one list of a row."""
 
@@ -210,20 +214,16 @@ def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
 
     Warnings that differ in their numbers alone are one warning, with the numbers of the first run.
     """
-    names_by_warning: dict[str, list[str]] = {}
-    first_text: dict[str, str] = {}
-    differing: set[str] = set()
+    sentences_by_form: dict[str, dict[str, str]] = defaultdict(dict)
     for name, sentences in runs.items():
-        for sentence in dict.fromkeys(sentences):
-            without_numbers = NUMBER.sub("#", sentence)
-            names_by_warning.setdefault(without_numbers, []).append(name)
-            if first_text.setdefault(without_numbers, sentence) != sentence:
-                differing.add(without_numbers)
+        for sentence in sentences:
+            sentences_by_form[NUMBER.sub("#", sentence)].setdefault(name, sentence)
+
     texts = []
-    for without_numbers, names in names_by_warning.items():
-        names = list(dict.fromkeys(names))
-        text = first_text[without_numbers]
-        if without_numbers in differing:
+    for sentence_of_run in sentences_by_form.values():
+        names = list(sentence_of_run)
+        text = sentence_of_run[names[0]]
+        if len(set(sentence_of_run.values())) > 1:
             text = f"{text} These are the numbers of {names[0]}; those of the other runs differ."
         if len(names) < len(runs):
             text = f"{', '.join(names)}: {text}"
@@ -238,11 +238,11 @@ def compared(
     title: str | None = None,
     only: Sequence[str] | None = None,
     correction: Any = "max-t",
+    values: Mapping[str, Mapping[str, float]] = EMPTY,
+    list_lengths: Mapping[str, Any] = EMPTY,
+    warnings: Mapping[str, Sequence[str]] = EMPTY,
+    shown: Mapping[str, Any] = EMPTY,
     headline: str | None = None,
-    values: Mapping[str, Mapping[str, float]] | None = None,
-    list_lengths: Mapping[str, Any] | None = None,
-    warnings: Mapping[str, Sequence[str]] | None = None,
-    shown: Mapping[str, Any] | None = None,
     **compare_arguments: Any,
 ) -> ComparisonReport:
     """Compare values per row, and return a report with the comparisons and the facts about the metrics.
@@ -253,35 +253,31 @@ def compared(
         title: Title of the comparison; None takes the names of the models.
         only: As for :func:`compare_runs`.
         correction: As for :func:`tailmetrics.significance.compare`.
-        headline: The metric that the comparison is about; None takes that of ``facts``.
         values: Name of a model -> its values by key, including keys that are not compared.
         list_lengths: Name of a model -> number of labels in the list of each row, shape (N,); None if each list holds
             all labels.
         warnings: Name of a model -> the warnings of its runs.
         shown: Further arguments of :class:`ComparisonReport`.
+        headline: The metric that the comparison is about; None takes that of ``facts``.
         compare_arguments: Further arguments of :func:`tailmetrics.significance.compare`.
     """
     from tailmetrics.significance import compare, verdict
 
-    models: dict[str, Sequence[Mapping[str, Any]]] = {}
-    for name, rows in runs.items():
-        models[name] = [rows] if isinstance(rows, Mapping) else rows
-    mixed_scores = _mixed_scores(warnings or {}, len(models))
+    mixed_scores = _mixed_scores(warnings, len(runs))
     left_out: dict[str, Sequence[str]] = {}
-    if any(len(model_runs) > 1 for model_runs in models.values()):
+    if any(isinstance(model_runs, Sequence) and len(model_runs) > 1 for model_runs in runs.values()):
         left_out["a model has several runs, which have no median together"] = facts.medians
     if mixed_scores:
         left_out[mixed_scores] = facts.of_softmax
-    models = _without(models, [key for keys in left_out.values() for key in keys])
+    models = _without(runs, set(chain(*left_out.values())))
     keys = list(next(iter(models.values()))[0])
 
-    not_compared = _values_of_others(values or {}, keys)
+    not_compared = _values_of_others(values, keys)
     reasons = _reasons(left_out, not_compared)
     if not keys:
         text = " ".join(reasons.values()).removesuffix(".")
         raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
 
-    shown = shown or {}
     postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
     comparisons = compare(
@@ -292,7 +288,7 @@ def compared(
         **facts.among(keys),
         **compare_arguments,
     )
-    unequal_lists = _unequal_lists(facts, list_lengths or {}, [comparison.key for comparison in comparisons])
+    unequal_lists = _unequal_lists(facts, list_lengths, [comparison.key for comparison in comparisons])
     sentences = [
         _verdict_without_postfix(verdict, comparisons, facts, headline, postfix),
         _tested_in_words(comparisons, only),
@@ -340,14 +336,14 @@ def _mixed_scores(warnings: Mapping[str, Sequence[str]], num_models: int) -> str
     )
 
 
-def _without(
-    models: Mapping[str, Sequence[Mapping[str, Any]]], keys: Sequence[str]
-) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the runs of the models without some keys."""
-    result: dict[str, Sequence[Mapping[str, Any]]] = {}
-    for name, model_runs in models.items():
-        result[name] = [{key: rows for key, rows in run.items() if key not in keys} for run in model_runs]
-    return result
+def _without(runs: Mapping[str, Any], keys: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the runs of each model, one or several, without some keys."""
+    models = {}
+    for name, model_runs in runs.items():
+        if isinstance(model_runs, Mapping):
+            model_runs = [model_runs]
+        models[name] = [{key: rows for key, rows in run.items() if key not in keys} for run in model_runs]
+    return models
 
 
 def _values_of_others(values: Mapping[str, Mapping[str, float]], keys: Sequence[str]) -> dict[str, dict[str, float]]:

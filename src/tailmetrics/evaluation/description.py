@@ -75,7 +75,11 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     metric by bucket, such as ``global_recall@10``, to the key of its value over all labels, ``recall@10``.
     """
     members = list(collection.members().values())
-    keys = {key for metric in members if metric.buckets is None for key in metric.row_keys()}
+    keys_over_all: set[str] = set()
+    for metric in members:
+        if metric.buckets is None:
+            keys_over_all.update(metric.row_keys())
+
     added: list[TopKMetric] = []
     key_over_all: dict[str, str] = {}
     for metric in members:
@@ -84,17 +88,19 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
         whole = _member_over_all(metric, members) or _over_all(metric)
         if whole is None:
             continue
-        key_over_all |= dict(zip(metric.cutoff_keys(), whole.row_keys(), strict=True))
-        missing = [k for k, key in zip(metric.cutoffs, whole.row_keys(), strict=True) if key not in keys]
+        missing = []
+        for cutoff, stem, key in zip(metric.cutoffs, metric.cutoff_keys(), whole.row_keys(), strict=True):
+            key_over_all[collection.named(stem)] = collection.named(key)
+            if key not in keys_over_all:
+                missing.append(cutoff)
         if missing and len(missing) < len(metric.cutoffs):
             whole = _over_all(metric, missing)
         if missing and whole is not None:
             added.append(whole)
-            keys |= {*whole.row_keys()}
-    named = {collection.named(stem): collection.named(key) for stem, key in key_over_all.items()}
+            keys_over_all.update(whole.row_keys())
     if not added:
-        return collection, named
-    return collection.with_members([*members, *added]), named
+        return collection, key_over_all
+    return collection.with_members([*members, *added]), key_over_all
 
 
 def _member_over_all(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
@@ -159,22 +165,17 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
             preference = _preference(metric, cutoff)
             preferences[key] = min(preference, preferences.get(key, preference))
 
+    names = {key: collection.named(key) for key in sorted(preferences, key=lambda key: preferences[key])}
     if wanted is None:
-        keys = sorted(preferences, key=lambda key: preferences[key])
-    else:
-        keys = []
-        for key in sorted(
-            sorted(preferences, key=lambda key: preferences[key]), key=lambda key: preferences[key].whole
-        ):
-            name = collection.named(key)
-            if wanted in (key, name, over_all.get(name)):
-                keys.append(key)
-        if not keys:
-            names = ", ".join(map(repr, preferences))
-            raise ValueError(f"headline={wanted!r} is no metric here; choose one of {names}.")
-    if not keys:
-        return ""
-    return collection.named(keys[0])
+        return next(iter(names.values()), "")
+    wanted_keys = []
+    for key, name in names.items():
+        if wanted in (key, name, over_all.get(name)):
+            wanted_keys.append(key)
+    if not wanted_keys:
+        choices = ", ".join(map(repr, preferences))
+        raise ValueError(f"headline={wanted!r} is no metric here; choose one of {choices}.")
+    return names[min(wanted_keys, key=lambda key: preferences[key].whole)]
 
 
 class Preference(NamedTuple):

@@ -217,34 +217,34 @@ class MetricMoments:
             named: Adds prefix and postfix to a key.
             confidence: Confidence of the intervals.
         """
-        num_groups = len(self._groups)
-        gap_names = list(gaps_of(self._metric, named, adjusted=self.adjusted))
+        sums_of_groups = sums.view(len(self._groups), -1)
+        ends_of_groups = ends.view(len(self._groups), self._num_extremes, -1)
+        gap_names = iter(gaps_of(self._metric, named, adjusted=self.adjusted))
         intervals: dict[str, Interval] = {}
         gap_keys: dict[str, list[str]] = {}
         for number, group in enumerate(self._groups):
-            keys = [named(key) for key in self._metric.row_keys(group)]
-            states = []
-            group_sums = torch.split(sums.view(num_groups, -1)[number], [prod(shape) for shape in self._shapes])
-            for state, shape in zip(group_sums, self._shapes, strict=True):
-                states.append(state.view(shape))
-            extremes = ends.view(num_groups, self._num_extremes, -1)[number].T.tolist()
+            keys = list(map(named, self._metric.row_keys(group)))
+            parts = torch.split(sums_of_groups[number], list(map(prod, self._shapes)))
+            states = [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+            extremes = ends_of_groups[number].T.tolist()
             if self._is_median:
                 for key, counts, (largest, _) in zip(keys, states[0].tolist(), extremes, strict=True):
                     intervals[key] = quick_median(scalars[key], _values_of_histogram(counts, largest), confidence)
                 continue
 
             exact_sums = self._exact_sums(states, extremes)
+            values = [scalars[key] for key in keys]
             if self.adjusted:
                 values = [sums_of_key.value for sums_of_key in exact_sums]
             else:
-                values = [scalars[key] for key in keys]
                 for key, value, sums_of_key in zip(keys, values, exact_sums, strict=True):
                     intervals[key] = self._interval(sums_of_key, value, confidence)
-            for name, places in zip(gap_names[number * len(self._gaps) :], self._gaps, strict=False):
+            for places in self._gaps:
+                name = next(gap_names)
+                gap_keys[name] = [keys[place] for place in places]
                 gap = self._gap(states, exact_sums, values, places, confidence)
                 if gap is not None:
                     intervals[name] = gap
-                    gap_keys[name] = [keys[place] for place in places]
         return with_gaps_of_ends(intervals, gap_keys)
 
     def _exact_sums(self, states: Sequence[Tensor], extremes: Sequence[Sequence[float]]) -> list[ExactSums]:

@@ -104,10 +104,9 @@ class Estimate:
         if not self.models[0].shares:
             return False
         for side in self.models:
-            if not side.plain:
-                continue
             for (_, top, bottom), rows in zip(side.terms, self._inside, strict=True):
-                if not ((top >= 0) & (top <= bottom))[rows].all():
+                is_share = (top >= 0) & (top <= bottom)
+                if side.plain and not is_share[rows].all():
                     return False
         return True
 
@@ -125,10 +124,10 @@ class Estimate:
         agrees, effective = False, 0.0
         if self.moments is not None and self.moments.agrees:
             agrees, effective = True, self.moments.effective_units
-        weaknesses = [self._weakness_of_clusters()]
+        weakness = self._weakness_of_clusters()
         for influence in self.influences:
             effective = min(effective, influence.effective_rows)
-            weaknesses.append(influence.weakness)
+            weakness = weakness or influence.weakness
         shares, misses = self._shares_and_misses()
         return Facts(
             self.value,
@@ -140,7 +139,7 @@ class Estimate:
             n=self.n,
             clusters=self._num_drawn(self.rows) if self._clusters is not None else None,
             refusal=TWO_RUNS if sum(len(side.runs) - 1 for side in self.models) == 1 else None,
-            weakness=next((weakness for weakness in weaknesses if weakness is not None), None),
+            weakness=weakness,
             shares=shares,
             shares_of_misses=misses,
         )
@@ -177,9 +176,8 @@ class Estimate:
 
     def _shares_and_misses(self) -> tuple[Shares | None, Shares | None]:
         """Return sums of the units, and of what they lack, if the value is a mean or ratio of shares of one model."""
-        if len(self.models) > 1 or self.kind not in ("mean", "ratio") or not (self.plain and self._are_shares):
-            return None, None
-        if self.moments is None:
+        is_share = self.kind in ("mean", "ratio") and self.plain and self._are_shares
+        if len(self.models) > 1 or not is_share or self.moments is None:
             return None, None
         (ratio,) = self.moments.ratios
         return ratio.hits, ratio.misses

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Collection, Mapping
+from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -43,38 +45,42 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
             f"{caller}: identities has no entries of {', '.join(map(repr, lacking))}; pass the entries of every run, "
             "or an empty dict for a run without entries."
         )
-    names = list(runs)
-    for place, name in enumerate(names):
-        for other in names[:place]:
-            differences = _differences(identities[other], identities[name], keys)
-            if not differences:
-                continue
-            remedy = "on the same targets, with the same buckets, training labels, metrics and options"
-            if differences == [VERSION]:
-                remedy = "with the same version of tailmetrics"
-            raise ValueError(
-                f"{caller}: {other!r} and {name!r} have different {' and '.join(differences)}; evaluate both {remedy}."
-            )
-    _warn_of_thresholds(caller, identities, names, keys)
+    for name, other in combinations(runs, 2):
+        differences = _differences(identities[name], identities[other], keys)
+        if not differences:
+            continue
+        remedy = "on the same targets, with the same buckets, training labels, metrics and options"
+        if differences == [VERSION]:
+            remedy = "with the same version of tailmetrics"
+        raise ValueError(
+            f"{caller}: {name!r} and {other!r} have different {' and '.join(differences)}; evaluate both {remedy}."
+        )
+    _warn_of_thresholds(caller, identities, runs, keys)
 
 
 def _warn_of_thresholds(caller: str, identities: Identities, runs: Collection[str], keys: Collection[str]) -> None:
     """Warn of keys whose thresholds differ between runs."""
-    stems_by_thresholds: dict[str, dict[str, None]] = {}
+    stems_by_thresholds: dict[str, dict[str, None]] = defaultdict(dict)
     for key in keys:
         thresholds = {}
         for name in runs:
-            cut = (identities[name].get("cuts") or {}).get(key)
+            cut = _cuts(identities[name]).get(key)
             if cut is not None:
                 thresholds[name] = cut.partition("=")[2]
         if len(set(thresholds.values())) > 1:
             text = ", ".join(f"{threshold} in {name!r}" for name, threshold in thresholds.items())
-            stems_by_thresholds.setdefault(text, {})[key.partition("/")[0]] = None
+            stems_by_thresholds[text][key.partition("/")[0]] = None
 
     for text, stems in stems_by_thresholds.items():
-        stems_text = ", ".join(map(repr, stems))
-        message = f"{caller}: the threshold of {stems_text} is {text}. Tune no threshold on these rows."
+        message = (
+            f"{caller}: the threshold of {', '.join(map(repr, stems))} is {text}. Tune no threshold on these rows."
+        )
         warnings.warn(message, stacklevel=4)
+
+
+def _cuts(entries: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the cut-off or threshold of each key; an entry may be None."""
+    return entries.get("cuts") or {}
 
 
 def _differences(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
@@ -110,7 +116,7 @@ def _differing_options(options: Any, other: Any) -> list[str]:
 def _differing_keys(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> str:
     """Return the keys whose arguments differ, in words."""
     arguments, other_arguments = entries.get("keys") or {}, other.get("keys") or {}
-    cuts, other_cuts = entries.get("cuts") or {}, other.get("cuts") or {}
+    cuts, other_cuts = _cuts(entries), _cuts(other)
     texts = []
     for key in keys:
         cut, other_cut = cuts.get(key), other_cuts.get(key)

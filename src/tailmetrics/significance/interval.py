@@ -34,6 +34,9 @@ from enum import Enum
 from math import floor, hypot, isfinite, isnan, log10, nan, sqrt
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 FEW = 10
 """The fewest rows or clusters for rules 5 to 8: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
 RARE = 20
@@ -191,6 +194,12 @@ class Shares:
     largest: float
     bottom: float
     units: int
+
+    @classmethod
+    def of_units(cls, top: NDArray[np.float64], bottom: NDArray[np.float64]) -> Shares:
+        """Return the sums of numerators and denominators, shape (U,) each."""
+        units = int((bottom != 0).sum())
+        return cls(float(top.sum()), float((top**2).sum()), float(top.max()), float(bottom.sum()), units)
 
     @property
     def are_rare(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import Ends, Facts, Interval, Method, Shares, choose, student
 from tailmetrics.significance.rows import Term
 
@@ -38,6 +39,18 @@ class Ratio:
     bottom_squares: float
     low: float
     high: float
+
+    @classmethod
+    def of_units(cls, top: Array, bottom: Array) -> Ratio:
+        """Return the sums of numerators and denominators, shape (U,) each."""
+        values = top[bottom != 0] / bottom[bottom != 0]
+        return cls(
+            Shares.of_units(top, bottom),
+            Shares.of_units(bottom - top, bottom),
+            float((bottom**2).sum()),
+            float(values.min()),
+            float(values.max()),
+        )
 
     @property
     def value(self) -> float:
@@ -144,24 +157,14 @@ class Moments:
     @classmethod
     def from_units(cls, terms: Sequence[Term]) -> Moments:
         """Return the moments of values of units: numerators and denominators, shape (U,) each."""
-        ratios, residuals = [], []
+        ratios, residuals, has_bottom = [], [], np.zeros(terms[0][1].size, dtype=bool)
         for _, top, bottom in terms:
-            has_bottom = bottom != 0
-            values = top[has_bottom] / bottom[has_bottom]
-            units, bottom_sum, misses = values.size, float(bottom.sum()), bottom - top
-            ratios.append(
-                Ratio(
-                    Shares(float(top.sum()), float((top**2).sum()), float(top.max()), bottom_sum, units),
-                    Shares(float(misses.sum()), float((misses**2).sum()), float(misses.max()), bottom_sum, units),
-                    float((bottom**2).sum()),
-                    float(values.min()),
-                    float(values.max()),
-                )
-            )
-            residuals.append(top - ratios[-1].value * bottom)
+            ratio = Ratio.of_units(top, bottom)
+            ratios.append(ratio)
+            residuals.append(top - ratio.value * bottom)
+            has_bottom |= bottom != 0
         products = [float((first * second).sum()) for first, second in combinations_with_replacement(residuals, 2)]
-        units = int(np.logical_or.reduce([bottom != 0 for _, _, bottom in terms]).sum())
-        return cls(tuple(sign for sign, _, _ in terms), tuple(ratios), tuple(products), units)
+        return cls(tuple(sign for sign, _, _ in terms), tuple(ratios), tuple(products), int(has_bottom.sum()))
 
     @classmethod
     def from_sums(cls, sums: ExactSums) -> Moments:
@@ -179,12 +182,12 @@ class Moments:
             products: The sums of products of both.
             units_in_both: Number of rows that have a denominator in both.
         """
-        one, other = cls.from_sums(first), cls.from_sums(last)
+        head, tail = cls.from_sums(first), cls.from_sums(last)
         product = _product_of_residuals(first, last, products)
         return cls(
             (1, -1),
-            (*one.ratios, *other.ratios),
-            (*one.products, product, *other.products),
+            (*head.ratios, *tail.ratios),
+            (*head.products, product, *tail.products),
             first.units + last.units - units_in_both,
         )
 

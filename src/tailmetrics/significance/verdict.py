@@ -103,15 +103,14 @@ class VerdictWriter:
         if not stem:
             return self._outcomes(whole)
         stem_buckets = by_bucket.pop(stem, {})
-        whole_key = self.over_all.get(stem, stem)
-        stem_whole = whole.pop(whole_key, None)
-        name = stem if stem_buckets else whole_key
-        clauses = []
-        if stem_whole is not None:
-            place = " over all labels" if stem_buckets else ""
-            clauses.append(f"{self._outcome(stem_whole)}{place} ({_sizes(stem_whole)})")
+        name = self.over_all.get(stem, stem)
+        stem_whole = whole.pop(name, None)
+        clauses, place = [], ""
         if stem_buckets:
+            name, place = stem, " over all labels"
             clauses.append(self._outcomes(stem_buckets))
+        if stem_whole is not None:
+            clauses.insert(0, f"{self._outcome(stem_whole)}{place} ({_sizes(stem_whole)})")
         sentences = [f"{name}: {', '.join(clauses)}"]
         for outcome in (WORSE, BETTER):
             names = self._names_elsewhere(outcome, by_bucket, whole)
@@ -131,10 +130,14 @@ class VerdictWriter:
         """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
         if comparison.significant:
             lower_is_better = comparison.lower_is_better or covers(self.lower_is_better, comparison.key)
-            return BETTER if (comparison.difference > 0) != lower_is_better else WORSE
+            if (comparison.difference > 0) == lower_is_better:
+                return WORSE
+            return BETTER
         if comparison.interval.units < FEW:
             return TOO_FEW
-        return SAME if comparison.ties == comparison.n else NOT_SHOWN
+        if comparison.ties == comparison.n:
+            return SAME
+        return NOT_SHOWN
 
     def _outcomes(self, comparisons: Mapping[str, Comparison]) -> str:
         """Return the buckets, or keys, of each outcome, with the sizes of the largest gain and the largest loss."""
@@ -184,7 +187,7 @@ def _sizes(comparison: Comparison) -> str:
     decimals = min(3, comparison.decimals)
     baseline_text, text = (_brief(value, decimals) for value in (comparison.baseline_value, comparison.value))
     text = f"{baseline_text} → {text}, {_brief(comparison.difference, decimals, '+')}"
-    if not isnan(interval.low):
+    if interval.ends:
         text += f" [{_brief(interval.low, decimals, '+')}, {_brief(interval.high, decimals, '+')}]"
     if not comparison.significant and (interval.low > 0 or interval.high < 0):
         text += " before correction"
@@ -193,7 +196,9 @@ def _sizes(comparison: Comparison) -> str:
 
 def _brief(value: float, decimals: int, sign: str = "") -> str:
     """Return a number with some decimals and without a leading zero, or, from 10 on, with four digits."""
-    form = f"{sign}.{decimals}f" if abs(value) < 10 else f"{sign},.4g"
+    form = f"{sign},.4g"
+    if abs(value) < 10:
+        form = f"{sign}.{decimals}f"
     return re.sub(r"^([+-]?)0\.", r"\1.", format(value, form))
 
 
@@ -207,8 +212,10 @@ def _names_text(names: Sequence[str], name_deciles: bool = True, most: int = 4) 
         else:
             others.append(name)
     ranges = _ranges(sorted(deciles))
-    if ranges and name_deciles:
-        ranges[0] = f"{'decile' if len(deciles) == 1 else 'deciles'} {ranges[0]}"
+    if len(deciles) == 1 and name_deciles:
+        ranges[0] = f"decile {ranges[0]}"
+    elif ranges and name_deciles:
+        ranges[0] = f"deciles {ranges[0]}"
     texts = some_of([*ranges, *others], most)
     if len(texts) == 1:
         return texts[0]
