@@ -237,11 +237,16 @@ class SwapDraws:
     def scaled(self) -> tuple[Array, Array]:
         """Return the distances from 0 in standard deviations under swaps: of the models, (K,), and of swaps, (K, S).
 
-        They are NaN for a key that no swap changes. The difference of a swap that is NaN counts as infinite.
+        They are NaN for a key that no swap changes. The difference of a swap that is NaN counts as infinite. Among
+        random swaps, the observed difference is one of those that give the standard deviation: otherwise each swap
+        would shrink its own distance, and the models would look farther apart than any swap of equal models.
         """
+        differences = self.differences
+        if not self.exact:
+            differences = np.concatenate([differences, self.observed[:, None]], axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            num_swaps = np.sum(~np.isnan(self.differences), axis=1)
-            deviations = np.sqrt(np.nansum(self.differences**2, axis=1) / num_swaps)
+            num_differences = np.sum(~np.isnan(differences), axis=1)
+            deviations = np.sqrt(np.nansum(differences**2, axis=1) / num_differences)
             observed = np.abs(self.observed) / deviations
             distances = np.abs(self.differences) / deviations[:, None]
         undefined = np.isnan(distances) & np.isfinite(observed)[:, None]
