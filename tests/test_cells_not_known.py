@@ -103,6 +103,19 @@ def test_ranks_and_thresholds_leave_out_cells_that_are_not_known() -> None:
     assert float(metric.compute()) == pytest.approx(float(expected))
 
 
+@pytest.mark.parametrize("ignored", [-1, -100])
+def test_an_ignored_label_of_cells_is_refused_with_the_recipe(ignored: int) -> None:
+    """Who follows the hint has the recall of the known cells."""
+    target = TARGET.where(KNOWN, ignored)
+    with pytest.raises(ValueError, match="not known cells of a multi-hot target") as error:
+        tm.RecallAtK(5, ignore_index=ignored).update(SCORES, target)
+    hint = f"preds.masked_fill(target == {ignored}, -torch.inf) beside target.masked_fill(target == {ignored}, 0)"
+    assert hint in str(error.value)
+    metric = tm.RecallAtK(5)
+    metric.update(SCORES.masked_fill(target == ignored, -torch.inf), target.masked_fill(target == ignored, 0))
+    assert float(metric.compute()) == float(_value(tm.RecallAtK(5)))
+
+
 def test_states_of_areas_with_and_without_such_cells_are_not_shared() -> None:
     """In one collection each metric has the value that it has alone, and a key of its own."""
     metrics = [tm.LabelAUC(num_labels=NUM_LABELS), tm.LabelAUC(num_labels=NUM_LABELS, not_retrieved="absent")]

@@ -82,6 +82,9 @@ def test_collections_with_references_and_counts_of_labels_keep_theirs() -> None:
         return f"{collection.compute()} {collection.references()}"
 
     expected = fed(make().bind(tm.LabelFrequency.from_counts(training_counts(), 200)))
+    updated = make().bind(tm.LabelFrequency.from_counts(training_counts(), 200))
+    with torch.device("meta"):
+        assert fed(updated) == expected
     with torch.device("meta"):
         frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
         collection = make().bind(frequency)

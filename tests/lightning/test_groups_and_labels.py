@@ -167,3 +167,16 @@ def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
     assert report.rows == 4
     assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [[0, -1]]  # of texts, unchanged
     assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]
+
+
+def test_a_batch_without_rows_has_no_groups() -> None:
+    """An empty list of names holds the groups of no row; the rows of the other batch count."""
+    collection = TopKCollection([AccuracyAtK(1)], row_groups=NAMES)
+    keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
+    running = LoaderEvaluation(Evaluation(collection), keys, None, 1)
+    running.start(None, "cpu")
+    target = torch.tensor([0, 1])
+    output = {"preds": torch.eye(2), "target": target, "row_groups": ["de", "de"]}
+    running.add({"preds": torch.eye(2)[:0], "target": target[:0], "row_groups": []}, "validation_step")
+    running.add(output, "validation_step")
+    assert running.report("", ()).rows == 2

@@ -130,6 +130,17 @@ def test_a_loop_of_ones_own(make: Any, call: str) -> None:
     assert len(texts) == 1
 
 
+def test_two_ways_to_evaluate_are_quiet() -> None:
+    """Batches in inference mode and without gradients are of one evaluation."""
+    shared = metric()
+    batches = list(loader())
+    with warnings_of_stages() as texts:
+        for mode in (torch.inference_mode, torch.no_grad):
+            with mode():
+                shared.update(*batches[0])
+    assert texts == []
+
+
 def test_counts_of_labels_are_quiet() -> None:
     """A LabelFrequency counts in whatever mode the loop over the training data has."""
     frequency = LabelFrequency(LABELS)

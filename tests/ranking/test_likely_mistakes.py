@@ -75,6 +75,15 @@ def test_rankings_beside_sets_of_equal_width_stay_quiet(rows: int, width: int, s
         assert warnings_of(tm.RecallAtK(k=width), (preds, target)) == []
 
 
+@pytest.mark.parametrize("rows", [5, 500])
+def test_few_common_ids_say_nothing(rows: int) -> None:
+    """Three ids are common, and stand at the same of three places, as in one of 27 such batches."""
+    true = torch.arange(3 * rows).reshape(rows, 3)
+    preds = true + 3 * rows
+    preds[:3, 1] = true[:3, 1]
+    assert warnings_of(tm.RecallAtK(k=3), (preds, true)) == []
+
+
 def test_right_lists_stay_quiet() -> None:
     """Where preds are the target, both readings have the same value."""
     lists = random_lists(20, 5, 60, seed=3)
@@ -98,6 +107,10 @@ def test_the_hint_for_one_class_of_each_row_leads_to_the_accuracy() -> None:
     preds, target = torch.tensor([3, 1, 2, 0]), torch.tensor([3, 1, 0, 2])
     with pytest.raises(ValueError, match=r"pass preds\[:, None\]"):
         tm.AccuracyAtK(k=1).update(preds, target)
+    for call in (tm.AccuracyAtK(k=1).update, tm.evaluate):
+        for form in (target, target[:, None]):
+            with pytest.raises(ValueError, match=r"pass preds\[:, None\]"):
+                call(preds, form)
     metric = tm.AccuracyAtK(k=1)
     metric.update(preds[:, None], target)
     assert float(metric.compute()) == 0.5

@@ -118,7 +118,7 @@ class Alternatives:
         self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
         for member in members.values():
             if member.device != self.states.device:
-                self.states.to(member.device)
+                self.states.to_empty(device=member.device)  # the states, all zero, may be on the device "meta"
 
     def __bool__(self) -> bool:
         """Whether there is a value to accumulate."""

@@ -31,6 +31,7 @@ from tailmetrics.ranking._inputs import (
     labels_without,
     per_row,
 )
+from tailmetrics.ranking._reading import wrong_axes
 from tailmetrics.ranking._warnings import FEWEST_QUERIES, warn_outside
 from tailmetrics.report.report import Report
 
@@ -181,6 +182,8 @@ def _data_of_tensors(
     as_tensors(Context(CALLER), batch)
     tensors, relevant = _tensors_of(batch.preds), batch.target
     scores, ids = tensors[0], tensors[-1]
+    if scores.ndim == 1:
+        raise wrong_axes(CALLER, scores, relevant)
     if scores.ndim != 2 or relevant.ndim == 0 or len(scores) != len(relevant):
         raise ValueError(
             f"{CALLER}: preds is {shape_of(scores)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
@@ -787,7 +790,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     Raises:
         ValueError: If a row has a group that is not among the names.
     """
-    is_column = not isinstance(values, Tensor) and getattr(values, "ndim", 1) == 1 and len(values)
+    is_column = not isinstance(values, Tensor) and getattr(values, "ndim", 1) == 1
     if is_column and all(map(_is_missing, values)):
         return torch.full((len(values),), -1)
     if not _any_names(values):

@@ -67,6 +67,8 @@ def outline(value: Any) -> str:
     """Return the type of a batch or output, and the keys of a dict, for a message."""
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
+    if not value:
+        return "an empty dict"
     keys = ", ".join(map(repr, value))
     return f"a dict with {keys}"
 

@@ -302,10 +302,19 @@ def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
     is_alike = isinstance(batch.preds, Tensor) and target.ndim == 2 and batch.preds.shape == target.shape
     if target.ndim not in (1, 2) or target.dtype not in INTEGERS or target.is_sparse_csr or is_alike:
         as_wide = ", as wide as preds" if is_alike else ""
+        remedy = (
+            f"pass label ids, row_mask, or -1 in the place of padding, target.masked_fill(target == {ignored}, -1). "
+            "Beside a target [B, T], preds are [B, T, K]: of one predicted label for each token, preds[..., None]"
+        )
+        if is_alike and batch.preds.is_floating_point():
+            remedy = (
+                f"if {ignored} marks not known cells of a multi-hot target, leave them out: preds.masked_fill(target "
+                f"== {ignored}, -torch.inf) beside target.masked_fill(target == {ignored}, 0); label ids of this width "
+                "go to Ranking.from_scores(..., target_ids=)"
+            )
         raise ValueError(
             f"{caller}: ignore_index={ignored} leaves out ids of labels, but target is {shape_of(target)}{as_wide}; "
-            f"pass label ids, row_mask, or -1 in the place of padding, target.masked_fill(target == {ignored}, -1). "
-            "Beside a target [B, T], preds are [B, T, K]: of one predicted label for each token, preds[..., None]."
+            f"{remedy}."
         )
     batch.target, is_counted = labels_without(target, ignored)
     if batch.row_mask is not None:

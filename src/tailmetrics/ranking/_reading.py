@@ -163,7 +163,7 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
     if context.scored is not None and context.scored != is_floating:
         raise _wrong_kind(context, preds)
     if preds.ndim != 2:
-        raise _wrong_axes(caller, preds, batch.target)
+        raise wrong_axes(caller, preds, batch.target)
     if not is_floating and not preds.is_sparse_csr:
         return True
     if context.num_labels not in (None, preds.shape[1]):
@@ -183,12 +183,13 @@ def _wrong_kind(context: Context, preds: Tensor) -> TypeError:
     return TypeError(f"{context.caller}: ids is {shape_of(preds)}; {remedy}.")
 
 
-def _wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
+def wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
     """Return the error for predictions that are no matrix."""
-    if preds.ndim == 1 and preds.shape == target.shape and not preds.is_floating_point():
+    are_whole_numbers = not preds.is_floating_point() and not target.is_floating_point()
+    if are_whole_numbers and preds.ndim == 1 and preds.shape == target.shape[:1]:
         return ValueError(
-            f"{caller}: preds is {shape_of(preds)}, and target too; one predicted class of each row is a list of one "
-            "label: pass preds[:, None]."
+            f"{caller}: preds is {shape_of(preds)}, and target {shape_of(target)}; one predicted class of each row is "
+            "a list of one label: pass preds[:, None]."
         )
     return ValueError(
         f"{caller}: preds is {shape_of(preds)}; pass shape [N, L] for scores or [N, K] for ranked ids "

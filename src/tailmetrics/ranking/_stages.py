@@ -24,7 +24,7 @@ def enter_stage(owner: Any, stage: Stage) -> None:
     """
     earlier = owner._stage
     vars(owner)["_stage"] = stage
-    if earlier is None or not owner._warns_of_stages:
+    if earlier is None or not owner._warns_of_stages or _are_one_evaluation(earlier, stage):
         return
     vars(owner)["_warns_of_stages"] = False
     if isinstance(owner, torch.nn.ModuleDict):
@@ -36,6 +36,13 @@ def enter_stage(owner: Any, stage: Stage) -> None:
         "without a reset in between, as if training and validation shared one object: its value covers both, and the "
         f"reset after one of them drops the other. Give each stage an object of its own: {remedy}."
     )
+
+
+def _are_one_evaluation(stage: Stage, other_stage: Stage) -> bool:
+    """Return whether both stages record no gradients, and have one mode of the model."""
+    records_gradients, _, is_training = stage
+    other_records_gradients, _, other_is_training = other_stage
+    return not records_gradients and not other_records_gradients and is_training == other_is_training
 
 
 def _description(stage: Stage) -> str:

@@ -78,6 +78,9 @@ FEWEST_QUERIES = 5
 SAME_PLACE = 0.8
 """The share of equal ids that stand at the same place of preds and target where both are tokens."""
 
+LEAST_ODDS = 1000
+"""In rankings of K places, n equal ids all stand at the same place in one of K ** n batches; so rare is no chance."""
+
 FIRST_TRY = 4
 """A batch of so few rows is probably a first try: there more than half of the equal ids are enough."""
 
@@ -253,7 +256,11 @@ def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None
     same_place = int(((sample == target_sample) & (sample >= 0)).sum())
     if same_place < 3 or torch.equal(sample, target_sample):
         return None
-    share = 0.5 if len(sample) <= FIRST_TRY else SAME_PLACE
+    share = 0.5
+    if len(sample) > FIRST_TRY:
+        share = SAME_PLACE
+        if ids.shape[1] ** same_place < LEAST_ODDS:
+            return None
     if same_place <= share * _ids_in_common(sample, target_sample):
         return None
     return (
