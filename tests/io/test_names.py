@@ -111,8 +111,13 @@ def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
     assert recall(bare, target, columns=Columns(rank="order")) == 0.5
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("stray", [[0, 1], [False, True], [3, 5], ["de", "fr"], [0.5, 0.25]])
+@pytest.mark.parametrize(
+    ("form", "stray"),
+    [
+        *((form, [0, 1]) for form in FORMATS),
+        *(("parquet", values) for values in ([False, True], [3, 5], ["de", "fr"], [0.5, 0.25])),
+    ],
+)
 def test_targets_with_another_column_are_refused(write, form, stray):
     """Rule 4: a 0/1 column under an unknown name is safe without looking at it; the user says which it is."""
     preds = write("p", PREDS, form)
