@@ -2,7 +2,8 @@
 
 Pairs of models are drawn that do not differ: in each row it is chance which model got which result. Tests at .05 should
 reject .05 of the pairs; 95 % intervals should hold the truth in .95: of the difference, which is 0, and of one value,
-which is the mean over samples of so many rows. The command writes the tables of docs/significance.md.
+which is the mean over samples of so many rows. The command writes tables of benchmarks/README.md, whose ends stand in
+docs/significance.md.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tailmetrics.significance import (
 from tailmetrics.significance.halves import at_half_the_rows
 from tailmetrics.significance.labels import Exposure
 
-PAGE = Path(__file__).parents[1] / "docs" / "significance.md"
+PAGE = Path(__file__).parent / "README.md"
 LEVEL = 0.05
 TOGETHER = 100
 """Pairs that meet the same resamples: enough to save time, few enough to be nearly independent."""

@@ -1,6 +1,7 @@
-"""The simulation behind docs/significance.md: its table is of the settings in the code, and rates are what they are called."""
+"""The simulation behind docs/significance.md: its tables are of the settings in the code, and the page names their ends."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,24 @@ def test_the_command_writes_the_table_of_the_page_and_nothing_else(tmp_path):
     assert lines(page.read_text()) == lines(PAGE.read_text()) == expected
     around = [re.sub(r"<!-- written.*until here -->", "", p.read_text(), flags=re.DOTALL) for p in (page, PAGE)]
     assert around[0] == around[1]
+
+
+def test_the_page_of_significance_names_the_ends_of_the_table():
+    """Of each column the least and the largest share, and the number of lines."""
+    document = (Path(__file__).parents[2] / "docs" / "significance.md").read_text()
+    sentences = document.partition("## How often they err")[2]
+    table_lines = re.findall(r"^\| [^|]+ \| [^|]+ \| [\d,]+((?: \| [–✱.\d]+){4}) \|$", PAGE.read_text(), re.MULTILINE)
+    assert f"{len(table_lines)} kinds of values" in " ".join(sentences.split())
+    rows = ["tests reject .05", "intervals of a difference", "intervals of a value", "quick intervals"]
+    for column, row in enumerate(rows):
+        shares = []
+        for line in table_lines:
+            cell = line.split(" | ")[column + 1].strip("✱")
+            if cell != "–":
+                shares.append(float(cell))
+        (text,) = re.findall(rf"^\| {row}.* \| (.*) \|$", sentences, re.MULTILINE)
+        named = [float(number) for number in re.findall(r"\d?\.\d{3}", text)]
+        assert (min(named), max(named)) == (min(shares), max(shares)), row
 
 
 def test_rates_are_shares_of_the_pairs():
