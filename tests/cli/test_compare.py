@@ -32,27 +32,24 @@ class Runs:
         rng = np.random.default_rng(3)
         counts = (1000 / np.arange(1, NUM_LABELS + 1)).astype(int)
         deciles = LabelBuckets.deciles(counts)
-        rarest = set(np.flatnonzero(deciles.assignment.numpy() == deciles.names.index("decile_1")).tolist())
-        rare, frequent = (rng.choice(sorted(some), NUM_ROWS) for some in (rarest, set(range(NUM_LABELS)) - rarest))
-        relevant = np.where(rng.random(NUM_ROWS) < 0.3, rare, frequent)
-        others = [
-            [label for label in range(NUM_LABELS) if label != one][row % 30 :][:3] for row, one in enumerate(relevant)
-        ]
-        found = rng.random(NUM_ROWS) < 0.5
-        old = [
-            [one, *more[:2]] if hit else more for one, more, hit in zip(relevant.tolist(), others, found, strict=True)
-        ]
-        new = [
-            [one, *more[:2]] if one in rarest else row
-            for one, more, row in zip(relevant.tolist(), others, old, strict=True)
-        ]
-        self.old, self.new = (
-            write_lists(folder / f"{name}.parquet", ids=rows) for name, rows in (("old", old), ("new", new))
-        )
-        self.target = write_lists(folder / "target.parquet", labels=[[one] for one in relevant.tolist()])
+        self.rarest = set(np.flatnonzero(deciles.assignment.numpy() == deciles.names.index("decile_1")).tolist())
+        rare = rng.choice(sorted(self.rarest), NUM_ROWS)
+        frequent = rng.choice(sorted(set(range(NUM_LABELS)) - self.rarest), NUM_ROWS)
+        self.relevant = np.where(rng.random(NUM_ROWS) < 0.3, rare, frequent)
+        self.hits = rng.random(NUM_ROWS) < 0.5
+
+        old, new = [], []
+        for row, (label, hit) in enumerate(zip(self.relevant.tolist(), self.hits, strict=True)):
+            misses = [other for other in range(NUM_LABELS) if other != label][row % 30 :][:3]
+            right, wrong = [label, *misses[:2]], misses
+            old.append(right if hit else wrong)
+            new.append(right if hit or label in self.rarest else wrong)
+
+        self.old = write_lists(folder / "old.parquet", ids=old)
+        self.new = write_lists(folder / "new.parquet", ids=new)
+        self.target = write_lists(folder / "target.parquet", labels=[[label] for label in self.relevant.tolist()])
         np.save(folder / "counts.npy", counts)
         self.against = ["--target", self.target, "--label-counts", str(folder / "counts.npy"), "--num-train", "1000"]
-        self.rarest, self.relevant, self.found = rarest, relevant, found
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +72,8 @@ def tables(runs, config, tailmetrics, tmp_path):
     return tables
 
 
-def told(folder):
-    """Return what compare.json holds beside the comparisons."""
+def written_comparison(folder):
+    """Return what compare.json holds."""
     return json.loads((folder / "compare.json").read_text())
 
 
@@ -86,31 +83,31 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     words = ["--preds", runs.old, "--preds", runs.new, "--config", config(BY_DECILE), *runs.against]
     status, out, err = tailmetrics("compare", *words, "--out", tmp_path / "out", "--verbose")
     assert (status, err) == (0, "")
-    found = {one["key"]: one for one in comparisons_of(told(tmp_path / "out"))}
-    assert len(found) == 14  # eleven buckets, their gap and adjusted gap, all labels
+    comparisons = {record["key"]: record for record in comparisons_of(written_comparison(tmp_path / "out"))}
+    assert len(comparisons) == 14  # eleven buckets, their gap and adjusted gap, all labels
     gaps = ["global_recall@3/gap"]  # the adjusted gap is shown, and not tested
-    significant = [key for key, one in found.items() if one["significant"]]
+    significant = [key for key, record in comparisons.items() if record["significant"]]
     assert significant == ["global_recall@3/decile_1", "recall@3", *gaps]
-    one = found["global_recall@3/decile_1"]
+    record = comparisons["global_recall@3/decile_1"]
     decile = np.isin(runs.relevant, list(runs.rarest))
-    missed = decile & ~runs.found
-    assert (one["n"], one["wins"], one["losses"]) == (decile.sum(), missed.sum(), 0)
-    assert one["difference"] == pytest.approx(missed.sum() / decile.sum())
-    assert one["low"] < one["difference"] < one["high"]
-    assert found.pop("recall@3")["difference"] == pytest.approx(missed.sum() / NUM_ROWS)
-    assert found.pop("global_recall@3/gap")["difference"] == pytest.approx(-one["difference"])
-    beyond_chance = one["difference"] / (1 - 3 / NUM_LABELS)  # each row has one relevant label
-    assert found.pop("global_recall@3/adjusted_gap")["difference"] == pytest.approx(-beyond_chance)
-    assert all(other["difference"] == 0 for key, other in found.items() if key != one["key"] and other["n"])
+    missed = decile & ~runs.hits
+    assert (record["n"], record["wins"], record["losses"]) == (decile.sum(), missed.sum(), 0)
+    assert record["difference"] == pytest.approx(missed.sum() / decile.sum())
+    assert record["low"] < record["difference"] < record["high"]
+    assert comparisons.pop("recall@3")["difference"] == pytest.approx(missed.sum() / NUM_ROWS)
+    assert comparisons.pop("global_recall@3/gap")["difference"] == pytest.approx(-record["difference"])
+    beyond_chance = record["difference"] / (1 - 3 / NUM_LABELS)  # each row has one relevant label
+    assert comparisons.pop("global_recall@3/adjusted_gap")["difference"] == pytest.approx(-beyond_chance)
+    assert all(other["difference"] == 0 for key, other in comparisons.items() if key != record["key"] and other["n"])
     assert "new against old" in out
-    tested = 2 + sum(one["p_randomisation"] is not None for one in found.values())
+    tested = 2 + sum(record["p_randomisation"] is not None for record in comparisons.values())
     assert tested < 14  # nothing of unseen labels was compared
-    for said in (out, *((tmp_path / "out" / f"compare.{suffix}").read_text() for suffix in ("md", "html"))):
-        assert f"max-t, of {tested} comparisons" in " ".join(said.split())
+    for text in (out, *((tmp_path / "out" / f"compare.{suffix}").read_text() for suffix in ("md", "html"))):
+        assert f"max-t, of {tested} comparisons" in " ".join(text.split())
     page = (tmp_path / "out" / "compare.html").read_text()
-    assert f"1 {one['difference']:+.4f} ({one['low']:+.4f} to {one['high']:+.4f}), significant" in page
-    for said in ("in the one list that a row shows (scope global)", "decile_10 holds the most frequent labels"):
-        assert said in page
+    assert f"1 {record['difference']:+.4f} ({record['low']:+.4f} to {record['high']:+.4f}), significant" in page
+    for text in ("in the one list that a row shows (scope global)", "decile_10 holds the most frequent labels"):
+        assert text in page
     assert (tmp_path / "out" / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -118,14 +115,14 @@ def test_equal_runs_do_not_differ(tables, compared, tmp_path):
     """A run held against a copy of itself: every difference 0, every p-value 1, nothing significant."""
     table = tables("old", OVERALL, BY_DECILE, RATIO)
     shutil.copy(table, tmp_path / "copy.parquet")
-    found = compared(table, tmp_path / "copy.parquet").values()
-    assert not any(one["significant"] for one in found)
-    counted = [one for one in found if one["n"] > 1]
+    comparisons = compared(table, tmp_path / "copy.parquet").values()
+    assert not any(record["significant"] for record in comparisons)
+    counted = [record for record in comparisons if record["n"] > 1]
     assert len(counted) >= 12
     assert all(
-        (one["difference"], one["p_randomisation"], one["wins"], one["losses"])
-        == (0, 1 if one["tested"] else None, 0, 0)
-        for one in counted
+        (record["difference"], record["p_randomisation"], record["wins"], record["losses"])
+        == (0, 1 if record["tested"] else None, 0, 0)
+        for record in counted
     )
 
 
@@ -134,16 +131,18 @@ def test_tables_and_predictions_give_the_same(runs, tables, config, compared, tm
     metrics = [OVERALL, RATIO, MEDIAN]
     paths = [tables(name, *metrics) for name in ("old", "new")]
     named = ["--names", "old", "new", "--resamples", 500]
-    found = compared(*paths, *named, out="a")
+    comparisons = compared(*paths, *named, out="a")
     compared("--preds", runs.old, runs.new, *named, "--config", config(*metrics), *runs.against, out="b")
     for suffix in ("json", "md", "csv"):
         assert (tmp_path / "a" / f"compare.{suffix}").read_text() == (tmp_path / "b" / f"compare.{suffix}").read_text()
     kinds = {"precision_k@1": "mean", "precision_k@3": "mean", "psr@3": "ratio"}
-    assert {key: one["statistic"] for key, one in found.items()} == kinds | {"median_k_for_recall_miss40@1": "median"}
-    median = found["median_k_for_recall_miss40@1"]
+    assert {key: record["statistic"] for key, record in comparisons.items()} == kinds | {
+        "median_k_for_recall_miss40@1": "median"
+    }
+    median = comparisons["median_k_for_recall_miss40@1"]
     assert median["wins"] > median["losses"] == 0  # fewer is better
     with (tmp_path / "a" / "compare.csv").open() as file:
-        assert [row["key"] for row in csv.DictReader(file) if row["baseline"]] == list(found)
+        assert [row["key"] for row in csv.DictReader(file) if row["baseline"]] == list(comparisons)
 
 
 def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
@@ -152,13 +151,20 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
     third = tmp_path / "third.parquet"
     shutil.copy(new, third)
     words = [old, new, third, "--names", "a", "b", "c", "--resamples", 500]
-    for more, pairs in (([], [("b", "a"), ("c", "a"), ("c", "b")]), (["--baseline", "b"], [("a", "b"), ("c", "b")])):
-        found = compared(*words, "--only", "precision_k@1", *more)
-        assert {key for key, one in found.items() if one["tested"]} == {"precision_k@1"}
-        assert {key for key, one in found.items() if one["p_randomisation"] is not None} == {"precision_k@1"}
+    for baseline, pairs in (
+        ([], [("b", "a"), ("c", "a"), ("c", "b")]),
+        (["--baseline", "b"], [("a", "b"), ("c", "b")]),
+    ):
+        comparisons = compared(*words, "--only", "precision_k@1", *baseline)
+        assert {key for key, record in comparisons.items() if record["tested"]} == {"precision_k@1"}
+        assert {key for key, record in comparisons.items() if record["p_randomisation"] is not None} == {
+            "precision_k@1"
+        }
         assert "| untested |" in (tmp_path / "out" / "compare.md").read_text()
-        found = comparisons_of(told(tmp_path / "out"))
-        assert [(one["run"], one["baseline"]) for one in found if one["key"] == "precision_k@1"] == pairs
+        comparisons = comparisons_of(written_comparison(tmp_path / "out"))
+        assert [
+            (record["run"], record["baseline"]) for record in comparisons if record["key"] == "precision_k@1"
+        ] == pairs
     status, _, err = tailmetrics("compare", *words, "--only", "precision@9")
     assert status == 2
     assert "only='precision@9' matches no value of rows" in err
@@ -170,10 +176,10 @@ def test_the_verdict_is_about_the_metric_that_is_named_first(tables, compared, t
     ranked = ("RecallAtK", "{k: 3, buckets: deciles}")
     paths = [tables(name, BY_DECILE, ranked) for name in ("old", "new")]
     for only in (["recall@3/*", "global_recall@3/*"], ["global_recall@3/*", "recall@3/*"]):
-        found = compared(*paths, "--only", *only, "--resamples", 100)
-        verdict = told(tmp_path / "out")["verdict"].partition("old-rows: ")[2]
+        comparisons = compared(*paths, "--only", *only, "--resamples", 100)
+        verdict = written_comparison(tmp_path / "out")["verdict"].partition("old-rows: ")[2]
         assert verdict.startswith(f"{only[0][:-2]}: ")
-        assert {f"{key.partition('/')[0]}/*" for key, one in found.items() if one["tested"]} == {*only}
+        assert {f"{key.partition('/')[0]}/*" for key, record in comparisons.items() if record["tested"]} == {*only}
 
 
 def test_a_key_is_one_question_and_a_pattern_are_several(tables, compared, tmp_path):
@@ -181,9 +187,9 @@ def test_a_key_is_one_question_and_a_pattern_are_several(tables, compared, tmp_p
     paths = [tables(name, ("RecallAtK", "{k: 3}"), ("NDCGAtK", "{k: 3}"), BY_DECILE) for name in ("old", "new")]
     tested = {}
     for only in ("recall@3", "recall@3/*"):
-        found = compared(*paths, "--only", only, "--resamples", 100)
-        tested[only] = {key for key, one in found.items() if one["tested"]}
-        assert "Tested: " + only in told(tmp_path / "out")["verdict"]
+        comparisons = compared(*paths, "--only", only, "--resamples", 100)
+        tested[only] = {key for key, record in comparisons.items() if record["tested"]}
+        assert "Tested: " + only in written_comparison(tmp_path / "out")["verdict"]
     assert tested["recall@3"] == {"recall@3"}
     assert {key.partition("/")[0] for key in tested["recall@3/*"]} == {"global_recall@3"}
     assert not any(key.endswith("adjusted_gap") for key in tested["recall@3/*"])
@@ -194,22 +200,22 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
     source = np.random.default_rng(0)
     np.save(tmp_path / "y.npy", source.integers(0, 9, (12, 5)))
     (tmp_path / "sequences.txt").write_text("".join(f"{row // 5}\n" for row in range(60)))
-    clustered, said = ["--clusters", tmp_path / "sequences.txt"], "Rows of one sequence are taken for independent"
+    clustered, warning = ["--clusters", tmp_path / "sequences.txt"], "Rows of one sequence are taken for independent"
     common = ["--target", tmp_path / "y.npy", "--metrics+=AccuracyAtK", "--metrics.k=1", "--num-labels", 9]
     for name in ("a", "b"):
         np.save(tmp_path / f"{name}.npy", source.normal(size=(12, 5, 9)))
         words = ["--preds", tmp_path / f"{name}.npy", *common, "--per-row", tmp_path / f"{name}.parquet"]
         status, out, _ = tailmetrics("evaluate", *words, *(clustered if name == "a" else []))
-        assert (status, said in " ".join(out.split())) == (0, name == "b")
+        assert (status, warning in " ".join(out.split())) == (0, name == "b")
     files = [
         ["--preds", tmp_path / "a.npy", tmp_path / "b.npy", *common],
         [tmp_path / "a.parquet", tmp_path / "b.parquet"],
     ]
     for words in files:
-        for more in (clustered, []):
-            status, out, err = tailmetrics("compare", *words, *more, "--resamples", 100)
-            alone = not more and words[0] == "--preds"  # the table of a keeps its clusters
-            assert (status, " ".join((out + err).split()).count(said)) == (0, alone), words
+        for options in (clustered, []):
+            status, out, err = tailmetrics("compare", *words, *options, "--resamples", 100)
+            alone = not options and words[0] == "--preds"  # the table of a keeps its clusters
+            assert (status, " ".join((out + err).split()).count(warning)) == (0, alone), words
     assert tailmetrics("compare", *files[1], "--out", tmp_path)[0] == 0
     assert "12 clusters" in (tmp_path / "compare.md").read_text()
     words = ["--preds", tmp_path / "b.npy", *common, "--per-row", tmp_path / "b.parquet", "--overwrite", "--quiet"]
@@ -232,13 +238,13 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, wr
         np.save(path, source.normal(size=(12, 5, 9)))
         evaluated("--preds", path, *common, "--per-row", table)
     for run, words in (
-        (lambda *some: by_key(evaluated(*some)), ["evaluate", "--preds", preds[0], *common]),
+        (lambda *options: by_key(evaluated(*options)), ["evaluate", "--preds", preds[0], *common]),
         (compared, ["compare", "--preds", *preds, *common]),
         (compared, ["compare", *tables]),
     ):
-        found = run(*words[1:], "--clusters", tmp_path / "sequences.txt")
-        assert found == run(*words[1:], "--clusters", tmp_path / "tokens.npy")
-        assert all(one["clusters"] == 6 for one in found.values())
+        comparisons = run(*words[1:], "--clusters", tmp_path / "sequences.txt")
+        assert comparisons == run(*words[1:], "--clusters", tmp_path / "tokens.npy")
+        assert all(record["clusters"] == 6 for record in comparisons.values())
         err = tailmetrics(*words, "--clusters", tmp_path / "others.txt")[2]
         assert "hint: give one line for each of the 12 sequences, or for each token, padding included." in err
 
@@ -246,11 +252,11 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, wr
 def test_clusters_may_be_a_column_of_the_targets(compared, write_files):
     """Beside predictions, as evaluate takes it: 6 queries of 3 users."""
     lines = [f"q{row},i{row % 2}" for row in range(6)]
-    runs = {name: "\n".join(["query,item,score", *(f"{one},1" for one in lines)]) for name in ("a", "b")}
-    target = "\n".join(["query,item,user", *(f"{one},u{row // 2}" for row, one in enumerate(lines))])
+    runs = {name: "\n".join(["query,item,score", *(f"{line},1" for line in lines)]) for name in ("a", "b")}
+    target = "\n".join(["query,item,user", *(f"{line},u{row // 2}" for row, line in enumerate(lines))])
     (_, a, _, b), words = write_files(**runs), write_files(target=target)
-    found = compared("--preds", a, b, *words, "--metrics+=RecallAtK", "--metrics.k=1", "--clusters", "user")
-    assert found["recall@1"]["clusters"] == 3
+    comparisons = compared("--preds", a, b, *words, "--metrics+=RecallAtK", "--metrics.k=1", "--clusters", "user")
+    assert comparisons["recall@1"]["clusters"] == 3
 
 
 def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, write_files, tailmetrics, tmp_path):
@@ -284,8 +290,8 @@ def test_a_correction_that_is_asked_for(tables, compared):
     """Bonferroni multiplies by the number of comparisons, none leaves p-values alone."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]
     for correction, factor in (("bonferroni", 2), ("none", 1)):
-        for one in compared(*paths, "--correction", correction).values():
-            assert one["p_randomisation_corrected"] == pytest.approx(min(1, factor * one["p_randomisation"]))
+        for record in compared(*paths, "--correction", correction).values():
+            assert record["p_randomisation_corrected"] == pytest.approx(min(1, factor * record["p_randomisation"]))
 
 
 def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
@@ -321,8 +327,8 @@ def test_a_table_of_queries_beside_a_table_of_rows(order, evaluated, write_files
         table = ["--metrics", "[{class_path: MRR}]", "--per-row", tmp_path / f"{name}.parquet"]
         evaluated(*write_files(preds=preds), *common[name], *table)
     status, _, err = tailmetrics("compare", *(tmp_path / f"{name}.parquet" for name in order))
-    said = {"lists": "rows of lists are queries, such as 'v0'", "scores": "rows of scores have no names"}
-    assert (status, err.splitlines()[0]) == (2, f"error: {'; '.join(said[name] for name in order)}")
+    reasons = {"lists": "rows of lists are queries, such as 'v0'", "scores": "rows of scores have no names"}
+    assert (status, err.splitlines()[0]) == (2, f"error: {'; '.join(reasons[name] for name in order)}")
     assert "padded by -1" in err.splitlines()[1]
 
 
@@ -340,27 +346,29 @@ def test_averages_over_labels_of_several_runs(runs, tables, config, compared, ev
     Several runs have no median together: it is left out.
     """
     old, new = (tables(name, *AVERAGES, MEDIAN) for name in ("old", "new"))
-    found = compared(f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--resamples", 600)
-    one, other = (RowTable.open(path) for path in (old, new))
-    (median,) = (key for key in one.pairs if key.startswith("median"))
-    keys = [key for key in one.pairs if key != median]
-    known = [table.scalars[median] for table in (one, other)]
-    alone = [one for one in told(tmp_path / "out")["records"] if one["key"] == median]
-    assert {one["run"]: one["value"] for one in alone} == {"a": (known[0] + known[1]) / 2, "b": known[1]}
+    comparisons = compared(f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--resamples", 600)
+    old_table, new_table = (RowTable.open(path) for path in (old, new))
+    (median,) = (key for key in old_table.pairs if key.startswith("median"))
+    keys = [key for key in old_table.pairs if key != median]
+    medians = [table.scalars[median] for table in (old_table, new_table)]
+    records = [record for record in written_comparison(tmp_path / "out")["records"] if record["key"] == median]
+    assert {record["run"]: record["value"] for record in records} == {"a": sum(medians) / 2, "b": medians[1]}
     expected = compare(
-        {"a": [one.values(keys), other.values(keys)], "b": [other.values(keys)] * 2},
+        {"a": [old_table.values(keys), new_table.values(keys)], "b": [new_table.values(keys)] * 2},
         gaps={f"global_macro_recall@{k}/gap": [key for key in keys if f"recall@{k}/decile" in key] for k in (1, 3)},
         resamples=600,
     )
-    assert {key for key in found if "gap" in key} == {"global_macro_recall@1/gap", "global_macro_recall@3/gap"}
-    for here in expected:
-        there = found[here.key]
-        assert (there["difference"], there["low"]) == pytest.approx(
-            (here.difference, here.interval.low), nan_ok=True
-        ) or (math.isnan(here.interval.low) and there["low"] is None)
+    assert {key for key in comparisons if "gap" in key} == {"global_macro_recall@1/gap", "global_macro_recall@3/gap"}
+    for comparison in expected:
+        record = comparisons[comparison.key]
+        if math.isnan(comparison.interval.low):
+            assert record["low"] is None
+        else:
+            assert record["difference"] == pytest.approx(comparison.difference)
+            assert record["low"] == pytest.approx(comparison.interval.low)
     report = evaluated("--preds", runs.old, *runs.against, "--config", config(*AVERAGES, MEDIAN))
     for key in ("global_macro_recall@3/decile_1", "weighted_f1@3"):
-        assert values_of(report)[key] == pytest.approx(one.values([key])[key].influence().value)
+        assert values_of(report)[key] == pytest.approx(old_table.values([key])[key].influence().value)
 
 
 @pytest.mark.slow
@@ -371,8 +379,8 @@ def test_tables_in_any_order(config, evaluated, compared, write_files, tmp_path)
     users, tables = rng.integers(0, 12, len(queries)), {}
     lines = [f"{query},{rng.choice(items)},{rng.choice(['de', 'fr'])}" for query in queries]
     truth = "query,item,lang\n" + "\n".join(lines)
-    of_users = [f"{query},{user}" for query, user in zip(queries, users, strict=True)]
-    (tmp_path / "users.csv").write_text("query,group\n" + "\n".join(of_users))
+    users_by_query = [f"{query},{user}" for query, user in zip(queries, users, strict=True)]
+    (tmp_path / "users.csv").write_text("query,group\n" + "\n".join(users_by_query))
     metrics = config(OVERALL, ("RecallAtK", "{k: 2, average: micro, buckets: deciles, scope: global}"), MEDIAN)
     words = ["--config", metrics, *write_files(target=truth, train_target=truth), "--row-groups", "lang"]
     others = {name: tmp_path / f"other-{name}.parquet" for name in ("a0", "a1", "b0", "b1")}
@@ -386,17 +394,17 @@ def test_tables_in_any_order(config, evaluated, compared, write_files, tmp_path)
         rewrite(other, own, path)
     a0, a1, b0, b1 = (str(tmp_path / f"{name}.parquet") for name in tables)
     models, options = [f"{a0},{a1}", f"{b0},{b1}"], ["--names", "a", "b", "--resamples", 200]
-    found = compared(*models, "--clusters", tmp_path / "users.csv", *options)
-    a0_too, *more = map(str, others.values())
-    same = compared(f"{a0_too},{more[0]}", ",".join(more[1:]), "--clusters", tmp_path / "users.csv", *options)
-    assert json.dumps(found) == json.dumps(same)
-    assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= found.keys()
-    assert not any(key.startswith("median") for key in found)  # several runs have none together
+    comparisons = compared(*models, "--clusters", tmp_path / "users.csv", *options)
+    other_a0, other_a1, other_b0, other_b1 = map(str, others.values())
+    same = compared(f"{other_a0},{other_a1}", f"{other_b0},{other_b1}", "--clusters", tmp_path / "users.csv", *options)
+    assert json.dumps(comparisons) == json.dumps(same)
+    assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= comparisons.keys()
+    assert not any(key.startswith("median") for key in comparisons)  # several runs have none together
     means = {name: np.nanmean(table["precision_k@1"].to_numpy()) for name, table in tables.items()}
     expected = (means["b0"] + means["b1"] - means["a0"] - means["a1"]) / 2
-    assert found["precision_k@1"]["difference"] == pytest.approx(expected)
+    assert comparisons["precision_k@1"]["difference"] == pytest.approx(expected)
     rewrite(tables["a0"].append_column("user", pa.array(users)), a0, a0)
-    assert json.dumps(compared(*models, "--clusters", "user", *options)) == json.dumps(found)
+    assert json.dumps(compared(*models, "--clusters", "user", *options)) == json.dumps(comparisons)
     assert f"{len({*users})} clusters (user)" in (tmp_path / "out" / "compare.md").read_text()
 
 
@@ -422,7 +430,7 @@ def test_overall_values_beside_those_by_bucket(config, compared, write_files, tm
                if not (kind == "LabelAUC" and "global" in by)]  # fmt: skip
     metrics.insert(1, ("LabelAUC", "{num_labels: 12, buckets: 'quantiles:3'}"))
     words = ["--config", config(*metrics), "--preds", tmp_path / "a.npy", tmp_path / "b.npy", "--num-train", 200]
-    found = compared(*words, *write_files(target=target, label_counts=target.sum(axis=0)), "--resamples", 400)
+    comparisons = compared(*words, *write_files(target=target, label_counts=target.sum(axis=0)), "--resamples", 400)
     for side, name in (("baseline_value", "a"), ("value", "b")):
         scores = runs[name].astype(np.float32)
         best = np.zeros_like(target)
@@ -433,7 +441,7 @@ def test_overall_values_beside_those_by_bucket(config, compared, write_files, tm
             "macro_f1@3": f1_score(target, best, average="macro"),
         }
         for key, value in expected.items():
-            assert found[key][side] == pytest.approx(value, abs=1e-4 if key == "macro_auc" else 1e-12)
+            assert comparisons[key][side] == pytest.approx(value, abs=1e-4 if key == "macro_auc" else 1e-12)
 
 
 @pytest.fixture
@@ -449,8 +457,8 @@ def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(unequal, compar
     """Scores of nine labels against their first three: one note, of that run, and none of the check of a preset."""
     full, cut, target = unequal
     compared("--preset", "next_location", *target, "--preds", full, cut, "--resamples", 100)
-    said = told(tmp_path / "out")["warnings"]
-    assert [one.partition(":")[0] for one in said if "AccuracyAtK, k=5" in one] == ["cut"]
+    warnings = written_comparison(tmp_path / "out")["warnings"]
+    assert [text.partition(":")[0] for text in warnings if "AccuracyAtK, k=5" in text] == ["cut"]
 
 
 def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated, tmp_path):
@@ -462,17 +470,17 @@ def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated
         evaluated(*words, "--preds", path, "--per-row", table)
     for files in (tables, [*words, "--preds", *unequal[:2]]):
         compared(*files, "--resamples", 100)
-        found = told(tmp_path / "out")
+        comparison = written_comparison(tmp_path / "out")
         five, everything = "full 5, cut 3", "full all labels, cut 3"
-        assert found["unequal_lists"] == {"recall@5": five, "mrr": everything, "macro_recall@5": five}
+        assert comparison["unequal_lists"] == {"recall@5": five, "mrr": everything, "macro_recall@5": five}
         assert (
             f"† recall@5, macro_recall@5: the median number of labels read in a list differs ({five}), which may be"
-            in found["verdict"]
+            in comparison["verdict"]
         )
         lines = (tmp_path / "out" / "compare.md").read_text().replace("\\_", "_").splitlines()
         for key in ("recall@3", "recall@5", "mrr", "macro_recall@3", "macro_recall@5"):
-            (line,) = [one for one in lines if one.replace("*", "").startswith(f"| {key} |")]
-            assert ("†" in line) == (key in found["unequal_lists"])
+            (line,) = [line for line in lines if line.replace("*", "").startswith(f"| {key} |")]
+            assert ("†" in line) == (key in comparison["unequal_lists"])
 
 
 def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics, tmp_path, monkeypatch):
@@ -504,13 +512,13 @@ def test_folders_of_reports_are_compared_as_their_tables_are(runs, config, tailm
         words = ["evaluate", "--preds", getattr(runs, name), *alike]
         assert tailmetrics(*words, "--out", tmp_path / name)[::2] == (0, "")
         assert tailmetrics(*words, "--per-row", tmp_path / f"{name}.parquet")[::2] == (0, "")
-    found = []
+    comparisons = []
     for kind, suffix in (("folders", ""), ("tables", ".parquet")):
         names = [tmp_path / f"{name}{suffix}" for name in ("old", "new")]
         assert tailmetrics("compare", *names, "--out", tmp_path / kind, "--resamples", 200)[0] == 0
-        found.append(told(tmp_path / kind))
-    assert found[0] == found[1]
-    assert (found[0]["title"], len(comparisons_of(found[0]))) == ("new against old", 14)
+        comparisons.append(written_comparison(tmp_path / kind))
+    assert comparisons[0] == comparisons[1]
+    assert (comparisons[0]["title"], len(comparisons_of(comparisons[0]))) == ("new against old", 14)
     bare = tmp_path / "bare"
     assert tailmetrics("evaluate", "--preds", runs.old, *alike, "--out", bare, "--no-rows")[0] == 0
     assert not list(bare.glob("*.parquet"))
@@ -534,7 +542,7 @@ def test_folders_of_one_name_are_called_by_where_their_paths_differ(runs, config
         folders.append(tmp_path / name / "logs" / "version_0")
         assert tailmetrics("evaluate", "--preds", preds, *alike, "--out", folders[-1])[0] == 0
     assert tailmetrics("compare", *folders, "--out", tmp_path / "out", "--resamples", 200)[0] == 0
-    assert told(tmp_path / "out")["title"] == "second against first"
+    assert written_comparison(tmp_path / "out")["title"] == "second against first"
 
 
 @pytest.mark.parametrize(
@@ -568,14 +576,17 @@ def test_rows_left_out_by_ignore_index_are_no_metric_and_count_in_no_average(con
     np.save(tmp_path / "target.npy", target)
     words = ["--target", tmp_path / "target.npy", "--ignore-index", -100, "--quiet"]
     words += ["--config", config(("RecallAtK", "{k: 2}"), ("RecallAtK", "{k: 2, average: macro, num_labels: 6}"))]
-    for name, of_run in scores.items():
-        np.save(tmp_path / f"{name}.npy", of_run)
+    for name, run_scores in scores.items():
+        np.save(tmp_path / f"{name}.npy", run_scores)
         run = ["--preds", tmp_path / f"{name}.npy", "--per-row", tmp_path / f"{name}.parquet"]
         assert tailmetrics("evaluate", *run, *words)[0] == 0
     tables = [tmp_path / f"{name}.parquet" for name in scores]
     assert tailmetrics("compare", *tables, "--out", tmp_path / "out", "--quiet")[0] == 0
     metrics = [RecallAtK(k=2), RecallAtK(k=2, average="macro", num_labels=6)]
     expected = compare_runs(scores, target, metrics=metrics, ignore_index=-100).comparisons
-    found = {one["key"]: (one["n"], one["low"], one["high"]) for one in comparisons_of(told(tmp_path / "out"))}
-    assert found == {one.key: (one.n, one.interval.low, one.interval.high) for one in expected}
-    assert {n for n, *_ in found.values()} == {68}
+    intervals = {
+        record["key"]: (record["n"], record["low"], record["high"])
+        for record in comparisons_of(written_comparison(tmp_path / "out"))
+    }
+    assert intervals == {record.key: (record.n, record.interval.low, record.interval.high) for record in expected}
+    assert {n for n, *_ in intervals.values()} == {68}

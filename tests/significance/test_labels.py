@@ -14,55 +14,55 @@ N, L = 60, 7
 
 
 def rows(seed, rows=N):
-    """Labels that rows predict and hold, as a matrix each."""
+    """Return the relevant and the predicted labels of rows, as a matrix each."""
     rng = np.random.default_rng(seed)
-    held = rng.random((rows, L)) < np.linspace(0.4, 0.04, L)
-    return held, np.where(rng.random((rows, L)) < 0.7, held, rng.random((rows, L)) < 0.2)
+    relevant = rng.random((rows, L)) < np.linspace(0.4, 0.04, L)
+    return relevant, np.where(rng.random((rows, L)) < 0.7, relevant, rng.random((rows, L)) < 0.2)
 
 
-def as_cells(held, predicted, **more):
-    row, label = np.nonzero(held | predicted)
-    flags = predicted[row, label], held[row, label]
-    return LabelRows(row, label, *flags, np.ones(len(held), bool), held.shape[1], **more)
+def as_cells(relevant, predicted, **options):
+    row, label = np.nonzero(relevant | predicted)
+    flags = predicted[row, label], relevant[row, label]
+    return LabelRows(row, label, *flags, np.ones(len(relevant), bool), relevant.shape[1], **options)
 
 
 def test_the_value_is_that_of_scikit_learn():
     """Macro F1 over labels present or predicted, and weighted F1."""
-    held, predicted = rows(0)
+    relevant, predicted = rows(0)
     f1 = {"top": 2.0, "below": (1.0, 1.0), "over": "union"}
-    for average, more in (("macro", {}), ("weighted", {"weighted": True})):
-        found = as_cells(held, predicted, **f1, **more).influence().value
-        assert found == pytest.approx(f1_score(held, predicted, average=average, zero_division=0))
+    for average, options in (("macro", {}), ("weighted", {"weighted": True})):
+        influence = as_cells(relevant, predicted, **f1, **options).influence().value
+        assert influence == pytest.approx(f1_score(relevant, predicted, average=average, zero_division=0))
 
 
 def test_rows_change_what_they_change_when_left_out():
     """A label of many rows: each row is worth what leaving it out changes, but for the factor and their mean."""
-    held, predicted = rows(1)
-    held[:, 0], predicted[:, 0] = True, np.arange(N) % 3 > 0
-    found = as_cells(held[:, :1], predicted[:, :1]).influence()
+    relevant, predicted = rows(1)
+    relevant[:, 0], predicted[:, 0] = True, np.arange(N) % 3 > 0
+    influence = as_cells(relevant[:, :1], predicted[:, :1]).influence()
     left = np.array([np.delete(predicted[:, 0], row).mean() for row in range(N)])
-    assert found.rows == pytest.approx((found.value - left) * (N - 1) / N * np.sqrt(N / (N - 1)), abs=1e-12)
+    assert influence.rows == pytest.approx((influence.value - left) * (N - 1) / N * np.sqrt(N / (N - 1)), abs=1e-12)
     # and so the error of the recall of one label is that of a mean
-    assert np.sqrt((found.rows**2).sum()) == pytest.approx(scipy.stats.sem(predicted[:, 0].astype(float)))
+    assert np.sqrt((influence.rows**2).sum()) == pytest.approx(scipy.stats.sem(predicted[:, 0].astype(float)))
 
 
 @pytest.mark.parametrize("beta", [1.0, 2.0])
 @pytest.mark.slow
 def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
     """F of macro precision and macro recall by scikit-learn; the standard error is that of 150 resamples."""
-    held, predicted = rows(7, 1500)  # so that no resample is without a label
-    found = as_cells(held, predicted, top=1 + beta**2, below=(1.0, beta**2), of_averages=True).influence()
+    relevant, predicted = rows(7, 1500)  # so that no resample is without a label
+    influence = as_cells(relevant, predicted, top=1 + beta**2, below=(1.0, beta**2), of_averages=True).influence()
 
-    def score(held, predicted):
-        precision = precision_score(held, predicted, average="macro", zero_division=0)
-        recall = recall_score(held, predicted, average="macro", zero_division=0)
+    def score(relevant, predicted):
+        precision = precision_score(relevant, predicted, average="macro", zero_division=0)
+        recall = recall_score(relevant, predicted, average="macro", zero_division=0)
         return (1 + beta**2) / (1 / precision + beta**2 / recall)
 
-    assert found.value == pytest.approx(score(held, predicted))
+    assert influence.value == pytest.approx(score(relevant, predicted))
     drawn = [np.random.default_rng(seed).integers(1500, size=1500) for seed in range(150)]
-    resampled = np.std([score(held[one], predicted[one]) for one in drawn])
-    assert np.sqrt((found.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
-    assert as_cells(held, held & ~held, top=2.0, below=(1.0, 1.0), of_averages=True).influence().value == 0
+    resampled = np.std([score(relevant[sample], predicted[sample]) for sample in drawn])
+    assert np.sqrt((influence.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
+    assert as_cells(relevant, relevant & ~relevant, top=2.0, below=(1.0, 1.0), of_averages=True).influence().value == 0
 
 
 @pytest.mark.parametrize(("area", "average"), [("roc", "macro"), ("precision", "macro"), ("precision", "weighted")])
@@ -78,23 +78,24 @@ def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(are
         rng.normal(size=(150, 5)) + relevant + rng.normal(size=(150, 1)) / 2 > np.arange(-2, 3, 0.05)[:, None, None]
     ).sum(0)
     score = roc_auc_score if area == "roc" else average_precision_score
-    given = np.hstack([bins, bins[:, :1]]), np.hstack([relevant, np.full((150, 1), True)])
-    found = AreaRows(*given, np.ones(150, bool), area, average).influence()
-    bins, relevant = (bins, relevant) if area == "roc" else given
-    assert found.value == pytest.approx(score(relevant, bins, average=average))
+    six_bins, six_relevant = np.hstack([bins, bins[:, :1]]), np.hstack([relevant, np.full((150, 1), True)])
+    influence = AreaRows(six_bins, six_relevant, np.ones(150, bool), area, average).influence()
+    if area == "precision":
+        bins, relevant = six_bins, six_relevant
+    assert influence.value == pytest.approx(score(relevant, bins, average=average))
     drawn = [rng.integers(150, size=150) for _ in range(200)]
-    resampled = np.std([score(relevant[one], bins[one], average=average) for one in drawn])
-    assert np.sqrt((found.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
+    resampled = np.std([score(relevant[sample], bins[sample], average=average) for sample in drawn])
+    assert np.sqrt((influence.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
 
 
 def test_rows_change_a_roc_area_by_what_it_changes_without_them():
     """One label in four bins: most rows tie. Of m rows of a kind, each adds sqrt((m - 1) / m) of what it changes."""
     rng = np.random.default_rng(4)
     bins, relevant = rng.integers(4, size=(N, 1)), rng.random((N, 1)) < 0.4
-    found = AreaRows(bins, relevant, np.ones(N, bool), "roc").influence()
+    influence = AreaRows(bins, relevant, np.ones(N, bool), "roc").influence()
     left = [roc_auc_score(np.delete(relevant, row), np.delete(bins, row)) for row in range(N)]
     alike = np.where(relevant[:, 0], relevant.sum(), N - relevant.sum())
-    assert found.rows == pytest.approx((found.value - np.array(left)) * np.sqrt((alike - 1) / alike), abs=1e-12)
+    assert influence.rows == pytest.approx((influence.value - np.array(left)) * np.sqrt((alike - 1) / alike), abs=1e-12)
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])
@@ -103,9 +104,9 @@ def test_a_label_leaves_the_average_of_areas_with_its_only_row(area):
     bins = np.random.default_rng(0).permutation(30).reshape(10, 3)
     relevant = np.zeros((10, 3), bool)
     relevant[:5, 0] = relevant[3:8, 1] = relevant[4, 2] = True
-    found = AreaRows(bins, relevant, np.ones(10, bool), area).influence()
-    cells = dict(zip(*map(np.ndarray.tolist, found.cells), strict=True))
-    assert cells[4 * 3 + 2] == pytest.approx((found.label_values[2] - found.value) / 3)
+    influence = AreaRows(bins, relevant, np.ones(10, bool), area).influence()
+    cells = dict(zip(*map(np.ndarray.tolist, influence.cells), strict=True))
+    assert cells[4 * 3 + 2] == pytest.approx((influence.label_values[2] - influence.value) / 3)
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])
@@ -125,19 +126,19 @@ def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, o
     rng = np.random.default_rng(3)
     bins, relevant = rng.integers(4, size=(40, 1)), rng.permutation(40)[:, None] >= others
     marks = np.arange(40)[:, None]
-    found = AreaRows(bins, relevant, np.ones(40, bool), area, marks=marks).influence()
+    influence = AreaRows(bins, relevant, np.ones(40, bool), area, marks=marks).influence()
     score = roc_auc_score if area == "roc" else average_precision_score
     ends = [score(relevant, bins + relevant / 2), score(relevant, bins - relevant * (marks + 1) / 100)]
-    assert found.value == pytest.approx(score(relevant, bins))
-    assert found.bin_error == pytest.approx(max(abs(end - found.value) for end in ends))
+    assert influence.value == pytest.approx(score(relevant, bins))
+    assert influence.bin_error == pytest.approx(max(abs(end - influence.value) for end in ends))
 
 
 def test_drawn_labels_add_what_their_rows_do_not():
     """Recalls of 3/4 and 1/4, of four rows each: s^2 / 2 = 1/16 between labels, of it 2 * (3/16 / 3) / 2^2 from rows."""
-    held = np.repeat(np.eye(2, dtype=bool), 4, axis=0)
-    found = as_cells(held, held & (np.arange(8) < 5)[:, None] & (np.arange(8) != 3)[:, None]).influence()
-    assert found.value == 1 / 2
-    assert found.variance_between_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
+    relevant = np.repeat(np.eye(2, dtype=bool), 4, axis=0)
+    influence = as_cells(relevant, relevant & (np.arange(8) < 5)[:, None] & (np.arange(8) != 3)[:, None]).influence()
+    assert influence.value == 1 / 2
+    assert influence.variance_between_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
 
 
 def test_the_cells_of_two_buckets_stay_apart():
@@ -150,20 +151,20 @@ def test_the_cells_of_two_buckets_stay_apart():
 
 def test_clusters_runs_and_labels_widen_the_interval():
     """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
-    held, predicted = rows(3)
-    once = as_cells(held, predicted)
-    twice = as_cells(np.repeat(held, 2, axis=0), np.repeat(predicted, 2, axis=0))
+    relevant, predicted = rows(3)
+    once = as_cells(relevant, predicted)
+    twice = as_cells(np.repeat(relevant, 2, axis=0), np.repeat(predicted, 2, axis=0))
 
-    def width(rows, **more):
-        interval = intervals(rows, resamples=0, **more)["k"]
+    def width(rows, **options):
+        interval = intervals(rows, resamples=0, **options)["k"]
         return interval.high - interval.low
 
     assert width({"k": twice}) < 0.85 * width({"k": once})
     assert width({"k": twice}, clusters=np.repeat(np.arange(N), 2)) == pytest.approx(width({"k": once}), rel=0.2)
     assert width({"k": once}, resample="rows,labels") > width({"k": once})
-    runs = [{"k": as_cells(held, rows(seed)[1])} for seed in range(4, 7)]
+    runs = [{"k": as_cells(relevant, rows(seed)[1])} for seed in range(4, 7)]
     interval = intervals(runs, resamples=0)["k"]
-    values = [one["k"].influence().value for one in runs]
+    values = [run["k"].influence().value for run in runs]
     assert interval.value == pytest.approx(np.mean(values))
     assert (interval.high - interval.low) / 2 > np.std(values, ddof=1) / np.sqrt(3)
 
@@ -175,14 +176,15 @@ def test_a_gap_is_of_the_buckets_that_were_measured():
         name: {"r/head": rng.random(50), "r/tail": rng.random(50) / 2, "r/none": np.full(50, np.nan)} for name in "ab"
     }
     gaps = {"r/gap": ["r/head", "r/tail", "r/none"]}
-    found = {one.key: one for one in compare(models, gaps=gaps, resamples=199)}
-    for name, value in (("a", found["r/gap"].baseline_value), ("b", found["r/gap"].value)):
+    comparisons = {comparison.key: comparison for comparison in compare(models, gaps=gaps, resamples=199)}
+    for name, value in (("a", comparisons["r/gap"].baseline_value), ("b", comparisons["r/gap"].value)):
         assert value == pytest.approx(models[name]["r/head"].mean() - models[name]["r/tail"].mean())
     change = [model["r/head"] - model["r/tail"] for model in models.values()]
     expected = scipy.stats.sem(change[1] - change[0])
-    interval = found["r/gap"].interval
+    interval = comparisons["r/gap"].interval
     assert (interval.high - interval.low) / 4 == pytest.approx(expected, rel=0.1)
-    assert "r/gap" not in {one.key for one in compare(models, gaps={"r/gap": ["r/head", "r/none"]}, resamples=199)}
+    unmeasured = compare(models, gaps={"r/gap": ["r/head", "r/none"]}, resamples=199)
+    assert "r/gap" not in {comparison.key for comparison in unmeasured}
 
 
 def test_several_runs_decide_by_the_variance_between_them():
@@ -206,17 +208,17 @@ def test_rows_that_count_in_one_run_alone_count_in_none():
     rng = np.random.default_rng(0)
     tops, bottoms = rng.random((2, 50)), rng.integers(1, 4, (2, 50)).astype(float)
     tops[0, :5], tops[1, 45:] = np.nan, np.nan
-    both = slice(5, 45)
+    common = slice(5, 45)
     runs = [{"mean": top, "ratio": (top, bottom)} for top, bottom in zip(tops, bottoms, strict=True)]
     estimates = intervals(runs, unbounded=["ratio"], resamples=0)
-    assert estimates["mean"].value == pytest.approx(tops[:, both].mean())
-    ratios = tops[:, both].sum(axis=1) / bottoms[:, both].sum(axis=1)
+    assert estimates["mean"].value == pytest.approx(tops[:, common].mean())
+    ratios = tops[:, common].sum(axis=1) / bottoms[:, common].sum(axis=1)
     assert estimates["ratio"].value == pytest.approx(ratios.mean())
     assert estimates["mean"].n == estimates["ratio"].n == 40
-    one = {"mean": np.zeros(50), "ratio": (np.zeros(50), np.ones(50))}
-    assert [of.value for of in compare({"one": one, "two": runs}, unbounded=["ratio"], resamples=100)] == pytest.approx(
-        [tops[:, both].mean(), ratios.mean()]
-    )
+    zeros = {"mean": np.zeros(50), "ratio": (np.zeros(50), np.ones(50))}
+    assert [
+        comparison.value for comparison in compare({"one": zeros, "two": runs}, unbounded=["ratio"], resamples=100)
+    ] == pytest.approx([tops[:, common].mean(), ratios.mean()])
 
 
 def test_a_ratio_over_runs_has_no_unit():
@@ -226,7 +228,7 @@ def test_a_ratio_over_runs_has_no_unit():
     small, usual = (
         intervals([{"r": (top * unit, np.full(50, unit))} for top in tops], resamples=0) for unit in (1e-6, 1)
     )
-    ends = [(one["r"].value, one["r"].low, one["r"].high) for one in (small, usual)]
+    ends = [(interval["r"].value, interval["r"].low, interval["r"].high) for interval in (small, usual)]
     assert ends[0] == pytest.approx(ends[1]) and ends[1][0] < ends[1][2]
 
 
@@ -240,9 +242,9 @@ def test_a_mean_and_a_median_have_no_gap():
     assert np.isnan(intervals({"k": ([1, 1], [1, -1])})["k"].value)
 
 
-def without_sizes(said):
+def without_sizes(sentence):
     """Return a verdict without the sizes in brackets."""
-    return re.sub(r" \([^)]*\)", "", said)
+    return re.sub(r" \([^)]*\)", "", sentence)
 
 
 def test_a_verdict_names_the_values_that_are_worse():
@@ -252,11 +254,11 @@ def test_a_verdict_names_the_values_that_are_worse():
     old = {f"{name}/decile_{number}": rows for name in ("first", "lost", "loss") for number in (3, 2, 1)}
     new = {key: better if key.startswith(("first", "loss")) else worse for key in old}
     new["lost/decile_3"], new["first/decile_1"] = rows, rows + 2  # so that the gap is smaller
-    more = dict.fromkeys(("first", "lost", "metric"), rows)
+    overall = dict.fromkeys(("first", "lost", "metric"), rows)
     comparisons = compare(
-        {"old": old | more, "new": new | dict.fromkeys(more, worse)},
+        {"old": old | overall, "new": new | dict.fromkeys(overall, worse)},
         lower_is_better=["loss"],
-        unbounded=[*old, *more],
+        unbounded=[*old, *overall],
         gaps={"first/gap": ["first/decile_3", "first/decile_1"]},
         resamples=999,
     )
@@ -305,10 +307,10 @@ def test_a_verdict_says_where_rows_are_too_few():
         "new against old: r: the same in every row in tail, worse in head, too few rows in unseen."
     )
     runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
-    of_nine, of_ten = (compare(runs, clusters=np.arange(40) % number, resamples=999) for number in (9, 10))
-    assert verdict(of_nine, buckets) == "new against old: r: too few rows in head, tail and unseen."
+    nine_clusters, ten_clusters = (compare(runs, clusters=np.arange(40) % number, resamples=999) for number in (9, 10))
+    assert verdict(nine_clusters, buckets) == "new against old: r: too few rows in head, tail and unseen."
     assert (
-        verdict(of_ten, buckets)
+        verdict(ten_clusters, buckets)
         == "new against old: r: the same in every row in head and tail, too few rows in unseen."
     )
 
@@ -322,7 +324,7 @@ def test_the_verdict_says_what_the_numbers_say(seed):
     old = {f"r@1/{name}": rng.random(40) for name in buckets}
     new = {key: rows + shift + rng.normal(0, 0.1, 40) for (key, rows), shift in zip(old.items(), effect, strict=True)}
     comparisons = compare({"old": old, "new": new}, unbounded=["r@1"], resamples=999)
-    said = without_sizes(verdict(comparisons, buckets))
+    sentence = without_sizes(verdict(comparisons, buckets))
 
     def outcome_of(comparison):
         if comparison.p_corrected.randomisation > 0.05:
@@ -330,12 +332,12 @@ def test_the_verdict_says_what_the_numbers_say(seed):
         return "better" if comparison.difference > 0 else "worse"
 
     for outcome in ("better", "no difference shown", "worse"):
-        listed = re.search(rf"{outcome} in (?:deciles? )?([\d ,andto]+)", said)
+        listed = re.search(rf"{outcome} in (?:deciles? )?([\d ,andto]+)", sentence)
         ends = re.findall(r"(\d+)(?: to (\d+))?", listed[1]) if listed else []
         numbers = {number for first, last in ends for number in range(int(first), int(last or first) + 1)}
         assert numbers == {
             int(comparison.key.rpartition("_")[2]) for comparison in comparisons if outcome_of(comparison) == outcome
-        }, said
+        }, sentence
 
 
 def test_models_that_cannot_be_told_apart_share_a_group():
@@ -354,8 +356,8 @@ def test_models_that_cannot_be_told_apart_share_a_group():
 WEIGHTS = np.array([5.0, 3.0, 2.0, 1.0, 1.0, 0.5, 0.5])
 
 
-def of_counts(measure, c):
-    """What exposure is of counts, by other formulas than the library's."""
+def exposure(measure, c):
+    """Return the exposure of counts, by other formulas than the library's."""
     if measure == "coverage":
         return np.mean(c > 0)
     if measure == "gini":
@@ -365,24 +367,24 @@ def of_counts(measure, c):
     if measure == "mean":
         return np.average(WEIGHTS, weights=c)
     shown = np.repeat(np.arange(L), c)
-    return np.mean([one != other for at, one in enumerate(shown) for other in np.delete(shown, at)])
+    return np.mean([label != other for at, label in enumerate(shown) for other in np.delete(shown, at)])
 
 
 @pytest.mark.parametrize("measure", ["coverage", "gini", "entropy", "mean", "personalization"])
 def test_what_is_shown_changes_by_what_a_row_shows(measure):
     """Rows of one label: each is worth what the value loses without it, but for the mean of all rows."""
     shown = np.repeat(np.arange(L), [8, 6, 3, 1, 1, 1, 0])
-    ones, inside = np.ones(shown.size, bool), np.ones(shown.size, bool)
-    rows = ShownRows(np.arange(shown.size), shown, ones, ones, inside, L, measure, L, WEIGHTS)
-    found, whole = rows.influence(), of_counts(measure, np.bincount(shown, minlength=L))
-    assert found.value == pytest.approx(whole)
-    lost = [whole - of_counts(measure, np.bincount(np.delete(shown, at), minlength=L)) for at in range(shown.size)]
+    all_shown, inside = np.ones(shown.size, bool), np.ones(shown.size, bool)
+    rows = ShownRows(np.arange(shown.size), shown, all_shown, all_shown, inside, L, measure, L, WEIGHTS)
+    influence, whole = rows.influence(), exposure(measure, np.bincount(shown, minlength=L))
+    assert influence.value == pytest.approx(whole)
+    lost = [whole - exposure(measure, np.bincount(np.delete(shown, at), minlength=L)) for at in range(shown.size)]
     expected = np.array(lost) - np.mean(lost)
     if measure == "coverage":  # three labels of one row; two of even and four of odd counts
         expected *= np.sqrt((4 - 2) / 3)
     # leaving a row out leaves one list less, of which the overlap takes no notice to the first order
     factor = (shown.size - 2) / shown.size if measure == "personalization" else 1
-    assert found.rows == pytest.approx(expected * factor, abs=1e-12)
+    assert influence.rows == pytest.approx(expected * factor, abs=1e-12)
 
 
 def test_popularity_lift_changes_by_what_a_row_shows_and_holds():
@@ -390,14 +392,14 @@ def test_popularity_lift_changes_by_what_a_row_shows_and_holds():
     rng = np.random.default_rng(1)
     rows, shown = np.repeat(np.arange(300), 4), rng.random(1200) < 0.5
     labels = np.minimum(rng.geometric(np.where(shown, 0.4, 0.2)) - 1, L - 1)
-    found = ShownRows(rows, labels, shown, ~shown, np.ones(300, bool), L, "lift", L, WEIGHTS).influence()
+    influence = ShownRows(rows, labels, shown, ~shown, np.ones(300, bool), L, "lift", L, WEIGHTS).influence()
 
     def lift(kept):
         return WEIGHTS[labels[kept & shown]].mean() / WEIGHTS[labels[kept & ~shown]].mean()
 
-    assert found.value == pytest.approx(lift(shown | ~shown))
-    lost = found.value - np.array([lift(rows != row) for row in range(300)])
-    assert found.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
+    assert influence.value == pytest.approx(lift(shown | ~shown))
+    lost = influence.value - np.array([lift(rows != row) for row in range(300)])
+    assert influence.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
 
 
 @pytest.mark.parametrize("measure", ["entropy", "gini", "mean"])
@@ -405,44 +407,44 @@ def test_rows_may_show_different_numbers_of_labels(measure):
     """Of 300 rows of one to three labels each is worth what the value loses without it, to the first order."""
     rng = np.random.default_rng(0)
     rows = np.repeat(np.arange(300), rng.integers(1, 4, 300))
-    shown, ones = np.minimum(rng.geometric(0.4, rows.size) - 1, L - 1), np.ones(rows.size, bool)
-    found = ShownRows(rows, shown, ones, ones, np.ones(300, bool), L, measure, L, WEIGHTS).influence()
-    whole = of_counts(measure, np.bincount(shown, minlength=L))
-    lost = np.array([whole - of_counts(measure, np.bincount(shown[rows != row], minlength=L)) for row in range(300)])
-    assert found.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
+    shown, all_shown = np.minimum(rng.geometric(0.4, rows.size) - 1, L - 1), np.ones(rows.size, bool)
+    influence = ShownRows(rows, shown, all_shown, all_shown, np.ones(300, bool), L, measure, L, WEIGHTS).influence()
+    whole = exposure(measure, np.bincount(shown, minlength=L))
+    lost = np.array([whole - exposure(measure, np.bincount(shown[rows != row], minlength=L)) for row in range(300)])
+    assert influence.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
 
 
 def test_a_lift_is_the_ratio_of_two_means():
     """The error is that of the delta method on sums over rows, in numpy."""
     rng = np.random.default_rng(3)
-    shown, held = rng.integers(0, L, 200), rng.integers(0, L, 200)
-    rows, labels = np.tile(np.arange(200), 2), np.concatenate([shown, held])
+    shown, relevant = rng.integers(0, L, 200), rng.integers(0, L, 200)
+    rows, labels = np.tile(np.arange(200), 2), np.concatenate([shown, relevant])
     first = np.arange(400) < 200
-    found = ShownRows(rows, labels, first, ~first, np.ones(200, bool), L, "lift", L, WEIGHTS).influence()
-    top, bottom = WEIGHTS[shown], WEIGHTS[held]
-    assert found.value == pytest.approx(top.mean() / bottom.mean())
-    changed = (top - found.value * bottom) / bottom.sum()
-    assert found.rows == pytest.approx(changed, rel=0.01)  # of 200 rows, and of the 199 others
+    influence = ShownRows(rows, labels, first, ~first, np.ones(200, bool), L, "lift", L, WEIGHTS).influence()
+    top, bottom = WEIGHTS[shown], WEIGHTS[relevant]
+    assert influence.value == pytest.approx(top.mean() / bottom.mean())
+    changed = (top - influence.value * bottom) / bottom.sum()
+    assert influence.rows == pytest.approx(changed, rel=0.01)  # of 200 rows, and of the 199 others
 
 
-def rows_of_one_label(support: int, found: int, **given) -> LabelRows:
-    """Sixty rows: the first ``support`` hold the label, the first ``found`` predict it, and so do the last forty."""
+def rows_of_one_label(support: int, hits: int, **arguments) -> LabelRows:
+    """Sixty rows: the first ``support`` hold the label, the first ``hits`` predict it, and so do the last forty."""
     row = np.arange(60)
-    held, predicted = row < support, (row < found) | (row >= 20)
-    cells = held | predicted
+    relevant, predicted = row < support, (row < hits) | (row >= 20)
+    cells = relevant | predicted
     return LabelRows(
-        row[cells], np.zeros(cells.sum(), int), predicted[cells], held[cells], np.ones(60, bool), 1, **given
+        row[cells], np.zeros(cells.sum(), int), predicted[cells], relevant[cells], np.ones(60, bool), 1, **arguments
     )
 
 
-@pytest.mark.parametrize("given", [{}, {"top": 2.0, "below": (1.0, 1.0)}], ids=["recall", "f1"])
+@pytest.mark.parametrize("arguments", [{}, {"top": 2.0, "below": (1.0, 1.0)}], ids=["recall", "f1"])
 @pytest.mark.parametrize("resamples", [0, 999])
-def test_wrong_predictions_do_not_make_recall_more_certain(given, resamples):
+def test_wrong_predictions_do_not_make_recall_more_certain(arguments, resamples):
     """A label that one row holds, and forty others wrongly predict, is missed: one row alone leaves [0, .975]."""
-    interval = intervals({"macro": rows_of_one_label(1, 0, **given)}, resamples=resamples)["macro"]
+    interval = intervals({"macro": rows_of_one_label(1, 0, **arguments)}, resamples=resamples)["macro"]
     assert (interval.value, interval.low) == (0, 0)
     assert interval.high == pytest.approx(1 - 0.025)  # Clopper and Pearson, 0 of 1
-    few, enough = (intervals({"m": rows_of_one_label(n, 4, **given)}, resamples=resamples)["m"] for n in (9, 10))
+    few, enough = (intervals({"m": rows_of_one_label(n, 4, **arguments)}, resamples=resamples)["m"] for n in (9, 10))
     assert few.reason == "fewer than 10 rows"
     assert enough.low < enough.value < enough.high
 
@@ -450,51 +452,50 @@ def test_wrong_predictions_do_not_make_recall_more_certain(given, resamples):
 @pytest.mark.parametrize("over", ["recall", "f1", "precision"])
 def test_rows_that_hold_no_label_are_no_evidence(over):
     """Of sixty rows m hold the label; one model finds it in all, the other in none: p is at least 2^-m, as of m rows alone."""
-    given = {"recall": {}, "f1": {"top": 2.0, "below": (1.0, 1.0)}, "precision": {"below": (1.0, 0.0)}}[over]
-    for held in (1, 3, 4):
+    arguments = {"recall": {}, "f1": {"top": 2.0, "below": (1.0, 1.0)}, "precision": {"below": (1.0, 0.0)}}[over]
+    for support in (1, 3, 4):
         runs = {
-            name: {"macro": rows_of_one_label(held, comparison, **given)}
-            for name, comparison in (("a", 0), ("b", held))
+            name: {"macro": rows_of_one_label(support, hits, **arguments)} for name, hits in (("a", 0), ("b", support))
         }
         (comparison,) = compare(runs, resamples=999)
-        assert comparison.p.randomisation >= 0.5**held
+        assert comparison.p.randomisation >= 0.5**support
         assert not comparison.significant
 
 
 def kinds():
     """One of each kind of average, of 60 rows, and the same of other rows in another order."""
-    held, predicted = rows(4)
-    marks = np.random.default_rng(6).integers(9, size=held.shape)
-    of_shown = {"measure": "entropy", "size": L, "weights": np.ones(L)}
+    relevant, predicted = rows(4)
+    marks = np.random.default_rng(6).integers(9, size=relevant.shape)
+    shown_arguments = {"measure": "entropy", "size": L, "weights": np.ones(L)}
     for order in (np.arange(N), np.random.default_rng(5).permutation(N)):
-        row, label = np.nonzero((held | predicted)[order])
-        cells = row, label, predicted[order][row, label], held[order][row, label], np.ones(N, bool), L
+        row, label = np.nonzero((relevant | predicted)[order])
+        cells = row, label, predicted[order][row, label], relevant[order][row, label], np.ones(N, bool), L
         yield [
             LabelRows(*cells, 2.0, (1.0, 1.0), "all"),
             LabelRows(*cells, 2.0, (1.0, 1.0), of_averages=True),
             LabelRows(*cells, 0.0),
-            AreaRows(marks[order], held[order], np.ones(N, bool), "precision", "weighted"),
-            AreaRows(marks[order], held[order], np.ones(N, bool), "roc", "micro"),
-            ShownRows(*cells, **of_shown),
+            AreaRows(marks[order], relevant[order], np.ones(N, bool), "precision", "weighted"),
+            AreaRows(marks[order], relevant[order], np.ones(N, bool), "roc", "micro"),
+            ShownRows(*cells, **shown_arguments),
         ]
 
 
 def test_the_value_at_half_of_the_rows_does_not_depend_on_their_order():
     """Also of rows that are alike: 60 rows of seven labels, of which many predict and hold the same."""
-    for one, other in zip(*kinds(), strict=True):
-        assert at_half_the_rows(one) == at_half_the_rows(other)
-        assert one.value() == pytest.approx(one.influence().value)
+    for average, reordered in zip(*kinds(), strict=True):
+        assert at_half_the_rows(average) == at_half_the_rows(reordered)
+        assert average.value() == pytest.approx(average.influence().value)
 
 
 def test_the_value_at_half_of_the_rows_is_that_of_random_halves():
     """Its mean over 40 samples is that of halves drawn at random, in plain matrices, within three standard errors."""
-    rng, found = np.random.default_rng(3), []
+    rng, pairs = np.random.default_rng(3), []
     for seed in range(40):
-        held, predicted = rows(100 + seed)
+        relevant, predicted = rows(100 + seed)
         half = rng.permutation(N)[: N // 2]
-        drawn = f1_score(held[half], predicted[half], average="macro", zero_division=0)
-        found.append((at_half_the_rows(as_cells(held, predicted, top=2.0, below=(1.0, 1.0), over="all")), drawn))
-    ours, drawn = np.transpose(found)
+        drawn = f1_score(relevant[half], predicted[half], average="macro", zero_division=0)
+        pairs.append((at_half_the_rows(as_cells(relevant, predicted, top=2.0, below=(1.0, 1.0), over="all")), drawn))
+    ours, drawn = np.transpose(pairs)
     assert ours.mean() == pytest.approx(drawn.mean(), abs=3 * scipy.stats.sem(drawn))
     whole = [f1_score(*rows(100 + seed), average="macro", zero_division=0) for seed in range(40)]
     assert abs(ours.mean() - np.mean(whole)) > 3 * scipy.stats.sem(np.subtract(ours, whole))
@@ -504,6 +505,6 @@ def test_rows_that_are_alike_are_split_by_chance():
     """Two rows that hold one label, both or neither in a half: a label of two equal rows is absent from some halves."""
     row, label = np.arange(200), np.repeat(np.arange(100), 2)
     yes = np.ones(200, bool)
-    one = LabelRows(row, label, yes, yes, yes, 100, top=1.0, over="all")
-    assert one.value() == 1
-    assert at_half_the_rows(one) == pytest.approx(0.75, abs=0.03)  # each of two rows is in a half by a fair coin
+    average = LabelRows(row, label, yes, yes, yes, 100, top=1.0, over="all")
+    assert average.value() == 1
+    assert at_half_the_rows(average) == pytest.approx(0.75, abs=0.03)  # each of two rows is in a half by a fair coin
