@@ -228,6 +228,26 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     assert [note for note in found.notes if "RecallAtK, k=8: most lists end before that" in note]
 
 
+def test_nobody_is_warned_of_a_depth_that_nobody_asked_for() -> None:
+    """A run of 100 candidates per query, as files of TREC have, beside the default depth of 500: each call is quiet."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.rand(8, 300, generator=generator).argsort(dim=1)[:, :100]
+    scores = torch.rand(8, 100, generator=generator).sort(descending=True).values
+    target, counts = ids[:, 40:41], torch.arange(300, 0, -1)
+    run, qrels = {}, {}
+    for query, row in enumerate(ids.tolist()):
+        run[f"q{query}"] = {f"d{label}": score for label, score in zip(row, scores[query].tolist(), strict=True)}
+        qrels[f"q{query}"] = {f"d{target[query].item()}": 1}
+    catalogue = [f"d{label}" for label in range(300)]
+    metrics = [tm.RecallAtK(k=10, buckets="deciles"), tm.NDCGAtK(k=5, buckets="deciles")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate((scores, ids), target, metrics=metrics, label_counts=counts, intervals=False)
+        evaluate(run, qrels, label_counts=counts, label_names=catalogue, intervals=False)
+        collection = tm.TopKCollection(metrics).bind(tm.LabelFrequency.from_counts(counts, num_rows=9))
+        collection.update((scores, ids), target)
+
+
 def test_lists_that_are_longer_than_the_depth_are_said_to_be_cut_once() -> None:
     """In the report, too, whose value by bucket is that of the cut list; not where none is longer, or in scope global."""
     ids = SCORES.argsort(dim=1, descending=True)
