@@ -11,6 +11,8 @@ from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, Record, page, paper_table
 from tailmetrics.report.breakdowns import what_buckets_are
 from tailmetrics.report.words import in_words
+from tailmetrics.significance import Interval
+from tailmetrics.significance.interval import Method
 
 COUNTS = (200 / torch.arange(1, 21)).long()
 
@@ -200,3 +202,11 @@ def test_a_paper_has_one_table_of_runs_and_metrics_by_bucket() -> None:
     assert "0." in paper_table(reports, ["recall@3"], buckets=[""])
     with pytest.raises(ValueError, match="has no value in the bucket 'tail' of 'recall@3'"):
         paper_table(reports, ["recall@3"], buckets=["tail"])
+
+
+def test_an_interval_beside_few_digits_is_rounded_outwards() -> None:
+    """An area of .8648 with an error of .02 has one decimal: its interval, .8112 to .9185, lies between .8 and 1.0."""
+    interval = Interval(0.8648, 0.8112, 0.9185, 90, 0.95, Method.STUDENT)
+    record = Record("auc", "auc", 0.8648, interval=interval, error_bound=0.02)
+    assert (record.text, record.short) == ("0.9 [.8, 1.0]", ".9")
+    assert replace(record, error_bound=None).text == "0.8648 [.8112, .9185]"

@@ -8,7 +8,7 @@ from operator import attrgetter
 from tailmetrics._arguments import cut
 from tailmetrics.report.breakdowns import UNSEEN, BucketRow
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.formatting import brief, counted, without_zero
+from tailmetrics.report.formatting import counted
 from tailmetrics.report.records import MetricFacts, Record
 from tailmetrics.report.tail import ends_of
 
@@ -57,11 +57,6 @@ def share(value: float) -> str:
     return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
-def short_value(value: float, most_decimals: int = 3) -> str:
-    """Return a value as a sentence shows it."""
-    return without_zero(brief(value, most_decimals=most_decimals))
-
-
 class _Values:
     """Puts the values of a metric into words."""
 
@@ -70,21 +65,21 @@ class _Values:
 
     def value(self, record: Record) -> str:
         """Return a value."""
-        return short_value(record.value, record.decimals)
+        return record.short
 
     def whole(self, record: Record, over: str) -> str:
         """Return the start of the sentence on the value over all labels."""
         direction = ", where lower is better," if self.facts.lower_is_better else ""
-        return f"{self.facts.metric}{direction} is {self.value(record)}{over}"
+        return f"{self.facts.metric}{direction} is {record.short}{over}"
 
     def bucket(self, record: Record, bucket: str) -> str:
         """Return the clause on the value in a bucket."""
         verb = "come from" if self.facts.is_additive else "for"
-        return f"{self.value(record)} {verb} {bucket}"
+        return f"{record.short} {verb} {bucket}"
 
     def unseen(self, record: Record) -> str:
         """Return the clause on the value for labels that training never showed."""
-        return f"for these {self.facts.metric} is {self.value(record)}"
+        return f"for these {self.facts.metric} is {record.short}"
 
 
 class _SharesOfLabels(_Values):

@@ -19,7 +19,7 @@ from tailmetrics.report.charts import (
     shade,
 )
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.formatting import brief, counted, number, rounded, short_name, without_zero
+from tailmetrics.report.formatting import counted, number, rounded, short_name
 from tailmetrics.report.records import NO_RECORD, ORDERS, REFERENCES, Record
 
 EXPLANATIONS = {
@@ -124,9 +124,8 @@ def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, 
     marks = list(lines)
     values = []
     for place, bar in enumerate(bars):
-        value = without_zero(brief(bar.record.value, facts.is_place, bar.record.decimals))
-        values.append((value, *bar.texts))
-        marks += _bar_marks(bar, _sides(place, len(bars)), scale, lines, value)
+        values.append((bar.record.short, *bar.texts))
+        marks += _bar_marks(bar, _sides(place, len(bars)), scale, lines)
     zero = scale.share(0.0)
     marks.append(Mark("line", [(0, zero), (1, zero)], style="thin"))
 
@@ -158,7 +157,7 @@ def _sides(place: int, number_of_bars: int) -> Sides:
     return Sides(*((place + part) / number_of_bars for part in (0.12, 0.5, 0.88)))
 
 
-def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark], value: str) -> list[Mark]:
+def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> list[Mark]:
     """Return a bar, the marks beside it, and the number above it."""
     record = bar.record
     zero = scale.share(0.0)
@@ -177,7 +176,7 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark], valu
     return [
         Mark("bar", [(sides.left, zero), (sides.right, height)], bar.shade, text=_in_words(bar)),
         *beside,
-        Mark("text", [(sides.middle, top)], bar.shade, text=value),
+        Mark("text", [(sides.middle, top)], bar.shade, text=record.short),
     ]
 
 
@@ -186,7 +185,7 @@ def _in_words(bar: Bar) -> str:
     record = bar.record
     text = f"{bar.name} {record.number if record.is_measured else 'no value'}"
     if record.ends:
-        text += f" ({' to '.join(_numbers(record, *record.ends))})"
+        text += f" ({' to '.join(_numbers(record, *record.shown_ends))})"
     for name in REFERENCES:
         if math.isfinite(record.reference(name)):
             text += f", {name} {number(record.reference(name), record.is_place)}"

@@ -79,7 +79,7 @@ class ComparisonData:
     not_compared_because: Sequence[str] = ()
     unequal_lists: Mapping[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
-    verdict: str | None = None
+    verdict: str = ""
     warnings: Sequence[str] = ()
     curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]] = field(default_factory=dict, repr=False)
     settings: Sequence[Mapping[str, Any]] = ()

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.answer import short_value
 from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.comparison_data import ComparisonData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.first_look import BLOCKS, bar
-from tailmetrics.report.formatting import counted, ends_with_signs, number, short_name, signed
+from tailmetrics.report.formatting import brief, counted, ends_with_signs, number, short_name, signed, without_zero
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -96,7 +95,7 @@ def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Sect
     for run in report.runs:
         cells = []
         for key in keys.values():
-            value = short_value(report.value(key, run), report.decimals(key))
+            value = without_zero(brief(report.value(key, run), most_decimals=report.decimals(key)))
             cells.append(f"{value}{report.marked(key, run)}")
         lines.append([f"{report.letter(run)} {run}", *cells])
     caption = "A letter behind a value names a run that is significantly worse"

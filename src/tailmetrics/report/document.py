@@ -183,7 +183,7 @@ class Section:
             title=translate(self.title),
             caption=translate(self.caption),
             note=translate(self.note),
-            header=[translate(name) for name in self.header],
+            header=list(map(translate, self.header)),
             lines=lines,
             charts=[chart.translated(translate) for chart in self.charts],
         )
@@ -211,7 +211,7 @@ class Document:
     kind: str
     facts: Sequence[str]
     sections: Sequence[Section]
-    verdict: str | None = None
+    verdict: str = ""
     first: Sequence[Section] = ()
     warnings: Sequence[str] = ()
     readings: Sequence[str] = ()
@@ -238,11 +238,11 @@ class Document:
         """Return the document in the words of a field; how files were read stays in the words of the files."""
         return replace(
             self,
-            facts=[translate(fact) for fact in self.facts],
+            facts=list(map(translate, self.facts)),
             sections=[section.translated(translate) for section in self.sections],
-            verdict=None if self.verdict is None else translate(self.verdict),
+            verdict=translate(self.verdict),
             first=[section.translated(translate) for section in self.first],
-            warnings=[translate(warning) for warning in self.warnings],
+            warnings=list(map(translate, self.warnings)),
             below=translate(self.below),
         )
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tailmetrics._arguments import cut
+from tailmetrics.significance.interval import DECIMALS
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
@@ -39,7 +40,7 @@ _OF_LATEX = str.maketrans(
 )
 
 
-def number(value: float, place: bool = False, decimals: int = 4) -> str:
+def number(value: float, place: bool = False, decimals: int = DECIMALS) -> str:
     """Return a value as a table shows it; a place in a list has one decimal at most.
 
     >>> number(2.0), number(2.0, place=True), number(5141.5, place=True), number(math.nan)
@@ -65,12 +66,12 @@ def p_value(value: float, at_most: bool = False) -> str:
     return f"{AT_MOST if at_most else ''}{value:.4f}"
 
 
-def signed(value: float, decimals: int = 4) -> str:
+def signed(value: float, decimals: int = DECIMALS) -> str:
     """Return a difference with its sign."""
     return "–" if math.isnan(value) else f"{value:+.{decimals}f}"
 
 
-def ends_with_signs(ends: Sequence[float], decimals: int = 4) -> str:
+def ends_with_signs(ends: Sequence[float], decimals: int = DECIMALS) -> str:
     """Return the ends of the interval of a difference; – without them."""
     return " … ".join(signed(end, decimals) for end in ends) or "–"
 
@@ -90,7 +91,7 @@ def counted(number_of_things: int, singular: str) -> str:
     return f"{number_of_things:,} {singular}{plural}"
 
 
-def with_interval(value: float, ends: Sequence[float] = (), place: bool = False, decimals: int = 4) -> str:
+def with_interval(value: float, ends: Sequence[float] = (), place: bool = False, decimals: int = DECIMALS) -> str:
     """Return a value with the ends of its interval: as ± if both rounded sides are equal, else as [low, high].
 
     >>> with_interval(0.5, (0.41, 0.59)), with_interval(0.0, (0.0, 0.168)), with_interval(0.5)
@@ -103,19 +104,19 @@ def with_interval(value: float, ends: Sequence[float] = (), place: bool = False,
     low, high = ends
     below = number(value - low, place, decimals)
     above = number(high - value, place, decimals)
-    if below == above:
+    if below == above and decimals == DECIMALS:
         return f"{text} ±{without_zero(above)}"
     return f"{text} {between(low, high, place, decimals)}"
 
 
-def between(low: float, high: float, place: bool = False, decimals: int = 4) -> str:
+def between(low: float, high: float, place: bool = False, decimals: int = DECIMALS) -> str:
     """Return the two ends of a range, as ``[.0249, .1395]``."""
     return f"[{without_zero(number(low, place, decimals))}, {without_zero(number(high, place, decimals))}]"
 
 
 def without_zero(text: str) -> str:
     """Return a number without its leading 0, so that eleven of them fit side by side on a phone."""
-    return text[1:] if text.startswith("0.") else text
+    return re.sub(r"^0(?=\.)", "", text)
 
 
 def brief(value: float, place: bool = False, most_decimals: int = 3) -> str:

@@ -141,6 +141,7 @@ def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterato
         counts = tuple((record.count_text, record.count_of) for record in report.bucket_records(metric))
         metrics_by_counts.setdefault(counts, []).append(metric)
 
+    names = [column for column, _ in columns]
     for counts, metrics in metrics_by_counts.items():
         name = max(count_of for _, count_of in counts)
         if not name:
@@ -149,9 +150,11 @@ def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterato
             yield f"{', '.join(metrics)}: all rows count in every bucket"
             continue
 
-        if name in [column for column, _ in columns]:
+        if name in names[len(BUCKET_COLUMNS) :]:
             name = f"{name} ({metrics[0]})"
-        columns.append((name, partial(_count_cell, report, metrics)))
+        if name not in names:  # the number of labels stands in each table
+            names.append(name)
+            columns.append((name, partial(_count_cell, report, metrics)))
         yield f"{name}: how many a value divides by in {', '.join(metrics)}"
 
 

@@ -37,7 +37,7 @@ def picture(shown: Documented) -> Figure:
     # a comparison has two drawings of each metric: lines of the runs, and their differences
     figure, letters = _figure(document.charts, document.runs, min(2, len(document.charts)), above=0.6)
     figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
-    below = fill(_literal(f"{document.verdict or ''} {document.below}"), letters)
+    below = fill(_literal(f"{document.verdict} {document.below}"), letters)
     figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
     return figure
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tailmetrics.report.formatting import between, number, with_interval
-from tailmetrics.significance.interval import LARGEST_ERROR, Interval, decimals_that_hold
+from tailmetrics.report.formatting import between, brief, number, with_interval, without_zero
+from tailmetrics.significance.interval import DECIMALS, LARGEST_ERROR, Interval, decimals_that_hold
 
 REFERENCES = ("chance", "popularity", "attainable")
 """Three simple models beside each value: equal scores, training counts as scores, targets as scores."""
@@ -17,8 +17,6 @@ ORDERS = ("worst", "expected", "best")
 """Values of other orders of equal scores: the worst order, the mean over all orders, the best order."""
 SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
-
-
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
 INTERVAL_COLUMNS = ("low", "high", "n", "confidence", "interval_method", "interval_reason", "clusters")
@@ -162,6 +160,15 @@ class Record:
         return () if self.interval is None else self.interval.ends
 
     @property
+    def shown_ends(self) -> tuple[float, ...]:
+        """The ends of the interval, rounded outwards to the decimals of a value that has an error bound."""
+        if self.decimals == DECIMALS or not self.ends:
+            return self.ends
+        low, high = self.ends
+        unit = 10.0**-self.decimals
+        return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+
+    @property
     def number(self) -> str:
         """The value as a table shows it; its bounds, if no decimal holds."""
         error = self.error_bound or 0.0
@@ -174,7 +181,12 @@ class Record:
         """The value with its interval, as a table shows it."""
         if not self.ends:
             return self.number
-        return with_interval(self.value, self.ends, self.is_place, self.decimals)
+        return with_interval(self.value, self.shown_ends, self.is_place, self.decimals)
+
+    @property
+    def short(self) -> str:
+        """The value as a sentence and the room above a bar show it."""
+        return without_zero(brief(self.value, self.is_place, self.decimals))
 
     @property
     def count_text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -46,9 +47,10 @@ def _reference(name: str, record: Record) -> str:
 
 
 def _ends_of_orders(record: Record) -> str:
-    if record.worst is None or record.best is None:
+    worst, best = record.reference("worst"), record.reference("best")
+    if math.isnan(worst):
         return "–"
-    return between(record.worst, record.best, record.is_place)
+    return between(worst, best, record.is_place)
 
 
 def _tables(

@@ -62,7 +62,7 @@ def print_report(
 def _first_look(document: Document, console: Console, warnings: Sequence[str], rest: str) -> list[Table | Text]:
     from rich.text import Text
 
-    lines = (document.verdict or "").splitlines()
+    lines = document.verdict.splitlines()
     parts: list[Table | Text] = [Text(printable(line), style="bold") for line in lines[:PAIRS]]
     if len(lines) > PAIRS:
         parts.append(Text(f"{len(lines) - PAIRS} more pairs", style="bold"))

@@ -44,14 +44,9 @@ def in_words(text: str, words: Words, names: Iterable[str] = ()) -> str:
     replacements = {"rows": rows, "row": singular(rows), "queries": rows, "query": singular(rows)}
     replacements |= {"labels": labels, "label": singular(labels)}
     replacements |= {word.capitalize(): plural.capitalize() for word, plural in replacements.items()}
-    pattern = re.compile(_WORD.format("|".join(replacements)))
+    word = _WORD.format("|".join(replacements))
 
-    kept = [name for name in sorted(names, key=len, reverse=True) if pattern.search(name)]
-    if not kept:
-        return pattern.sub(lambda match: replacements[match[0]], text)
-
-    parts = re.split(f"({'|'.join(map(re.escape, kept))})", text)
-    translated = []
-    for part in parts:
-        translated.append(part if part in kept else pattern.sub(lambda match: replacements[match[0]], part))
-    return "".join(translated)
+    names_with_words = [re.escape(name) for name in names if re.search(word, name)]
+    names_with_words.sort(key=len, reverse=True)
+    pattern = "|".join([*names_with_words, word])
+    return re.sub(pattern, lambda match: replacements.get(match[1], match[0]), text)
