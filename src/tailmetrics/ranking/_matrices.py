@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
@@ -44,11 +45,16 @@ def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
     width = scores.shape[1]
     wide = torch.promote_types(scores.dtype, torch.float32)
     ordered, order = scores.to(wide).sort(dim=1, stable=True, descending=True)
-    above = torch.searchsorted(-ordered, -own.to(wide))
-    same = torch.searchsorted(-ordered, -own.to(wide), right=True) - above
-    places = torch.empty_like(order).scatter_(1, order, torch.arange(width, device=order.device).expand_as(order))
-    inside = places.gather(1, labels.clamp(0, max(0, width - 1))) - above if width else same
-    before = torch.where(labels < 0, 0, torch.where(labels < width, inside, same))
+    limits = -own.to(wide)
+    above = torch.searchsorted(-ordered, limits)
+    same = torch.searchsorted(-ordered, limits, right=True) - above
+
+    # how many equal scores have a lower column: for a label in the row, its place among the equal scores
+    before = torch.where(labels < width, 0, same)
+    if width:
+        places = torch.empty_like(order).scatter_(1, order, torch.arange(width, device=order.device).expand_as(order))
+        in_scores = (labels >= 0) & (labels < width)
+        before = torch.where(in_scores, places.gather(1, labels.clamp(0, width - 1)) - above, before)
     return torch.stack([above, same, before])
 
 
@@ -136,34 +142,42 @@ def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
     real = torch.promote_types(scores.dtype, torch.float32)  # older torch has no nextafter for 16-bit types
     own = own.to(real)
     lower = own.nextafter(torch.full_like(own, -torch.inf))
-    num_chunks = scores.shape[1] // CHUNK_OF_BARS
-    number = torch.arange(num_chunks, device=scores.device)
+    number = torch.arange(scores.shape[1] // CHUNK_OF_BARS, device=scores.device)
     bars = torch.where(number < chunk[:, None], lower[:, None], own[:, None])
-    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, scores.shape[1] % CHUNK_OF_BARS], dim=1)
-    height = max(1, FLAGGED // scores.shape[1])
-    chunks = inside.reshape(len(own), num_chunks, CHUNK_OF_BARS)
-    parts = (torch.split(part, height) for part in (chunks, bars.unsqueeze(2)))
-    # flags are added up in bytes, which hold the sum of a chunk; for a wider type, torch would first copy every flag
-    flags = ((part > bar).view(torch.uint8) for part, bar in zip(*parts, strict=True))
-    above = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
-    if behind.shape[1]:
-        above = above + (behind > own[:, None]).sum(dim=1)
-    return above
+    return _count_in_chunks(torch.gt, scores, bars, own)
 
 
 def has_equal_scores(scores: Tensor, own: Tensor) -> Tensor:
     """Return whether more than one label of each row (N, L) has the score ``own`` (N,), shape (N,), bool."""
-    num_chunks = scores.shape[1] // CHUNK_OF_BARS
-    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, scores.shape[1] % CHUNK_OF_BARS], dim=1)
-    height = max(1, FLAGGED // max(1, scores.shape[1]))
-    chunks = inside.reshape(len(own), num_chunks, CHUNK_OF_BARS)
-    # flags are added up in bytes, which hold the sum of a chunk; for a wider type, torch would first copy every flag
-    parts = zip(torch.split(chunks, height), torch.split(own, height), strict=True)
-    flags = ((part == part_own[:, None, None]).view(torch.uint8) for part, part_own in parts)
-    count = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
+    return _count_in_chunks(torch.eq, scores, own[:, None], own) > 1
+
+
+def _count_in_chunks(
+    compare: Callable[[Tensor, Tensor], Tensor], scores: Tensor, limits: Tensor, last_limit: Tensor
+) -> Tensor:
+    """Count the scores of each row (N, L) for which ``compare(score, limit)`` is True, shape (N,), int64.
+
+    Flags are added up in bytes, which hold the sum of a chunk. For a wider type, torch would first copy every flag.
+
+    Args:
+        compare: A comparison of two tensors.
+        scores: Shape (N, L).
+        limits: Shape (N, C), or (N, 1): the limit of each of the C whole chunks.
+        last_limit: Shape (N,): the limit of the labels behind the whole chunks.
+    """
+    num_rows, num_labels = scores.shape
+    num_chunks = num_labels // CHUNK_OF_BARS
+    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, num_labels % CHUNK_OF_BARS], dim=1)
+    height = max(1, FLAGGED // max(1, num_labels))
+    chunks = torch.split(inside.reshape(num_rows, num_chunks, CHUNK_OF_BARS), height)
+    counts = []
+    for part, part_limits in zip(chunks, torch.split(limits.unsqueeze(2), height), strict=True):
+        flags = compare(part, part_limits).view(torch.uint8)
+        counts.append(flags.sum(dim=2, dtype=torch.uint8))
+    count = torch.cat(counts).sum(dim=1)
     if behind.shape[1]:
-        count = count + (behind == own[:, None]).sum(dim=1)
-    return count > 1
+        count = count + compare(behind, last_limit[:, None]).sum(dim=1)
+    return count
 
 
 def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
