@@ -717,7 +717,7 @@ def test_values_of_labels_are_added_where_members_count_a_part():
 
 
 def test_three_metrics_need_few_metric_objects(monkeypatch):
-    """The three, their copies, one by bucket of each, and the sums of their intervals: 24 with counts and references."""
+    """The three, their copies, one by bucket of each, sums, counts and references: 13."""
     created = []
     new = ExactMetric.__new__
 
@@ -729,7 +729,23 @@ def test_three_metrics_need_few_metric_objects(monkeypatch):
     monkeypatch.setattr(ExactMetric, "__new__", staticmethod(counting))
     metrics = [tm.PrecisionAtK(k=5), tm.RecallAtK(k=10), tm.NDCGAtK(k=10)]
     tm.evaluate(scores, mask, metrics=metrics, label_counts=training_counts())
-    assert len(created) <= 24, sorted(created)
+    assert len(created) <= 16, sorted(created)
+
+
+@pytest.mark.parametrize("kind", ["list", "collection"])
+def test_metrics_keep_the_batches_that_they_have_seen(kind):
+    """Copies refer to the states of the metrics until they are reset: a used metric goes on as if nothing had happened."""
+    scores, mask = data()
+    metrics = [tm.RecallAtK(3, num_labels=NUM_LABELS), tm.LabelAUC(num_labels=NUM_LABELS)]
+    used = metrics if kind == "list" else tm.TopKCollection(metrics)
+    for metric in metrics:
+        metric.update(scores, mask)
+    states = [{name: state.clone() for name, state in metric.metric_state.items()} for metric in metrics]
+    report = tm.evaluate(scores.flip(1), mask, metrics=used, label_counts=training_counts())
+    rows = tm.functional.recall_at_k(scores.flip(1), mask, k=3)
+    assert report.scalars["recall@3"] == pytest.approx(float(rows.nan_to_num().mean()))
+    for metric, states_of_metric in zip(metrics, states, strict=True):
+        assert all(torch.equal(metric.metric_state[name], state) for name, state in states_of_metric.items())
 
 
 @pytest.mark.filterwarnings("ignore")
