@@ -90,7 +90,7 @@ def on_classes(results: Results, named: Named, num_rows: int, positives: int) ->
     """Yield a note on accuracies, if rows have more than one relevant label on average."""
     keys: list[str] = []
     for metric, _ in results:
-        if metric.formula.of_one_class and metric.buckets is None:
+        if metric.formula.is_of_one_class and metric.buckets is None:
             keys += map(named, metric.row_keys())
     if keys and positives > num_rows:
         yield (

@@ -13,7 +13,7 @@ from tailmetrics._arguments import TorchMetricsArguments, check_names, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._ties import Ties
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, check_batch_argument
+from tailmetrics.ranking._inputs import BatchArguments
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.tree import LabelTree
@@ -30,7 +30,7 @@ class Training:
         given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was bound.
         order: The order of labels with equal counts, as for :func:`buckets_of`.
         tree: The parents of the labels; None if unknown.
-        made: The buckets made from the counts so far, by kind: metrics with one kind get the same object.
+        buckets_by_kind: The buckets made from the counts so far, by kind: metrics with one kind get the same object.
     """
 
     num_labels: int
@@ -39,7 +39,7 @@ class Training:
     given_buckets: LabelBuckets | None = None
     order: Tensor | None = None
     tree: LabelTree | None = None
-    made: dict[str, LabelBuckets] = field(default_factory=dict)
+    buckets_by_kind: dict[str, LabelBuckets] = field(default_factory=dict)
 
     @cached_property
     def rows_of_counts(self) -> int | None:
@@ -73,7 +73,7 @@ class Training:
         )
 
     def buckets(self, kind: str) -> LabelBuckets:
-        """Return the buckets of a kind such as ``"deciles"``; for this kind, bound buckets of any kind are returned."""
+        """Return the buckets of a kind such as ``"deciles"``, for which bound buckets of any kind are returned."""
         if self.given_buckets is not None and (kind == "deciles" or self.given_buckets.names == names_of(kind)):
             return self.given_buckets
         if self.counts is None:
@@ -82,14 +82,21 @@ class Training:
                 f"bind: the buckets {', '.join(self.given_buckets.names)} hold no training counts, of which {kind!r} "
                 "are made; bind a LabelFrequency."
             )
-        if kind not in self.made:
-            self.made[kind] = buckets_of(kind, self.counts, self.order)
-        return self.made[kind]
+        if kind not in self.buckets_by_kind:
+            self.buckets_by_kind[kind] = buckets_of(kind, self.counts, self.order)
+        return self.buckets_by_kind[kind]
+
+
+def _buckets_of_kind(training: Training, kind: str | None) -> LabelBuckets | None:
+    """Return the buckets of a kind; None for a metric without buckets."""
+    if kind is None:
+        return None
+    return training.buckets(kind)
 
 
 FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "num_labels": lambda training, _: training.num_labels,
-    "buckets": lambda training, kind: kind if kind is None else training.buckets(kind),
+    "buckets": _buckets_of_kind,
     "label_counts": lambda training, _: training.counts,
     "num_train": lambda training, _: training.rows_of_counts,
     "tree": lambda training, _: training.tree,
@@ -161,20 +168,7 @@ class LabelArguments(RankArguments, OverLabelsArguments, total=False):
     """Keyword arguments of metrics of ranked labels that can also be averaged over labels."""
 
 
-def check_rows_of(caller: str, bucket_names: Sequence[str], **row_arguments: Any) -> dict[str, Any]:
-    """Return the arguments about the rows of a batch, after a check of each."""
-    checked = {}
-    for name, value in row_arguments.items():
-        if name in BATCH_DEFAULTS:
-            checked[name] = check_batch_argument(caller, name, value)
-        elif name == "row_groups":
-            checked[name] = _check_row_groups(caller, value, bucket_names)
-        else:
-            checked[name] = value
-    return checked
-
-
-def _check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) -> tuple[str, ...] | None:
+def check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) -> tuple[str, ...] | None:
     """Return the names of row groups as a tuple; raise unless they are distinct, and differ from names of buckets."""
     if row_groups is None:
         return None

@@ -20,7 +20,7 @@ from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values
-from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, check_rows_of
+from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, check_row_groups
 from tailmetrics.metrics._batches import QueriesSeen
 from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
@@ -31,7 +31,7 @@ from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Pr
 from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates, check_batch_argument
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._stages import enter_stage
@@ -124,22 +124,29 @@ class TopKMetric(ExactMetric):
         weighted: bool = False,
         name: str | None = None,
         validate_args: bool = True,
+        duplicates: Duplicates = "error",
+        ignore_index: int | None = None,
         **kwargs: Any,
     ) -> None:
         caller = self._caller
         reading_arguments = _taken_by(reading, kwargs)
         aggregation_arguments = _taken_by(aggregation, kwargs)
-        batch_arguments = {argument: kwargs.pop(argument, default) for argument, default in BATCH_DEFAULTS.items()}
         super().__init__(**kwargs)
 
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
         _check_buckets(caller, buckets)
-        self.formula, self.name, self.validate_args = formula, name, validate_args
-        self.buckets, self.weighted = buckets, bool(weighted)
-        self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
-        row_arguments = {"row_groups": row_groups, **batch_arguments}
-        vars(self).update(check_rows_of(caller, **row_arguments, bucket_names=self.bucket_names))
+        self.formula = formula
+        self.name = name
+        self.validate_args = validate_args
+        self.buckets = buckets
+        self.weighted = bool(weighted)
+        self.num_labels = num_labels
+        if num_labels is not None:
+            self.num_labels = check_count(caller, "num_labels", num_labels)
+        self.row_groups = check_row_groups(caller, row_groups, self.bucket_names)
+        self.duplicates = check_batch_argument(caller, "duplicates", duplicates)
+        self.ignore_index = check_batch_argument(caller, "ignore_index", ignore_index)
 
         self.reading = reading(caller, k, formula, buckets is not None, **reading_arguments)
         self.aggregation = aggregation(caller, self.reading, self.weighted, **aggregation_arguments)
@@ -266,9 +273,18 @@ class TopKMetric(ExactMetric):
 
     def complete(self, **shared_arguments: Any) -> None:
         """Take arguments that a collection gives to its members, except those that the metric was given."""
-        missing = {name: value for name, value in shared_arguments.items() if self._given.get(name) is None}
+        missing = {}
+        for name, value in shared_arguments.items():
+            if self._given.get(name) is None:
+                missing[name] = self._checked_for_collection(name, value)
         if missing:
-            self._settle(check_rows_of("TopKCollection", **missing, bucket_names=self.bucket_names))
+            self._settle(missing)
+
+    def _checked_for_collection(self, name: str, value: Any) -> Any:
+        """Return an argument that a collection gives to its members, after a check."""
+        if name == "row_groups":
+            return check_row_groups("TopKCollection", value, self.bucket_names)
+        return check_batch_argument("TopKCollection", name, value)
 
     def _settle(self, facts: Mapping[str, Any]) -> None:
         """Set arguments, and make what depends on them: the parts, the keys and new states."""
@@ -276,7 +292,8 @@ class TopKMetric(ExactMetric):
         vars(self).update(facts, _fingerprint=None)
         self._settle_facts()
         reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
-        vars(self).update(reading=reading, aggregation=self.aggregation.bound(reading))
+        self.reading = reading
+        self.aggregation = self.aggregation.bound(reading)
         self._keys = keys_of(self)
         self.batch_checks: tuple[Check, ...] = checks_of(self)
         self._make_states()

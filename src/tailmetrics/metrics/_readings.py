@@ -88,7 +88,9 @@ class Reading(ABC):
     def bound(self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None) -> Self:
         """Return the reading with the facts of training."""
         bound = copy(self)
-        vars(bound).update(formula=formula, buckets=buckets, num_labels=num_labels)
+        bound.formula = formula
+        bound.buckets = buckets
+        bound.num_labels = num_labels
         bound.num_buckets = number_of_buckets(buckets)
         vars(bound).pop("reads", None)
         return bound

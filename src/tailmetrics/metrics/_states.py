@@ -178,7 +178,7 @@ def _scales(kind: FixedPoint) -> Tensor:
     return torch.tensor(scales, dtype=torch.float64, device="cpu")
 
 
-def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
     """Return each numerator / denominator, correctly rounded; NaN where the denominator is 0."""
     quotients = []
     for numerator, denominator in zip(numerators, denominators, strict=True):

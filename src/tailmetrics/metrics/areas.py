@@ -327,7 +327,7 @@ class LabelAreas(Aggregation):
     def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
         """Return the largest error of the value of each bucket that scores in bins leave open."""
         least, value, largest = self._areas(states).reshape(3, -1)
-        return torch.maximum(largest - value, value - least).tolist()  # type: ignore[no-any-return]
+        return torch.maximum(largest - value, value - least).tolist()
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the area, and its average over labels."""
@@ -749,8 +749,8 @@ class Pairs(AllScores):
 
     def values(self, ranking: Ranking, ranks: Any) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
-        found: Tensor = self.formula.function(ranks)
-        return found.unsqueeze(0)
+        row_values: Tensor = self.formula.function(ranks)
+        return row_values.unsqueeze(0)
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""

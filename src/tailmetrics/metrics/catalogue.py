@@ -126,7 +126,7 @@ class Exposure(_ListAggregation):
             return values
 
         relevant = self.of_buckets(states["relevant"].cpu(), self._value)
-        return [_quotients(shown, relevant) for shown in values]
+        return [ratios(shown, relevant) for shown in values]
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
@@ -182,14 +182,6 @@ def _number_of_labels(counts: Tensor, _: Tensor | None) -> float:
 def _number_shown(counts: Tensor, _: Tensor | None) -> float:
     """Return how often the labels of a bucket are shown."""
     return float(counts.sum())
-
-
-def _quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    """Return the quotient of each pair; NaN where the denominator is 0."""
-    quotients = []
-    for numerator, denominator in zip(numerators, denominators, strict=True):
-        quotients.append(numerator / denominator if denominator else float("nan"))
-    return quotients
 
 
 class Overlap(Exposure):

@@ -229,12 +229,12 @@ class Decisions(Reading):
             row_counts = counted[rows, self._bucket_of(ids).clamp(max=self.num_buckets - 1)]
         return AtCells(ids.clamp(min=0), (ids >= 0) & row_counts, rows)
 
-    def key_of_counts(self, of_buckets: bool) -> str:
+    def key_of_counts(self, by_bucket: bool) -> str:
         """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
         suffix = ""
         if self.min_gain is not None:
             suffix += f"_min{self.min_gain!r}".replace(".", "_")
-        if self.buckets is not None and of_buckets:
+        if self.buckets is not None and by_bucket:
             suffix += f"_{self.buckets.digest[:16]}"
         return f"{suffix}_above_{digest_of(self.limits)}"
 
