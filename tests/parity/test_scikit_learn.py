@@ -157,13 +157,12 @@ def _lengths(batch: Data) -> set[int]:
     return {len(row.ranked) for row in batch.rows}
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket(seed: int) -> None:
+def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket() -> None:
     """Precision, recall, F1, F-beta; micro, macro, weighted, each label; of cut-offs in both scopes and of thresholds.
 
     With ties, row weights, row groups and empty rows, to 1e-12. The states are those of two processes, merged.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     num_rows, num_labels, k, threshold = 57, 23, int(rng.integers(1, 8)), 0.4
     scores = rng.random((num_rows, num_labels)).round(int(rng.integers(1, 4)))
     target = rng.random((num_rows, num_labels)) < rng.random(num_labels) ** 3
