@@ -77,7 +77,7 @@ def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[f
     members: list[set[int]] = [set() for _ in range(setting.num_buckets)]
     for label, bucket in enumerate(setting.assignment):
         members[bucket].add(label)
-    return [_evaluate_labels(name, rows, setting, one) if one else NAN for one in members]
+    return [_evaluate_labels(name, rows, setting, member) if member else NAN for member in members]
 
 
 def _from(relevant: dict[int, float], least: float) -> dict[int, float]:

@@ -251,9 +251,9 @@ def test_tokens_that_were_counted_as_labels_of_few_rows_are_told() -> None:
     PrecisionAtK(k=1, buckets="deciles").bind(frequency)  # counts are right, and it divides by no rows
     with pytest.warns(
         UserWarning, match=r"label 0 occurs 3 times in 2 training rows.* ignore_index=-100, .*flatten"
-    ) as said:
+    ) as caught:
         novelty.bind(frequency)
-    assert [one.filename for one in said] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
     for batch, more in ((tokens, {"ignore_index": -100}), (tokens.flatten(), {})):
         novelty, frequency = NoveltyAtK(k=1), LabelFrequency(4)
         frequency.update(batch, **more)

@@ -47,7 +47,7 @@ def _metrics(scope: str | None, depth: int, **more: object) -> list[TopKMetric]:
 
 
 @pytest.mark.parametrize(
-    ("scope", "depth"), [SETTINGS[0], *(pytest.param(*one, marks=pytest.mark.slow) for one in SETTINGS[1:])]
+    ("scope", "depth"), [SETTINGS[0], *(pytest.param(*setting, marks=pytest.mark.slow) for setting in SETTINGS[1:])]
 )
 def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) -> None:
     """8,000 matrices of uniform scores: each value within 4 standard errors, in lists that are cut too."""

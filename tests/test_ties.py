@@ -299,7 +299,7 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
     rules = [(name, {"name": f"{name}{i}", **given}) for i, (name, given) in enumerate(some)]
     metrics = [getattr(tailmetrics, name)(**given, **({} if by else {"num_labels": 7}), **by) for name, given in rules]
     collection, in_parts = (
-        tailmetrics.TopKCollection([one.clone() for one in metrics]).with_orders() for _ in range(2)
+        tailmetrics.TopKCollection([metric.clone() for metric in metrics]).with_orders() for _ in range(2)
     )
     for batch in batches:
         collection.update(*batch)
@@ -369,7 +369,7 @@ def told_of_ties(compute: Callable[[], Any]) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compute()
-    return [str(one.message) for one in caught if "equal scores" in str(one.message)]
+    return [str(warning.message) for warning in caught if "equal scores" in str(warning.message)]
 
 
 def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
@@ -413,7 +413,7 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
         assert not told
         return
     share = sum(ties_with_another(scores[row], relevant[row], first) for row in looked) / len(looked)
-    assert [one.split(": ")[1].split(" of the rows")[0] for one in told] == [f"{share:.1%}"]
+    assert [warning.split(": ")[1].split(" of the rows")[0] for warning in told] == [f"{share:.1%}"]
     assert "a relevant label and another label" in told[0]
 
 

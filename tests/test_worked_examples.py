@@ -24,7 +24,7 @@ NAN = math.nan
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> Any:
     """The value that the oracle gives, once a metric of that name has given the same."""
     value = oracle.evaluate(name, rows, setting)
-    known = {one.name: getattr(setting, one.name) for one in fields(Setting)}
+    known = {field.name: getattr(setting, field.name) for field in fields(Setting)}
     given = {key: one for key, one in known.items() if key in arguments(REGISTRY[name]) and one is not None}
     if setting.average != "macro":
         given.pop("labels", None)

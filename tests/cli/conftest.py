@@ -71,7 +71,7 @@ def evaluated(tailmetrics, tmp_path):
         if warns is not None:
             said = [line for line in err.splitlines() if not line.startswith("note: ")]
             assert [line[: 9 + len(one)] for line, one in zip(said, warns, strict=True)] == [
-                f"warning: {one}" for one in warns
+                f"warning: {warn}" for warn in warns
             ]
         return json.loads((tmp_path / out / "report.json").read_text())
 
@@ -85,7 +85,7 @@ def compared(tailmetrics, tmp_path):
     def compared(*words, out="out"):
         status, _, err = tailmetrics("compare", *words, "--quiet", "--overwrite", "--out", tmp_path / out)
         assert status == 0, err
-        found = comparisons_of(json.loads((tmp_path / out / "compare.json").read_text()))
-        return {one["key"]: one for one in found}
+        records = comparisons_of(json.loads((tmp_path / out / "compare.json").read_text()))
+        return {record["key"]: record for record in records}
 
     return compared

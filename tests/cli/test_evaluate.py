@@ -217,7 +217,7 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
     said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
     warnings = evaluated(*files, *metrics, warns=[*["No file says"] * (chosen == "preset"), said])["warnings"]
-    assert [one.partition(", as")[0] for one in warnings if one.startswith("CrossEntropy")] == [said]
+    assert [warning.partition(", as")[0] for warning in warnings if warning.startswith("CrossEntropy")] == [said]
     options = ["--preds", files[1], "--names", "a", "b", "--resamples", 200, "--quiet"]
     assert said in tailmetrics("compare", *files, *metrics, *options)[2]
 
@@ -256,7 +256,7 @@ def test_probabilities_of_a_file(write_files, evaluated, tailmetrics):
     target = np.arange(40) % 12
     words = [*write_files(preds=chances, target=target, train_target=target), "--preset", "next_location"]
     before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
-    assert any("on the command line --probabilities" in one for one in before["warnings"])
+    assert any("on the command line --probabilities" in warning for warning in before["warnings"])
     found = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
     expected = -np.log(chances[np.arange(40), target].astype(np.float64))
     assert found["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
@@ -359,11 +359,11 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(
     assert values_of(found)["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
     assert found["buckets"][0]["occurrences"] == (train != padding).sum()
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
-    assert any("sequence are taken for independent" in one for one in found["warnings"])
+    assert any("sequence are taken for independent" in warning for warning in found["warnings"])
     (tmp_path / "texts.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
     report = evaluated(*by_bucket, *ignored, "--clusters", tmp_path / "texts.txt")
     assert by_key(report)["accuracy@1"]["clusters"] == 6
-    assert not any("independent" in one for one in report["warnings"])
+    assert not any("independent" in warning for warning in report["warnings"])
     status, _, err = tailmetrics("evaluate", *metrics, *files, "--quiet")
     assert (status, "If -100 marks rows that do not count, leave them out with" in err) == (
         (2, True) if padding < 0 else (0, False)
@@ -385,12 +385,12 @@ def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(write_fil
         *write_files(target=target, train_target=train, preds=scores),
     ]
     loss = np.log(np.exp(scores).sum(2)) - np.take_along_axis(scores, target[..., None], 2)[..., 0]
-    found = evaluated(*words)
-    assert (found["rows"], found["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
-    assert values_of(found)["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
-    assert values_of(found)["accuracy@1"] == 0
+    report = evaluated(*words)
+    assert (report["rows"], report["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
+    assert values_of(report)["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
+    assert values_of(report)["accuracy@1"] == 0
     one = compared(*words, "--preds", tmp_path / "o.npy")["cross_entropy"]
-    assert one["baseline_value"] == pytest.approx(values_of(found)["cross_entropy"], abs=1e-12)
+    assert one["baseline_value"] == pytest.approx(values_of(report)["cross_entropy"], abs=1e-12)
 
 
 def test_a_printed_config_reads_as_what_it_was_printed_from(write_files, evaluated, tailmetrics, tmp_path, capsys):
@@ -426,8 +426,8 @@ def test_intervals_by_default_and_not(data_set, config, tailmetrics, tmp_path):
     ]
     printed = tailmetrics(*options, "--verbose", "--confidence", 0.9)[1]
     assert "± is half the width of the 90% confidence interval" in printed
-    found = by_key(json.loads((tmp_path / "out" / "report.json").read_text()))
-    assert found["ndcg@5"]["interval_method"] == "Student's t"
+    records = by_key(json.loads((tmp_path / "out" / "report.json").read_text()))
+    assert records["ndcg@5"]["interval_method"] == "Student's t"
     assert "±" not in tailmetrics(*options, "--verbose", "--no-intervals")[1]
     assert by_key(json.loads((tmp_path / "out" / "report.json").read_text())) == {}
     status, _, err = tailmetrics(*options, "--no-intervals", "--intervals")

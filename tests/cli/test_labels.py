@@ -102,9 +102,9 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
         "each a label of its own, as --string-ids true says; --num-labels L alone makes them label ids from 0 to L - 1"
     )
     assert (status, said in err) == (0, not strings and form != "trec")
-    found = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {key: values_of(found)[key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
-    assert sum(bucket["labels"] for bucket in found["buckets"]) == CATALOGUE
+    content = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert {key: values_of(content)[key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
+    assert sum(bucket["labels"] for bucket in content["buckets"]) == CATALOGUE
 
 
 def test_label_ids_with_gaps_are_told(tmp_path, config, evaluated):
@@ -128,7 +128,7 @@ def test_counts_by_name_reach_their_labels(tmp_path, config, evaluated, form):
     report = evaluated(*common, *files[4:], warns=())
     found = evaluated(*common, "--label-counts", tmp_path / "counts.csv", warns=())
     # counts have no reading of their own, and name no query, of which training could have shown an item
-    notes = [one for one in report["warnings"] if "--filter" not in one]
+    notes = [warning for warning in report["warnings"] if "--filter" not in warning]
     assert found == {**report, "readings": report["readings"][:2], "warnings": notes}
     assert values_of(report)["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
 
@@ -167,8 +167,8 @@ def test_the_hint_about_counts_by_place_beside_names_names_their_file(tmp_path, 
 def test_counts_by_place_beside_numbers_are_read(write_files, config, evaluated):
     """The length of the counts is the number of labels, so that whole numbers of a CSV file are label ids."""
     files = write_files(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n", label_counts=[5, 1, 1, 7])
-    found = evaluated("--config", config(("PopularityAtK", "{k: 1}")), *files, "--num-train", 9, warns=())
-    assert values_of(found)["popularity@1"] == 7
+    report = evaluated("--config", config(("PopularityAtK", "{k: 1}")), *files, "--num-train", 9, warns=())
+    assert values_of(report)["popularity@1"] == 7
 
 
 def test_a_catalogue_beside_names_is_its_size(tmp_path, write_files, config, evaluated, tailmetrics):
@@ -182,8 +182,8 @@ def test_a_catalogue_beside_names_is_its_size(tmp_path, write_files, config, eva
         "hint: leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
         "--string-ids true --num-labels 8."
     )
-    found = evaluated(*words, "--string-ids", "true", "--num-labels", 8, warns=())
-    assert values_of(found)["catalog_coverage@2"] == 0.25
+    report = evaluated(*words, "--string-ids", "true", "--num-labels", 8, warns=())
+    assert values_of(report)["catalog_coverage@2"] == 0.25
 
 
 def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):

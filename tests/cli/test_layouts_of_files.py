@@ -164,7 +164,7 @@ def test_a_report_says_that_rows_are_joined_by_their_numbers(config, tailmetrics
         "--quiet",
     ]
     assert tailmetrics("evaluate", *words, "--config", config(("RecallAtK", "{k: 1}")))[0] == 0
-    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    content = json.loads((tmp_path / "out" / "report.json").read_text())
     said = "names no query, so that row i belongs to row i of"
-    assert sum(said in one for one in found["warnings"]) == 1
+    assert sum(said in warning for warning in content["warnings"]) == 1
     assert said in (tmp_path / "out" / "report.md").read_text()

@@ -40,11 +40,11 @@ def test_scored_pairs_answer_metrics_of_scores(write_files, evaluated):
     train = write_files(train_target="query,item\nc,x\nd,y\n")
     words = ["--preset", "medical_coding", *write_files(target="query,item\na,x\nb,y\n"), *train]
     words += write_files(preds="query,item,score\na,x,0.9\na,y,0.2\nb,x,0.6\nb,y,0.7\n")
-    found = values_of(evaluated(*words, warns=[]))
-    assert found["micro_f1"] == 0.8  # 2 of 3 suggestions are right, of 2 labels
-    assert found["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
-    assert found["macro_f1_caml"] == pytest.approx(6 / 7)  # precisions 1/2 and 1, recalls 1 and 1
-    assert (found["macro_auc"], found["recall@15"]) == (1.0, 1.0)
+    values = values_of(evaluated(*words, warns=[]))
+    assert values["micro_f1"] == 0.8  # 2 of 3 suggestions are right, of 2 labels
+    assert values["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
+    assert values["macro_f1_caml"] == pytest.approx(6 / 7)  # precisions 1/2 and 1, recalls 1 and 1
+    assert (values["macro_auc"], values["recall@15"]) == (1.0, 1.0)
     ranked = write_files(preds="query,item,rank\na,x,1\na,y,2\nb,x,2\nb,y,1\n")
     unanswered = [f"{name} is left out: preds are ranked ids" for name in ("F1AtThreshold", "LabelAUC")]
     assert "macro_auc" not in values_of(evaluated(*words[:-2], *ranked, warns=unanswered))
@@ -99,7 +99,7 @@ def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
     words += ["--num-labels", 12, "--resamples", 200, "--out", tmp_path]
     status, _, err = tailmetrics("compare", *words)
     assert (status, "CrossEntropy is left out" in err) == (0, True)
-    keys = {one["key"] for one in comparisons_of(json.loads((tmp_path / "compare.json").read_text()))}
+    keys = {record["key"] for record in comparisons_of(json.loads((tmp_path / "compare.json").read_text()))}
     assert keys == set(NEXT_LOCATION) - {"cross_entropy"}
 
 
@@ -136,11 +136,11 @@ def test_lists_with_repeated_labels(repeating, config, evaluated, tailmetrics):
     words = ["--config", config(("NDCGAtK", "{k: 6}"), RECALL), *words]
     status, _, err = tailmetrics("evaluate", *words)
     assert (status, "twice\nhint: duplicates='first' leaves" in err) == (2, True)
-    found = values_of(evaluated(*words, "--duplicates", "first", warns=()))
+    values = values_of(evaluated(*words, "--duplicates", "first", warns=()))
     ranks = [row.index(one) if one in row else None for row, one in zip(lists, relevant, strict=True)]
     ndcg = sum(1 / np.log2(rank + 2) for rank in ranks if rank is not None) / 50
     recall = sum(rank is not None and rank < 3 for rank in ranks) / 50
-    assert found == pytest.approx({"ndcg@6": ndcg, "recall@3": recall}, abs=1e-12)
+    assert values == pytest.approx({"ndcg@6": ndcg, "recall@3": recall}, abs=1e-12)
 
 
 def test_scored_candidates_with_repeated_labels(write_files, config, evaluated):
@@ -168,14 +168,14 @@ def test_buckets_in_the_place_of_deciles(data_set, config, evaluated, buckets, n
         if training == "targets"
         else [*data_set.options, "--label-counts", data_set.counts]
     )
-    found = values_of(evaluated("--config", config(RECALL, BY_DECILE), *counted, "--buckets", buckets, warns=()))
-    assert list(found) == ["recall@3", *(f"recall@3/{name}" for name in names)]
+    values = values_of(evaluated("--config", config(RECALL, BY_DECILE), *counted, "--buckets", buckets, warns=()))
+    assert list(values) == ["recall@3", *(f"recall@3/{name}" for name in names)]
     frequency = LabelFrequency(30)
     frequency.update(padded(data_set.trained))
     metric = RecallAtK(k=3, buckets=buckets).bind(frequency)
     metric.update((torch.tensor(data_set.scores), torch.tensor(data_set.candidates)), padded(data_set.relevant))
     for key, value in metric.scalars().items():
-        assert found[key] == (None if value.isnan() else float(value))
+        assert values[key] == (None if value.isnan() else float(value))
 
 
 def test_buckets_break_down_what_a_preset_leaves_overall(write_files, evaluated):
@@ -183,18 +183,18 @@ def test_buckets_break_down_what_a_preset_leaves_overall(write_files, evaluated)
     scores, target = np.eye(4)[[0, 0, 0, 1, 0, 2, 2, 3]], np.array([0, 0, 0, 1, 1, 2, 3, 3])
     words = [*write_files(preds=scores, target=target, label_counts=[9, 2, 2, 2]), "--buckets=thresholds:1,5:head,tail"]
     added = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro", "--metrics+=CalibrationErrorAtK"]
-    found = values_of(evaluated("--preset", "next_location", *added, *words))
+    values = values_of(evaluated("--preset", "next_location", *added, *words))
     right = [(scores.argmax(1) == target)[target == one].mean() for one in range(4)]
-    assert found["global_macro_recall@1/head"] == right[0]
-    assert found["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)
-    assert {"calibration_error@1/tail", "accuracy@1/tail"} <= {*found}
+    assert values["global_macro_recall@1/head"] == right[0]
+    assert values["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)
+    assert {"calibration_error@1/tail", "accuracy@1/tail"} <= {*values}
 
 
 def test_every_preset_can_be_broken_down(write_files, evaluated):
     """recsys has recall overall and by bucket with other settings: no key is made twice."""
     files = write_files(preds=np.eye(30), target=np.arange(30), label_counts=np.arange(30) % 9 + 1)
-    found = values_of(evaluated("--preset", "recsys", *files, "--buckets=thresholds:1,5", "--num-train=99"))
-    assert {"recall@10/1-4", "ndcg@10/1-4"} <= {*found}
+    values = values_of(evaluated("--preset", "recsys", *files, "--buckets=thresholds:1,5", "--num-train=99"))
+    assert {"recall@10/1-4", "ndcg@10/1-4"} <= {*values}
 
 
 def test_what_a_config_says_of_one_metric_stays(write_files, evaluated, config):

@@ -67,19 +67,19 @@ def test_values_of_groups(data_set, grouped, config, evaluated, tmp_path, groups
     folder, files = grouped
     spec = groups if groups == "lang" else folder / groups
     report = evaluated(*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, warns=())
-    found = values_of(report)
+    values = values_of(report)
     for name in ("de", "en"):
         rows = rows_of(name)
-        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows), abs=1e-12)
+        assert values[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows), abs=1e-12)
         recalls = [
             len({*shown(data_set, row, 3)} & {*data_set.relevant[row]}) / len(data_set.relevant[row])
             if data_set.relevant[row]
             else 0
             for row in rows
         ]
-        assert found[f"recall@3/{name}"] == pytest.approx(sum(recalls) / len(rows), abs=1e-12)
-        assert f"global_recall@3/{name}/decile_1" in found
-    assert found["precision_k@3"] == pytest.approx(precision(data_set, range(NUM_ROWS)), abs=1e-12)
+        assert values[f"recall@3/{name}"] == pytest.approx(sum(recalls) / len(rows), abs=1e-12)
+        assert f"global_recall@3/{name}/decile_1" in values
+    assert values["precision_k@3"] == pytest.approx(precision(data_set, range(NUM_ROWS)), abs=1e-12)
     assert report["row_groups"] == [{"name": "de", "rows": 20}, {"name": "en", "rows": 20}]
     assert "## By group of rows" in (tmp_path / "out" / "report.md").read_text()
 
@@ -117,9 +117,9 @@ def test_tables_of_rows_keep_the_groups(data_set, grouped, config, evaluated, co
     """Intervals and comparisons have the keys of groups, of the rows of the group alone; other groups are refused."""
     words = [*grouped[1], "--config", config(*METRICS), "--row-groups", "lang", "--resamples", 200, "--intervals"]
     table = tmp_path / "rows.parquet"
-    found = by_key(evaluated(*words, "--per-row", table))
-    assert found["precision_k@3/en"]["value"] == pytest.approx(precision(data_set, rows_of("en")), abs=1e-12)
-    assert found["precision_k@3/en"]["n"] == len(rows_of("en"))
+    records = by_key(evaluated(*words, "--per-row", table))
+    assert records["precision_k@3/en"]["value"] == pytest.approx(precision(data_set, rows_of("en")), abs=1e-12)
+    assert records["precision_k@3/en"]["n"] == len(rows_of("en"))
     one = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
     assert one["value"] == pytest.approx(precision(data_set, rows_of("de")))
     assert one["difference"] == 0
@@ -198,8 +198,8 @@ def test_groups_of_queries_in_parts(write_files, evaluated, tmp_path, kind):
             pq.write_table(table, name)
     run = write_files(preds="query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9)))
     words = [*run, "--target", tmp_path / "target", "--num-labels", 30, *PRECISION, "--row-groups", "lang"]
-    found = values_of(evaluated(*words))
-    assert (found["precision@1/de"], found["precision@1/en"]) == (2 / 3, 2 / 6)
+    values = values_of(evaluated(*words))
+    assert (values["precision@1/de"], values["precision@1/en"]) == (2 / 3, 2 / 6)
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "pattern"])
@@ -215,9 +215,9 @@ def test_groups_of_rows_in_parts(data_set, grouped, config, evaluated, tailmetri
             pq.write_table(part, tmp_path / "y" / f"part-{number}.parquet")
     target = tmp_path / "y" / "*.parquet" if form == "pattern" else tmp_path / "y"
     words = ["--preds", data_set.preds, "--target", target, "--num-labels", NUM_LABELS, "--config", config(METRICS[0])]
-    found = values_of(evaluated(*words, "--row-groups", "lang", warns=()))
+    values = values_of(evaluated(*words, "--row-groups", "lang", warns=()))
     for name in ("de", "en"):
-        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows_of(name)), abs=1e-12)
+        assert values[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows_of(name)), abs=1e-12)
     status, _, err = tailmetrics("evaluate", *words, "--row-groups", "country")
     assert (status, "has no such column\nhint: its columns are 'labels', 'lang'." in err) == (2, True)
 
@@ -226,9 +226,9 @@ def test_lines_of_names(data_set, grouped, config, evaluated, tmp_path):
     """Compressed, with a mark of byte order; what Unicode calls an end of line may be part of a name."""
     names = [f"fever\u2028{row % 2}" if row % 3 else "" for row in range(NUM_ROWS)]
     (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
-    found = evaluated(*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt.gz")
+    report = evaluated(*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt.gz")
     rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
-    assert values_of(found)["precision_k@3/fever\u20281"] == pytest.approx(precision(data_set, rows), abs=1e-12)
+    assert values_of(report)["precision_k@3/fever\u20281"] == pytest.approx(precision(data_set, rows), abs=1e-12)
 
 
 def test_labels_that_no_file_names(evaluated, tmp_path):
@@ -270,8 +270,8 @@ def test_a_file_of_groups_has_columns_of_its_own(write_files, evaluated, tailmet
     words += ["--columns.query", "x", *PRECISION, "--row-groups", tmp_path / "groups.csv"]
     for name in ("query", "x"):
         (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")
-        found = values_of(evaluated(*words))
-        assert found == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
+        values = values_of(evaluated(*words))
+        assert values == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
     for names in ("query,country\n", "country,user\n", "stay,ward\n", ""):
         lines = ["one,a", "two,b"] if names.startswith("country") else ["a,one", "b,two"]
         (tmp_path / "groups.csv").write_text(names + "\n".join(lines) + "\n")

@@ -177,5 +177,5 @@ def test_the_hint_on_queries_without_a_grade_can_be_typed(write_files, evaluated
     report = evaluated(*words)
     (hint,) = (text.partition("; ")[2] for text in report["warnings"] if "no relevant label at min_gain=2" in text)
     assert hint == "empty_target_action='skip' leaves them out."
-    found = values_of(evaluated(*words, "--metrics.empty_target_action='skip'"))
-    assert [*values_of(report).values(), *found.values()] == [0.5, 1]
+    values = values_of(evaluated(*words, "--metrics.empty_target_action='skip'"))
+    assert [*values_of(report).values(), *values.values()] == [0.5, 1]

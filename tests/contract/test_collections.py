@@ -244,7 +244,9 @@ def test_names_of_a_dict_replace_keys_and_stay_in_copies():
     keys = ["p@1", "p@5", "r", "same", "own"]
     for one in (collection, collection.clone(), pickle.loads(pickle.dumps(collection))):
         assert list(one.compute()) == keys
-    assert [one.keys() for one in collection.members().values()] == [one.again().keys() for one in metrics.values()]
+    assert [one.keys() for one in collection.members().values()] == [
+        metric.again().keys() for metric in metrics.values()
+    ]
     of_groups = tm.TopKCollection(metrics, row_groups=["a"])
     assert [key for one in of_groups.members().values() for key in one.row_keys()] == keys
     by_bucket = {"b": tm.RecallAtK(k=1, buckets="deciles")}
@@ -255,7 +257,7 @@ def test_names_of_a_dict_replace_keys_and_stay_in_copies():
 def test_a_list_takes_two_sets_of_buckets():
     """Their keys differ, and so may their metrics stand in one list."""
     sets = tm.LabelBuckets.deciles(range(6, 0, -1)), tm.LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["x", "y"])
-    collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets=one) for one in sets])
+    collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets=buckets) for buckets in sets])
     collection.update(torch.eye(6), torch.arange(6))
     assert {"recall@1/decile_10", "recall@1/x"} < {*collection.compute()}
 

@@ -76,7 +76,7 @@ def test_formulas_compile_without_a_graph_break(name: str) -> None:
     """
     names = [name] if name in BACKENDS else sorted(FORMULAS.keys() - BACKENDS.keys())
     compiled = torch.compile(
-        lambda ranking: [FORMULAS[one](ranking) for one in names], fullgraph=True, backend=BACKENDS.get(name, "eager")
+        lambda ranking: [FORMULAS[name](ranking) for name in names], fullgraph=True, backend=BACKENDS.get(name, "eager")
     )
     for graded, bucketed in ((True, False), (False, True)):
         found, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))

@@ -128,14 +128,14 @@ def test_members_of_a_collection_are_warned_of_once() -> None:
     """Two thresholds on logits, and two metrics that take a softmax of probabilities: two warnings, in the first batch."""
     members = [tm.F1AtThreshold(0.5), tm.RecallAtThreshold(0.5), tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1)]
     collection = tm.TopKCollection(members)
-    with pytest.warns(UserWarning, match="pass preds.sigmoid") as said:
+    with pytest.warns(UserWarning, match="pass preds.sigmoid") as caught:
         collection.update(LOGITS, CLASSES)
-    assert len(said) == 1
-    with pytest.warns(UserWarning, match="pass preds.log") as said:
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match="pass preds.log") as caught:
         tm.TopKCollection([metric.clone() for metric in (tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1))]).update(
             SHARES, CLASSES
         )
-    assert len(said) == 1
+    assert len(caught) == 1
 
 
 def test_a_threshold_is_compared_in_the_type_of_the_scores() -> None:

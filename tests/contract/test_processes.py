@@ -62,7 +62,7 @@ def ten() -> tm.TopKCollection:
     """Metrics at three cut-offs in eleven buckets."""
     classes = (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK, tm.HitRateAtK, tm.NDCGAtK, tm.MAP, tm.MRR)
     psp = tm.PropensityScoredPrecisionAtK(k=3, buckets=BUCKETS, label_counts=COUNTS, num_train=NUM_TRAIN)
-    return tm.TopKCollection([*(one([1, 3, 5], buckets=BUCKETS) for one in classes), psp])
+    return tm.TopKCollection([*(kind([1, 3, 5], buckets=BUCKETS) for kind in classes), psp])
 
 
 def per_label() -> tm.TopKCollection:
@@ -376,5 +376,5 @@ def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Found]) -> 
         assert found[f"{2**35} rows"] == 0.5
         assert found[f"{2**36} rows"].startswith("RecallAtK: a state would hold a number of up to 6,9")
         assert found["all"] == alone(tm.RecallAtK(k=3), STEPS)
-        assert found["mine"] == alone(tm.RecallAtK(k=3), [step(one) for one in found["ranks"]])
+        assert found["mine"] == alone(tm.RecallAtK(k=3), [step(rank) for rank in found["ranks"]])
         assert found["group calls"] == 4

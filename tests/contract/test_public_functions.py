@@ -185,7 +185,7 @@ def test_references_and_orders_may_be_asked_for_later() -> None:
     """As if the collection had been made with them; above chance, rows add up to the values."""
     names: Any = ["chance", "attainable"]
     members = [tailmetrics.RecallAtK(3, buckets=BUCKETS), tailmetrics.NDCGAtK([1, 3])]
-    early, later = TopKCollection([one.clone() for one in members], references=names), TopKCollection(members)
+    early, later = TopKCollection([member.clone() for member in members], references=names), TopKCollection(members)
     for one in (early, later.with_references(names).with_orders()):
         fed(one, BATCH.scores, BATCH.target)
     values, found = later.compute(), later.references()

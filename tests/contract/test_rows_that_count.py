@@ -120,7 +120,7 @@ def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> N
     wanted = []
     for cut in case.cutoffs():
         values = [evaluate(case.name, [row], case.setting(cut)) for row in ROWS]
-        columns = list(zip(*([one] if isinstance(one, float) else one for one in values), strict=True))
+        columns = list(zip(*([value] if isinstance(value, float) else value for value in values), strict=True))
         wanted += [weighted_mean(column, weights.tolist()) for column in columns]
     assert floats(metric.compute()) == pytest.approx(wanted, rel=1e-9, abs=1e-12, nan_ok=True)
     value = bits_of(metric.compute())

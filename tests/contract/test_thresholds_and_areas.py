@@ -142,8 +142,8 @@ def test_areas_of_rows_a_few_at_a_time_have_the_same_bits(name: str, monkeypatch
     batch, mask = data(seed=5), torch.arange(61) % 3 > 0
     wanted = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores[mask], batch.target[mask]).compute()
     monkeypatch.setattr("tailmetrics.metrics.areas.BLOCK_SCORES", 9 * NUM_LABELS)
-    found = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores, batch.target, row_mask=mask).compute()
-    assert bits_of(found) == bits_of(wanted)
+    values = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores, batch.target, row_mask=mask).compute()
+    assert bits_of(values) == bits_of(wanted)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -174,8 +174,8 @@ def test_bounds_are_narrow_and_exact_where_each_score_has_its_bin(name: str, dty
     assert float(high - low) < 0.02
     peer = {"LabelAUC": peers.roc_auc_score, "LabelAP": peers.average_precision_score}[name]
     whole = scores.round().clamp(-4, 4)
-    found = fed(REGISTRY[name](num_labels=4), whole, target).compute()
-    assert float(found) == pytest.approx(peer(target, whole.double(), average="macro"), abs=1e-9)
+    values = fed(REGISTRY[name](num_labels=4), whole, target).compute()
+    assert float(values) == pytest.approx(peer(target, whole.double(), average="macro"), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
@@ -187,17 +187,17 @@ def test_squeezed_scores_are_told_and_never_called_worse(name: str) -> None:
     squeezed = (logits / 200).sigmoid()
     buckets = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"])
     metric = fed(kind(num_labels=6), squeezed, target)
-    with pytest.warns(UserWarning, match="may be off by up to 0.*Pass logits") as said:
+    with pytest.warns(UserWarning, match="may be off by up to 0.*Pass logits") as caught:
         metric.compute()
-    assert len(said) == 1
+    assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metric.compute()
         fed(kind(num_labels=6), logits, target).compute()
         metrics = [kind(num_labels=6), kind(num_labels=6, buckets=buckets)]
-        found = compare_runs({"logits": logits, "squeezed": squeezed}, target, metrics=metrics, resamples=200)
-    assert len(found.comparisons) == 4
-    for one in found.comparisons:
+        comparison = compare_runs({"logits": logits, "squeezed": squeezed}, target, metrics=metrics, resamples=200)
+    assert len(comparison.comparisons) == 4
+    for one in comparison.comparisons:
         assert one.p.randomisation < 0.05 or one.statistic == "gap"  # what is in the bins does differ
         assert not one.significant
         assert one.interval.low <= 0 <= one.interval.high
@@ -207,9 +207,9 @@ def test_squeezed_scores_are_told_and_never_called_worse(name: str) -> None:
         for end in area.error_bounds()
     ]
     # two scores of a bin are taken for equal in 1 of 256 cases
-    assert found.comparisons[0].bin_error == pytest.approx(max(off[:2]) + max(off[2:]), rel=1e-3)
-    assert "better" not in (found.verdict or "")
-    assert "worse" not in (found.verdict or "")
+    assert comparison.comparisons[0].bin_error == pytest.approx(max(off[:2]) + max(off[2:]), rel=1e-3)
+    assert "better" not in (comparison.verdict or "")
+    assert "worse" not in (comparison.verdict or "")
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
@@ -219,8 +219,8 @@ def test_equal_scores_leave_nothing_open(name: str) -> None:
     target = torch.rand(400, 6, generator=generator) < 0.3
     noise = torch.randn(2, 400, 6, generator=generator)
     votes = {run: (noise[place] + place * target).round().clamp(-2, 2) / 3 for place, run in enumerate("ab")}
-    found = compare_runs(votes, target, metrics=[REGISTRY[name](num_labels=6)], resamples=200)
-    (one,) = found.comparisons
+    comparison = compare_runs(votes, target, metrics=[REGISTRY[name](num_labels=6)], resamples=200)
+    (one,) = comparison.comparisons
     assert one.bin_error == 0
     assert one.significant
 
@@ -270,8 +270,8 @@ def test_the_f_score_of_averages(labels: str) -> None:
     given: dict[str, Any] = {"average": "macro", "labels": labels, "num_labels": 9}
     for name, cut in (("AtK", 2), ("AtThreshold", 0.7)):
         precision, recall = (
-            float(fed(REGISTRY[f"{one}{name}"](cut, **given), scores, target).compute())
-            for one in ("Precision", "Recall")
+            float(fed(REGISTRY[f"{text}{name}"](cut, **given), scores, target).compute())
+            for text in ("Precision", "Recall")
         )
         metric = fed(REGISTRY[f"F1{name}"](cut, macro="of_averages", **given), scores, target)
         assert float(metric.compute()) == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-12)

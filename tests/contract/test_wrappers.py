@@ -62,9 +62,9 @@ def test_classwise_wrapper_names_buckets(case: Case) -> None:
     for batch in EPOCHS[:2]:
         wrapper.update(batch.scores, batch.target)
     wanted = alone(one_k.metric(), *EPOCHS[:2])
-    found = wrapper.compute()
-    assert list(found) == [f"at_{name}" for name in BUCKETS.names]
-    assert bits_of(torch.stack(list(found.values()))) == bits_of(wanted)
+    values = wrapper.compute()
+    assert list(values) == [f"at_{name}" for name in BUCKETS.names]
+    assert bits_of(torch.stack(list(values.values()))) == bits_of(wanted)
     inside = MetricCollection({"wrapped": ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names))})
     inside.update(EPOCHS[0].scores, EPOCHS[0].target)
     assert len(inside.compute()) == len(BUCKETS)
@@ -78,8 +78,8 @@ def test_minimum_maximum_and_running_value() -> None:
         extremes.update(batch.scores, batch.target)
         running.update(batch.scores, batch.target)
         seen.append(alone(RecallAtK(k=3), *EPOCHS[: number + 1]))
-        found = extremes.compute()
-        assert (found["raw"], found["min"], found["max"]) == (seen[-1], min(seen), max(seen))
+        values = extremes.compute()
+        assert (values["raw"], values["min"], values["max"]) == (seen[-1], min(seen), max(seen))
     assert running.compute() == alone(RecallAtK(k=3), *EPOCHS[-2:])
 
 

@@ -110,9 +110,9 @@ def test_every_row_of_the_table_is_true(given: str, told: str, words: str | None
             update_in_silence(metric, given)
         assert not any(state.any() for state in metric.metric_state.values())
     elif told == "warning":
-        with pytest.warns(UserWarning, match=f"PrecisionAtK: .*{words}") as said:
+        with pytest.warns(UserWarning, match=f"PrecisionAtK: .*{words}") as caught:
             metric.update(*arguments(given))
-        assert [Path(one.filename) for one in said] == [Path(__file__)] * len(said)
+        assert [Path(warning.filename) for warning in caught] == [Path(__file__)] * len(caught)
     else:
         assert told == "nothing"
     with warnings.catch_warnings():
@@ -174,9 +174,9 @@ def test_a_collection_asks_once_for_all_members() -> None:
     """Two members, two batches: one warning, in the name of the collection; a clone that has not seen a batch asks again."""
     collection = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=2)])
     fresh = collection.clone()
-    with pytest.warns(UserWarning, match="TopKCollection: preds, float32") as said:
+    with pytest.warns(UserWarning, match="TopKCollection: preds, float32") as caught:
         collection.update(*swapped())
-    assert len(said) == 1
+    assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         collection.update(*swapped())

@@ -56,8 +56,8 @@ def test_extreme_classification(typed: Any) -> None:
 
 def peer(names: dict[str, Any], run: dict[str, dict[str, float]], measure: str) -> float:
     """The mean of a measure of pytrec_eval."""
-    found = pytrec_eval.RelevanceEvaluator(names["qrels"], {re.sub(r"_(?=\d)", ".", measure)}).evaluate(run)
-    return sum(values[measure] for values in found.values()) / len(found)
+    measures = pytrec_eval.RelevanceEvaluator(names["qrels"], {re.sub(r"_(?=\d)", ".", measure)}).evaluate(run)
+    return sum(values[measure] for values in measures.values()) / len(measures)
 
 
 def test_recommendation_and_retrieval(typed: Any) -> None:
@@ -142,7 +142,9 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     scipy.sparse.save_npz("preds.npz", scipy.sparse.csr_matrix(np.exp(names["scores"])))
     for name in ("train", "test"):
         scipy.sparse.save_npz(f"{name}.npz", scipy.sparse.csr_matrix(names["multi_hot"](names[name])))
-        coded = [f"{row},{';'.join(names['codes'][one] for one in labels)}" for row, labels in enumerate(names[name])]
+        coded = [
+            f"{row},{';'.join(names['codes'][label] for label in labels)}" for row, labels in enumerate(names[name])
+        ]
         Path(f"{name}_notes.csv").write_text("\n".join(["note_id,codes", *coded]) + "\n")
     Path("codes.txt").write_text("\n".join(names["codes"]) + "\n")
     np.save("notes.npy", 1 / (1 + np.exp(-names["scores"])))

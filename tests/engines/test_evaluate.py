@@ -29,7 +29,7 @@ def table():
             "ids": pa.array(ids, pa.list_(pa.int64())),
             "scores": pa.array([rng.integers(0, 4, len(one)).astype(float).tolist() for one in ids], pa.list_(pa.float64())),
             "labels": pa.array(labels, pa.list_(pa.int32())),
-            "gains": pa.array([(1.0 + np.arange(len(one)) % 3).tolist() for one in labels], pa.list_(pa.float64())),
+            "gains": pa.array([(1.0 + np.arange(len(row)) % 3).tolist() for row in labels], pa.list_(pa.float64())),
             "language": [["en", "de", None][number % 3] for number in range(ROWS)],
         }
     )  # fmt: skip
@@ -45,7 +45,7 @@ def padded(column, fill):
     """Return a column of lists as a matrix."""
     lists = TABLE[column].to_pylist()
     width = max(map(len, lists))
-    return torch.tensor([one + [fill] * (width - len(one)) for one in lists])
+    return torch.tensor([ids + [fill] * (width - len(ids)) for ids in lists])
 
 
 def gains():
@@ -67,22 +67,22 @@ def parts(size, form="arrow"):
 def test_parts_of_any_size_give_the_report_of_all_rows(alone, form, size):
     """The same values, counts, settings and notes as ``tailmetrics.evaluate`` of tensors, to the last bit."""
     names = {"scores": "scores", "gains": "gains", "row_groups": "language"}
-    found = alone.evaluate(parts(size, form), METRICS, label_counts=COUNTS, labels=True, **names)
+    report = alone.evaluate(parts(size, form), METRICS, label_counts=COUNTS, labels=True, **names)
     groups = ["none" if one is None else one for one in TABLE["language"].to_pylist()]
-    numbers = torch.tensor([{"de": 0, "en": 1, "none": -1}[one] for one in groups])
+    numbers = torch.tensor([{"de": 0, "en": 1, "none": -1}[group] for group in groups])
     preds = padded("scores", float("-inf")), padded("ids", -1)
     expected = tailmetrics.evaluate(
         preds, gains(), metrics=METRICS, label_counts=COUNTS, labels=True, row_groups=numbers
     )
-    assert found.as_dict() == expected.as_dict()
-    assert [row.rows for row in found.row_groups] == [int((numbers == number).sum()) for number in (0, 1)]
+    assert report.as_dict() == expected.as_dict()
+    assert [row.rows for row in report.row_groups] == [int((numbers == number).sum()) for number in (0, 1)]
 
 
 def test_ids_alone_are_ranked_already(alone):
     """Without scores the first id is the best, and without gains every label counts 1; defaults name the columns."""
-    found = alone.evaluate(parts(100), METRICS[:1], label_counts=COUNTS)
+    report = alone.evaluate(parts(100), METRICS[:1], label_counts=COUNTS)
     expected = tailmetrics.evaluate(padded("ids", -1), padded("labels", -1), metrics=METRICS[:1], label_counts=COUNTS)
-    assert found.as_dict() == expected.as_dict()
+    assert report.as_dict() == expected.as_dict()
 
 
 def test_training_labels_are_counted_by_parts(alone):

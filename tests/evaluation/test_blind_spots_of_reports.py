@@ -107,7 +107,7 @@ def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
         in markdown(report)
     )
     without = tm.evaluate(*data(), metrics=[tm.RecallAtK(K, buckets=BUCKETS)], labels=True, intervals=False)
-    assert [one.instead for one in without.blind_spots] == [[]]
+    assert [spot.instead for spot in without.blind_spots] == [[]]
     assert tm.evaluate(*data(), metrics=[tm.RecallAtK(K)]).blind_spots == ()
 
 
@@ -117,7 +117,7 @@ def test_rows_in_clusters_are_no_trials():
     scores = torch.nn.functional.one_hot(target, 6).double()
     scores[target == 2] = 1.0 - scores[target == 2]
     more = {"metrics": [tm.RecallAtK(1)], "label_counts": [9] * 6, "buckets": "thresholds:1", "labels": True}
-    assert [one.label for one in tm.evaluate(scores, target, **more).blind_spots] == [2]
+    assert [spot.label for spot in tm.evaluate(scores, target, **more).blind_spots] == [2]
     report = tm.evaluate(scores, target, clusters=torch.arange(len(target)) // 60, **more)
     assert report.blind_spots == []
     assert "Blind spots are not looked for: the test takes rows as independent" in markdown(report)

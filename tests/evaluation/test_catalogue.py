@@ -29,12 +29,12 @@ def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
     report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics)
     assert report.scalars["catalog_coverage@2"] == 1
     said = "The catalogue is the 3 items that preds and the other arguments name. "
-    assert any(one.startswith(said) and one.endswith("label_names=ITEMS.") for one in report.warnings)
+    assert any(warning.startswith(said) and warning.endswith("label_names=ITEMS.") for warning in report.warnings)
     report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
     assert report.scalars["gini@2"] == pytest.approx(2 * (2 * 1 + 4 * 2 + 8 * 1) / (2 * 7 * 4))
-    assert not any("catalogue" in one for one in report.warnings)
+    assert not any("catalogue" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize(("labels", "value"), [("all", 1 / 3), ("present", 1.0)])
@@ -44,10 +44,10 @@ def test_a_mean_over_all_labels_counts_the_catalogue(labels, value):
     report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric)
     assert [*report.scalars.values()] == pytest.approx([value])
     said = "The catalogue is the 3 labels that preds and the other arguments name. Before means over all labels of runs"
-    assert any(one.startswith(said) for one in report.warnings) == (labels == "all")
+    assert any(warning.startswith(said) for warning in report.warnings) == (labels == "all")
     report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric, label_names=CATALOGUE)
     assert [*report.scalars.values()] == pytest.approx([1 / 7 if labels == "all" else 1.0])
-    assert not any("catalogue" in one for one in report.warnings)
+    assert not any("catalogue" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize("make", [frame, runs])
@@ -118,14 +118,18 @@ def test_metrics_with_values_by_label_id_are_refused_without_label_names(make):
 def test_gaps_between_ids_and_labels_without_a_count_are_said():
     """2 of 100 ids occur in training; of names 3 of 4 have no count, of which nothing is a gap."""
     lists, train = [[5, 99], [7, 5]], [[5], [99]]
-    (said,) = [one for one in tm.evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in one]
+    (said,) = [
+        warning for warning in tm.evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in warning
+    ]
     assert said.startswith(
         "98 of 100 labels never occur in training. If the numbers of labels have gaps, each number met should be one "
         "label: pass lists of strings or a table."
     )
     names = [[str(one) for one in row] for row in lists]
     report = tm.evaluate(names, [["5"], ["7"]], train_target=[["5"], ["99"]])
-    assert not any("labels have no training count" in one or "gaps" in one for one in report.warnings)  # 1 of 3
+    assert not any(
+        "labels have no training count" in warning or "gaps" in warning for warning in report.warnings
+    )  # 1 of 3
     report = tm.evaluate(runs(SHOWN), {"u1": {"a": 1}, "u2": {"b": 1}}, label_counts={"c": 4})
     assert "3 of 4 labels have no training count and are unseen." in report.warnings
 

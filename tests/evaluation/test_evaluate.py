@@ -230,12 +230,12 @@ def test_states_of_another_evaluation_are_refused_and_change_nothing():
 @pytest.mark.parametrize("read", ["class", "function"])
 def test_scores_in_the_range_of_probabilities_are_told(scores, said, read):
     """A softmax of numbers from 0 to 1 says little, whatever they add up to: of 1 beside three 0 it is e / (e + 3)."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         (tm.CalibrationErrorAtK(k=1).update if read == "class" else tm.functional.cross_entropy)(
             scores, torch.tensor([0])
         )
-    texts = [str(one.message) for one in told]
+    texts = [str(warning.message) for warning in caught]
     assert len(texts) == (said is not None)
     highest = f"each at most {e / (e + 3):.2g}."
     assert not texts if said is None else (f"lie between 0 and 1{said}" in texts[0] and highest in texts[0])
@@ -265,10 +265,10 @@ def test_padding_is_told_of_the_first_batch_alone():
     """Ranked ids of sequences that end in 0, a label nowhere else, in two batches: one warning."""
     ids, target = torch.arange(1, 4).expand(8, 5, 3), torch.randint(1, 30, (8, 5))
     target[:, 3:] = 0
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tm.evaluate(ids, target, metrics=[tm.AccuracyAtK(k=1)], batch_rows=20)
-    assert sum("most sequences end in a run of label 0" in str(one.message) for one in told) == 1
+    assert sum("most sequences end in a run of label 0" in str(warning.message) for warning in caught) == 1
 
 
 @pytest.mark.parametrize(
@@ -372,12 +372,12 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
     assert report.scalars["recall_skip_min4@1"] == 1
     assert report.scalars["ndcg@1"] == pytest.approx(2 / 3)
     said = "2 of 3 rows have no relevant label at min_gain=4, and "
-    assert [one for one in report.warnings if "min_gain" in one] == [
+    assert [warning for warning in report.warnings if "min_gain" in warning] == [
         f"{said}count as 0 in recall_min4@1, hit_rate_min4@1; empty_target_action='skip' leaves them out.",
         f"{said}are left out of recall_skip_min4@1.",
     ]
     metrics = [tm.RecallAtK(k=1), tm.RecallAtK(k=1, min_gain=2)]
-    assert not any("min_gain" in one for one in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
+    assert not any("min_gain" in warning for warning in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
 
 
 def test_a_value_below_that_of_each_bucket_is_explained() -> None:
@@ -389,7 +389,7 @@ def test_a_value_below_that_of_each_bucket_is_explained() -> None:
         report = tm.evaluate(torch.eye(3), gains, metrics=[tm.RecallAtK(k=1, min_gain=4), by_bucket])
         (value,) = (value for key, value in report.scalars.items() if key.endswith("/a"))
         assert (report.scalars["recall_min4@1"] < value) == is_said
-        assert any(said in one for one in report.warnings) == is_said
+        assert any(said in warning for warning in report.warnings) == is_said
 
 
 @pytest.mark.parametrize(("empty", "is_said"), [(0, False), (1, False), (2, True)])
@@ -399,7 +399,7 @@ def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> No
     target[:empty] = -1
     metrics = [tm.NDCGAtK(k=1, empty_target_action="skip"), tm.MRR(k=1)]
     report = tm.evaluate(torch.eye(3)[torch.zeros(100, dtype=torch.int64)], target, metrics=metrics)
-    said = [one for one in report.warnings if "rows have no relevant label" in one]
+    said = [warning for warning in report.warnings if "rows have no relevant label" in warning]
     assert (
         said
         == [
@@ -426,7 +426,7 @@ def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
     for second, off in ((0.5002, True), (4.0, False)):
         report = tm.evaluate(torch.tensor([[0.5001, 1.0], [second, 9.0]]), target, metrics=metrics)
         said = "macro_auc by up to 0.25; macro_auc/decile_10, of its buckets the furthest, by up to 0.5. error_bounds()"
-        assert any(said in one for one in report.warnings) is off
+        assert any(said in warning for warning in report.warnings) is off
 
 
 @pytest.mark.parametrize("wrong", ["numbers", "order", "nothing"])
@@ -440,7 +440,9 @@ def test_what_is_worse_than_equal_scores_is_told(wrong):
     groups = ["a", "b"] * 100
     report = tm.evaluate(*given[wrong], metrics=asked, label_counts=training_counts(), row_groups=groups)
     assert (report.scalars["cross_entropy"] > log(NUM_LABELS) + 1e-6) == (wrong != "nothing")
-    said = [one.partition(". Look")[0] for one in report.warnings if "Look whether the targets number" in one]
+    said = [
+        warning.partition(". Look")[0] for warning in report.warnings if "Look whether the targets number" in warning
+    ]
     worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(wrong)
     assert said == ([f"Worse than with equal scores for all labels: {worse}"] if worse else [])
 
@@ -454,7 +456,7 @@ def test_logits_with_the_axes_of_tokens_and_labels_swapped_are_told(swapped):
     evaluation.update(logits.transpose(1, 2) if swapped else logits, tokens)
     elsewhere = Evaluation(tm.CrossEntropy())
     elsewhere.load_state_dict(evaluation.state_dict())
-    told = any("whether the last axis of preds is that of labels" in one for one in elsewhere.report("").notes)
+    told = any("whether the last axis of preds is that of labels" in note for note in elsewhere.report("").notes)
     assert told is swapped
 
 
@@ -469,22 +471,22 @@ def test_rows_that_miss_a_recall_are_told() -> None:
     metrics = [tm.KForRecall(0.5, num_labels=100), tm.KForRecall(0.5, statistic="mean", num_labels=100)]
     report = tm.evaluate(preds, target, metrics=metrics, intervals=False)
     assert report.scalars == {"median_k_for_recall@0.5": 50.0, "mean_k_for_recall@0.5": (1 + 3 * 50) / 4}
-    (note,) = [one for one in report.warnings if "do not reach" in one]
+    (note,) = [warning for warning in report.warnings if "do not reach" in warning]
     assert note == (
         "median_k_for_recall@0.5, mean_k_for_recall@0.5: 75.0% of the rows do not reach the recall within their list "
         "and count as 50, which is no rank. Compare runs only if this number is the same."
     )
     by_bucket = [tm.KForRecall(0.5, buckets="deciles")]
     (note,) = [
-        one
-        for one in tm.evaluate(preds, target, metrics=by_bucket, label_counts=counts).warnings
-        if "do not reach" in one
+        warning
+        for warning in tm.evaluate(preds, target, metrics=by_bucket, label_counts=counts).warnings
+        if "do not reach" in warning
     ]
     assert note.startswith(
         "median_k_for_recall@0.5: 75.0% of the rows, up to 100.0% of the rows in decile_10 do not reach"
     )
-    found = compare_runs({"some": preds, "all": target}, target, metrics=metrics, resamples=100)
-    assert [one for one in found.warnings if one.startswith("some: median_k_for_recall@0.5, mean_k")]
+    comparison = compare_runs({"some": preds, "all": target}, target, metrics=metrics, resamples=100)
+    assert [warning for warning in comparison.warnings if warning.startswith("some: median_k_for_recall@0.5, mean_k")]
 
 
 def test_a_comparison_holds_the_values_of_the_reports():
@@ -517,7 +519,8 @@ def test_a_comparison_holds_the_values_of_the_reports():
         assert values == pytest.approx(of_run, nan_ok=True)
         assert 0 < report.intervals["share/gap"].low < 2 / 3
     found = {
-        one.key: one for one in compare_runs(runs, target, metrics=metrics, resamples=100, baseline="one").comparisons
+        comparison.key: comparison
+        for comparison in compare_runs(runs, target, metrics=metrics, resamples=100, baseline="one").comparisons
     }
     for key, value in expected["right"].items():
         assert (found[key].baseline_value, found[key].value) == pytest.approx(
@@ -557,7 +560,7 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
     for report in found.values():
         with_rows = [sum(buckets.names[buckets.assignment[one]] == name for one in relevant) for name in buckets.names]
         assert [bucket.labels_with_rows for bucket in report.buckets] == with_rows
-        (table,) = (one for one in report.document().tables if one.name == "buckets")
+        (table,) = (table for table in report.document().tables if table.name == "buckets")
         column = table.header.index("labels with rows")
         assert [line[column] for line in table.lines] == [str(len(relevant)), *map(str, with_rows)]
     assert [max(report.overall.values()) for report in found.values()] == pytest.approx([len(relevant) / 40, 1.0])
@@ -646,13 +649,15 @@ def test_a_cut_off_beyond_short_lists_is_no_alarm():
     report = tm.evaluate(lists, qrels, metrics=metrics, label_names=documents)
     assert report.scalars["recall@100"] == pytest.approx(0.5)
     assert report.references["chance"]["recall@100"] == pytest.approx(2 / 3)
-    assert not [one for one in report.warnings if "Worse than" in one]
+    assert not [warning for warning in report.warnings if "Worse than" in warning]
     worst = {
         query: {documents[(int(query[1:]) + 40 + place) % 150]: 1.0 - place / 20 for place in range(20)}
         for query in lists
     }
     (said,) = [
-        one for one in tm.evaluate(worst, qrels, metrics=metrics, label_names=documents).warnings if "Worse than" in one
+        warning
+        for warning in tm.evaluate(worst, qrels, metrics=metrics, label_names=documents).warnings
+        if "Worse than" in warning
     ]
     assert said == (
         "Worse than with equal scores for all labels: recall@20. Look whether predictions and targets call the same labels "

@@ -27,9 +27,9 @@ def metrics():
 def peer():
     """What pytrec_eval says, averaged over the queries."""
     asked = {"P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank"}
-    found = pytrec_eval.RelevanceEvaluator(QRELS, asked).evaluate(RUN)
+    report = pytrec_eval.RelevanceEvaluator(QRELS, asked).evaluate(RUN)
     keys = ("P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank")
-    return [sum(values[key] for values in found.values()) / len(found) for key in keys]
+    return [sum(values[key] for values in report.values()) / len(report) for key in keys]
 
 
 def frame(run, value):
@@ -71,10 +71,10 @@ def test_the_two_swapped_are_told(form):
     said = "holds only whole numbers up to 3, as grades are, and target holds fractions"
     with pytest.warns(UserWarning, match=said):
         report = tm.evaluate(qrels, run, metrics=metrics())
-    assert any(said in one for one in report.warnings)
+    assert any(said in warning for warning in report.warnings)
     popular = {query: {item: 100 * score for item, score in items.items()} for query, items in QRELS.items()}
     for right in ((run, qrels), (QRELS, QRELS), (popular, RUN)):
-        assert not any("swapped" in one for one in tm.evaluate(*right, metrics=metrics()).warnings)
+        assert not any("swapped" in warning for warning in tm.evaluate(*right, metrics=metrics()).warnings)
 
 
 def test_training_targets_tell_the_deciles():
@@ -170,8 +170,8 @@ def test_a_comparison_says_what_to_know_of_its_runs():
     compared = compare_runs({"one": short, "other": other}, QRELS, **known)
     left_out = f"{len(QRELS) - 1} queries of target have no predictions in preds: left out; missing='zero' counts"
     tied = "other: Rows are cut inside a tie (100.0% at rank 1)"
-    assert any(one.startswith(left_out) for one in compared.warnings)
-    (said,) = (one for one in compared.warnings if one.startswith(tied))
+    assert any(warning.startswith(left_out) for warning in compared.warnings)
+    (said,) = (warning for warning in compared.warnings if warning.startswith(tied))
     assert said.endswith("whatever the model.")  # a comparison shows no other orders
     assert tied in str(compared)
     assert tied in compared._repr_html_()
@@ -217,9 +217,9 @@ def test_intervals_of_sequences_that_are_alike(form):
     alone = tm.evaluate(*shaped, **options)
     width = alone.intervals["accuracy@1"].high - alone.intervals["accuracy@1"].low
     assert width < 0.6 * 2 * half
-    said = any("of one sequence are taken for independent" in one for one in alone.warnings)
+    said = any("of one sequence are taken for independent" in warning for warning in alone.warnings)
     assert said == (form != "flat")
-    assert not any("independent: where" in one for one in report.warnings)
+    assert not any("independent: where" in warning for warning in report.warnings)
     compared = compare_runs({"a": shaped[0], "b": -shaped[0]}, shaped[1], clusters=clusters, resamples=200, **options)
     assert compared.comparisons[0].interval.clusters == 40
 
@@ -445,7 +445,7 @@ def test_missing_queries_are_left_out_or_count_as_empty_lists():
     """By hand: two queries of three are answered, one of them right; a query without a target is told, too."""
     preds = {"a": {"x": 1.0}, "b": {"x": 1.0}, "d": {"x": 1.0}}
     target = {"a": {"x": 1}, "b": {"y": 1}, "c": {"x": 1}}
-    skip, zero = (tm.evaluate(preds, target, metrics=[tm.PrecisionAtK(1)], missing=one) for one in ("skip", "zero"))
+    skip, zero = (tm.evaluate(preds, target, metrics=[tm.PrecisionAtK(1)], missing=text) for text in ("skip", "zero"))
     assert (skip.scalars["precision@1"], zero.scalars["precision@1"]) == (1 / 2, 1 / 3)
     assert skip.notes == (
         "1 query of target has no predictions in preds: left out; missing='zero' counts them as empty lists.",

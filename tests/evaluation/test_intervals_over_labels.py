@@ -86,7 +86,7 @@ def test_models_are_compared_by_them() -> None:
     worse = torch.randn(N, L, generator=torch.Generator().manual_seed(3))
     chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
     report = compare_runs({"worse": worse, "better": scores}, target, metrics=chosen, resamples=999)
-    found = {one.key: one for one in report.comparisons}
+    found = {comparison.key: comparison for comparison in report.comparisons}
     assert found["macro_auc"].significant
     assert found["macro_auc"].difference > 0
     assert found["macro_recall@3/gap"].statistic == "gap"

@@ -330,8 +330,8 @@ def test_how_often_they_hold_the_truth() -> None:
     rng, held = np.random.default_rng(0), 0
     for _ in range(2000):
         rows = (rng.random(50) < 0.4) * rng.beta(2, 2, 50)
-        found = quick_interval(Moments.from_units([(1, rows, np.ones(50))]), float(rows.mean()), 50, shares=True)
-        held += found.low <= 0.2 <= found.high
+        interval = quick_interval(Moments.from_units([(1, rows, np.ones(50))]), float(rows.mean()), 50, shares=True)
+        held += interval.low <= 0.2 <= interval.high
     assert 0.93 <= held / 2000 <= 0.975
 
 

@@ -35,7 +35,7 @@ def test_dicts_give_the_numbers_of_pytrec_eval(tmp_path, data, form, grades):
     qrels = {query: {doc: source.choice(grades) for doc in docs} for query, docs in qrels.items()}
     values = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank", "map"}).evaluate(run)
     names = {"ndcg@10": "ndcg_cut_10", "mrr": "recip_rank", "map": "map"}
-    expected = {key: sum(one[name] for one in values.values()) / len(values) for key, name in names.items()}
+    expected = {key: sum(value[name] for value in values.values()) / len(values) for key, name in names.items()}
     if form == "dict":
         report = evaluate(run, qrels, metrics=[NDCGAtK(k=10), MRR(), MAP()])
         found, said = report.overall, report.tie_winner

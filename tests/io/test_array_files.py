@@ -53,12 +53,12 @@ def test_torch_only_forms(tmp_path, rows_of):
     scores, ids = torch.tensor([[0.5, 0.25], [1.0, 0.0]]), torch.tensor([[3, 1], [2, -1]])
     torch.save((scores, ids), tmp_path / "pair.pt")
     torch.save(torch.eye(4, dtype=torch.bfloat16)[:2], tmp_path / "gains.pt", _use_new_zipfile_serialization=False)
-    found = rows_of(read(tmp_path / "pair.pt", tmp_path / "gains.pt", num_labels=4, batch_rows=1))
+    rows = rows_of(read(tmp_path / "pair.pt", tmp_path / "gains.pt", num_labels=4, batch_rows=1))
     one_hot = [dict.fromkeys(range(4), 0.0) | {row: 1.0} for row in range(2)]
-    assert found == {0: ({3: 0.5, 1: 0.25}, one_hot[0]), 1: ({2: 1.0}, one_hot[1])}
+    assert rows == {0: ({3: 0.5, 1: 0.25}, one_hot[0]), 1: ({2: 1.0}, one_hot[1])}
     torch.save(torch.eye(4)[[1, 3]].to_sparse_csr(), tmp_path / "csr.pt")
-    found = rows_of(read(tmp_path / "csr.pt", tmp_path / "gains.pt", batch_rows=1))
-    assert found == {0: ({1: 1.0}, one_hot[0]), 1: ({3: 1.0}, one_hot[1])}
+    rows = rows_of(read(tmp_path / "csr.pt", tmp_path / "gains.pt", batch_rows=1))
+    assert rows == {0: ({1: 1.0}, one_hot[0]), 1: ({3: 1.0}, one_hot[1])}
 
 
 def test_whole_numbers_as_wide_as_the_scores_are_multi_hot(tmp_path, rows_of):

@@ -45,9 +45,9 @@ def test_ranked_ids_move_up_and_dense_scores_become_minus_infinity(tmp_path, row
     np.save(tmp_path / "hot.npy", scores > 2)
     data = read(tmp_path / "scores.npy", tmp_path / "hot.npy", filter=pairs)
     assert data.filtered() == (5, 2, 1)
-    found = rows_of(data)
-    assert found[0] == ({0: 0, 1: 1, 2: 2, 3: -np.inf}, dict.fromkeys(range(4), False))
-    assert found[1] == ({0: 4, 1: -np.inf, 2: 6, 3: 7}, {0: True, 1: False, 2: True, 3: True})
+    rows = rows_of(data)
+    assert rows[0] == ({0: 0, 1: 1, 2: 2, 3: -np.inf}, dict.fromkeys(range(4), False))
+    assert rows[1] == ({0: 4, 1: -np.inf, 2: 6, 3: 7}, {0: True, 1: False, 2: True, 3: True})
     assert np.load(tmp_path / "scores.npy").tolist() == scores.tolist()
 
 

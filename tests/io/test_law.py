@@ -134,13 +134,13 @@ def follow(error, case, options):
         options["list_delimiter"] = " "
     words = shlex.split(hint.replace("(", " ").replace(")", " ").replace(",", " "))
     for word, answer in pairwise(words):
-        found = re.fullmatch(r"--((?:preds-|target-)?columns)\.(\w+)", word)
-        if not found:
+        match = re.fullmatch(r"--((?:preds-|target-)?columns)\.(\w+)", word)
+        if not match:
             continue
-        option, role = found[1].replace("-", "_"), found[2]
+        option, role = match[1].replace("-", "_"), match[2]
         meant = case.files[{"preds_columns": 0, "target_columns": 1}.get(option, own)][1]
         if role == "score" and role not in meant and ".rank, .distance" in hint:
-            role = next((one for one in ("rank", "distance") if meant.get(one, "order") != "order"), role)
+            role = next((text for text in ("rank", "distance") if meant.get(text, "order") != "order"), role)
         if answer == "NAME" and role in meant and meant[role] not in ("order", "none"):
             options.setdefault(option, {})[role] = meant[role]
         elif meant.get(role) == answer:

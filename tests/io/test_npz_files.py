@@ -72,7 +72,7 @@ def test_a_file_that_is_no_archive_is_closed(tmp_path, paths):
         with pytest.raises(DataFileError, match=r"cut\.npz: cannot be read as a scipy CSR matrix"):
             read(tmp_path / "cut.npz", paths[1])
         gc.collect()
-    assert not [one for one in left if one.category is ResourceWarning]
+    assert not [warning for warning in left if warning.category is ResourceWarning]
 
 
 def test_inconsistent_arrays_are_refused(tmp_path, paths):

@@ -30,9 +30,9 @@ def test_ragged_lists_come_back(write, rows_of, batch_rows, groups, kind):
     """Lists come back row by row, a missing list as an empty one, whatever the row groups of the two files."""
     preds = write("p.parquet", groups[0], kind, ids=IDS, scores=SCORES)
     target = write("y.parquet", groups[1], kind, labels=LABELS)
-    found = rows_of(read(preds, target, batch_rows=batch_rows))
+    rows = rows_of(read(preds, target, batch_rows=batch_rows))
     scores = [dict(zip(ids or [], values or [], strict=True)) for ids, values in zip(IDS, SCORES, strict=True)]
-    assert found == {row: (scores[row], sorted(LABELS[row])) for row in range(7)}
+    assert rows == {row: (scores[row], sorted(LABELS[row])) for row in range(7)}
     ranked = rows_of(read(write("r.parquet", groups[0], kind, ids=IDS), target, batch_rows=batch_rows))
     assert ranked == {row: (IDS[row] or [], sorted(LABELS[row])) for row in range(7)}
 
@@ -43,8 +43,8 @@ def test_lists_of_one_length(tmp_path, rows_of):
     table = pa.table({"ids": pa.FixedSizeListArray.from_arrays(pa.array(ids.ravel()), 3)})
     pq.write_table(table, tmp_path / "p.parquet")
     pq.write_table(pa.table({"labels": ids.tolist()}), tmp_path / "y.parquet", row_group_size=3)
-    found = rows_of(read(tmp_path / "p.parquet", tmp_path / "y.parquet", batch_rows=2))
-    assert found == {row: (ids[row].tolist(), ids[row].tolist()) for row in range(4)}
+    rows = rows_of(read(tmp_path / "p.parquet", tmp_path / "y.parquet", batch_rows=2))
+    assert rows == {row: (ids[row].tolist(), ids[row].tolist()) for row in range(4)}
 
 
 def test_gains_and_column_names(tmp_path, rows_of):

@@ -48,18 +48,18 @@ def test_a_rank_parses_only_its_lines(write, rows_of):
 def test_the_last_line_may_lack_its_end(write, rows_of):
     """A file without a newline at its end, and one with blank lines behind its rows, are whole."""
     for ending in ("", "\n\n  \n"):
-        found = rows_of(read(write("p.xmc", SCORES[:-1] + ending), write("y.xmc", LABELS)))
-        assert found[3][0] == {1: 2, 2: 0.5, 0: 1}
+        rows = rows_of(read(write("p.xmc", SCORES[:-1] + ending), write("y.xmc", LABELS)))
+        assert rows[3][0] == {1: 2, 2: 0.5, 0: 1}
 
 
 def test_the_first_rows_may_be_empty_without_a_header(write, rows_of):
     """A file without a header, in which the first rows have no prediction, reads as one in which others have none."""
     pairs = SCORES.split("\n", 1)[1]
-    found = rows_of(read(write("p.xmc", "\n \n" + pairs), write("y.xmc", "6 6\n\n1:1\n" + LABELS.split("\n", 1)[1])))
-    assert found[0] == ({}, {})
-    assert found[1] == ({}, {1: 1})
-    assert found[2] == ({0: 0.5, 3: -0.25}, {3: 1})
-    assert found[5] == ({1: 2, 2: 0.5, 0: 1}, {1: 1})
+    rows = rows_of(read(write("p.xmc", "\n \n" + pairs), write("y.xmc", "6 6\n\n1:1\n" + LABELS.split("\n", 1)[1])))
+    assert rows[0] == ({}, {})
+    assert rows[1] == ({}, {1: 1})
+    assert rows[2] == ({0: 0.5, 3: -0.25}, {3: 1})
+    assert rows[5] == ({1: 2, 2: 0.5, 0: 1}, {1: 1})
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_gauc_of_recbole() -> None:
     """sum R(u) AUC(u) / sum R(u), from mean ranks as RecBole writes it: RowAUC weighted by the number of relevant labels."""
     above, below = 0.0, 0
     for scores, target in zip(FULL.scores.round(), FULL.target, strict=True):
-        ranks = [(scores > one).sum() + (1 + (scores == one).sum()) / 2 for one in scores[target]]
+        ranks = [(scores > score).sum() + (1 + (scores == score).sum()) / 2 for score in scores[target]]
         size, n = len(ranks), len(scores)
         if 0 < size < n:
             above += size * float(size * (n + 1) - size * (size + 1) / 2 - sum(ranks)) / (size * (n - size))

@@ -31,8 +31,8 @@ def test_rows_in_any_order_are_ranked_by_score_and_then_by_id() -> None:
 )
 def test_a_batch_in_order_holds_only_what_is_retrieved(scores: list[float], ids: list[int], ranked: list[int]) -> None:
     """Falling scores are taken as they are, but for a label of -inf at the end and for places of -1 among them."""
-    found = rank((torch.tensor([scores]), torch.tensor([ids])), torch.tensor([0]), num_labels=10)
-    assert found.ids.tolist() == [ranked]
+    ranking = rank((torch.tensor([scores]), torch.tensor([ids])), torch.tensor([0]), num_labels=10)
+    assert ranking.ids.tolist() == [ranked]
 
 
 @pytest.mark.parametrize("scores", [[torch.nan], [3.0, torch.nan], [torch.nan, 3.0], [3.0, 2.0, torch.nan]])

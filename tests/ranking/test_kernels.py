@@ -532,12 +532,12 @@ def test_a_user_is_told_once_that_the_library_is_missing(
     monkeypatch.setattr(native, "_loaded", lambda: native.load(library if path == "library" else Path(path)))
     monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
     warn_of_speed.cache_clear()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for metric in (HitRateAtK(k=1), HitRateAtK(k=2)):
             metric.update(torch.tensor([[0.1, 0.4, 0.7]]), torch.tensor([0]))
-    assert len(told) == times
-    for one in told:
+    assert len(caught) == times
+    for one in caught:
         assert one.filename == __file__
         assert re.search("installed without a C compiler.* 8 times as fast. Install a C compiler", str(one.message))
 

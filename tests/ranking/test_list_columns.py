@@ -33,7 +33,7 @@ COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
     "arrow, in chunks": lambda lists: chunked(lists, pa.list_(pa.int64())),
     "pandas": lambda lists: pd.Series(lists),
     "pandas, other index": lambda lists: pd.Series(lists, index=range(len(lists), 0, -1)),
-    "pandas of arrays": lambda lists: pd.Series([None if one is None else np.array(one, np.int32) for one in lists]),
+    "pandas of arrays": lambda lists: pd.Series([None if ids is None else np.array(ids, np.int32) for ids in lists]),
     "pandas of Arrow": lambda lists: pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
 }
 

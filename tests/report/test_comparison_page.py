@@ -54,12 +54,12 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     values = report.values["global_recall@3/gap"]
     assert [line[gap] for line in gaps.lines] == [number(values[name]) for name in NAMES]
     assert gap not in {column for _, column in gaps.bold}
-    tested = sum(not math.isnan(one.p_corrected.randomisation) for one in report.comparisons)
+    tested = sum(not math.isnan(comparison.p_corrected.randomisation) for comparison in report.comparisons)
     assert 0 < tested < len(report.comparisons)
     assert f"corrected for {tested} comparisons" in table.caption
     assert f"of {tested} comparisons; interval: 0.95 of this comparison alone" in page(report)
-    pairs = [one for one in report.document().tables if one.name == "comparisons"]
-    assert sum(len(one.lines) for one in pairs) == len(report.comparisons)
+    pairs = [table for table in report.document().tables if table.name == "comparisons"]
+    assert sum(len(pair.lines) for pair in pairs) == len(report.comparisons)
     outcomes = {line[0]: line[8] for one in pairs for line in one.lines}
     assert outcomes["global_recall@3/gap"] == "–"  # no row has a gap
     assert sum(map(int, outcomes["precision@1"].split("/"))) == 80
@@ -142,7 +142,7 @@ def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tm
     assert tags.index("better <b> against plain: ") < tags.index("3 runs")
     assert markdown(report).split("\n\n")[1].startswith("**better &lt;b&gt; against plain: global_recall@3")
     assert str(report).startswith(report.verdict[:40])
-    known = [one for one in report.comparisons if not math.isnan(one.least_difference)]
+    known = [comparison for comparison in report.comparisons if not math.isnan(comparison.least_difference)]
     cells = {
         cell for one in report.document().tables if one.name == "comparisons" for line in one.lines for cell in line
     }
@@ -175,7 +175,9 @@ def test_the_page_holds_every_number(compared):
 def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
     """If only keys of groups were compared, their table and their drawing are shown."""
     report = compared[0]
-    chosen = [replace(one, key="recall@3/en") for one in report.comparisons if one.key == "recall@3"]
+    chosen = [
+        replace(comparison, key="recall@3/en") for comparison in report.comparisons if comparison.key == "recall@3"
+    ]
     alone = replace(report, comparisons=chosen, row_groups=["en"])
     assert (alone.overall, alone.by_group) == ([], {"recall@3": {"en": "recall@3/en"}})
     assert "recall@3 by group of rows" in [section.title for section in alone.document().tables]
@@ -185,7 +187,7 @@ def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
 
 def test_gaps_of_groups_stand_among_the_comparisons_alone(compared):
     """Beside values over all rows there are gaps over all rows, and no group."""
-    first = next(one for one in compared[0].comparisons if one.key == "global_recall@3/gap")
+    first = next(comparison for comparison in compared[0].comparisons if comparison.key == "global_recall@3/gap")
     both = [first, replace(first, key="global_recall@3/en/gap")]
     report = replace(compared[0], comparisons=both, row_groups=["en"])
     assert (report.overall, report.gaps, report.by_bucket) == ([], ["global_recall@3/gap"], {})
@@ -246,13 +248,13 @@ def test_losses_of_probabilities_and_of_logits_are_not_compared():
     logits, target = 5 * torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
     runs, metrics = {"logits": logits, "soft": logits.softmax(1)}, [MRR(), CrossEntropy()]
     report = compare_runs(runs, target, metrics=metrics, resamples=100)
-    assert [one.key for one in report.comparisons] == ["mrr"]
+    assert [comparison.key for comparison in report.comparisons] == ["mrr"]
     assert "Not compared: cross_entropy, because scores of soft lie between 0 and 1, as prob" in str(report.verdict)
     assert "has several runs" not in markdown(report)
     with pytest.raises(ValueError, match="nothing is left to compare. Not compared: cross_entropy, because scores"):
         compare_runs(runs, target, metrics=metrics[1:], resamples=100)
     alike = compare_runs({"soft": runs["soft"], "other": runs["soft"]}, target, metrics=metrics, resamples=100)
-    assert [one.key for one in alike.comparisons] == ["mrr", "cross_entropy"]
+    assert [comparison.key for comparison in alike.comparisons] == ["mrr", "cross_entropy"]
 
 
 def test_an_infinite_value_is_drawn_and_said(tmp_path):

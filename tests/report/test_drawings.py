@@ -269,7 +269,9 @@ def test_parts_of_a_value_have_no_line_at_their_sum_and_recall_is_drawn_first():
     report = evaluate(torch.eye(4)[[0, 1, 2, 2]], torch.arange(4), metrics=TopKCollection(metrics, references=[]))
     bare = replace(
         report,
-        records=[replace(one, interval=None, chance=None, popularity=None, attainable=None) for one in report.records],
+        records=[
+            replace(record, interval=None, chance=None, popularity=None, attainable=None) for record in report.records
+        ],
     )
     recall, precision = drawings(bare, "headline") + drawings(bare, "buckets")
     assert (recall.title, precision.title) == ("global_recall@1", "global_precision_k_neg@1")

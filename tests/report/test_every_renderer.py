@@ -149,7 +149,7 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
     values = {name: value for name, value in report.by_bucket["global_recall@3"].items() if not math.isnan(value)}
     ends = {name: report.intervals[f"global_recall@3/{name}"] for name in values}
     beside = [of[f"global_recall@3/{name}"] for of in report.references.values() for name in values]
-    top = max(*values.values(), *beside, *(one.high for one in ends.values() if not math.isnan(one.high)))
+    top = max(*values.values(), *beside, *(end.high for end in ends.values() if not math.isnan(end.high)))
     bars = marks(drawn["global_recall@3"], "bar")
     names = list(report.by_bucket["global_recall@3"])
     for name, value in values.items():
@@ -159,7 +159,7 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
     (whole,) = marks(drawn["global_recall@3"], "line", "dashed")
     assert [up for _, up in whole.places] == [pytest.approx(report.overall["recall@3"] / top)] * 2
     found = [up for mark in marks(drawn["global_recall@3"], "line", "solid") for _, up in mark.places]
-    known = [one for one in ends.values() if not math.isnan(one.low)]
+    known = [end for end in ends.values() if not math.isnan(end.low)]
     assert found == pytest.approx([end / top for one in known for end in (one.low, one.high)])
     shares = drawn["prediction_proportion@3"]
     assert not marks(shares, "line", "dashed")
@@ -305,7 +305,7 @@ def test_the_column_rows_is_what_values_divide_by():
         PrecisionAtK(1, average="micro", buckets=buckets, scope="global"),
     ]
     report = evaluate(scores, target, metrics=metrics)
-    (table,) = (one for one in report.document().tables if one.name == "buckets")
+    (table,) = (table for table in report.document().tables if table.name == "buckets")
     assert table.header[:4] == ["bucket", "labels", "positives", "rows with a relevant label"]
     counted = "Rows with a relevant label: how many a value divides by in global_recall@1, global_ndcg@1."
     assert counted in table.full_caption
@@ -329,7 +329,7 @@ def tied():
             [min(max((2 - above) / equal, 0), 1) for above, equal in places],
             [above < 2 for above, _ in places],
         )
-        found[name] = [sum(one) / len(one) for one in of_orders]
+        found[name] = [sum(order) / len(order) for order in of_orders]
     return scores, target, [RecallAtK(2, buckets=buckets, scope="global")], found
 
 
@@ -352,7 +352,7 @@ def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples
     assert len(keys) == 7
     assert all(math.isnan(report.scalars[key]) for key in keys)
     assert [record["value"] for record in report.as_dict()["records"] if record["key"] in keys] == [None] * 7
-    (table,) = (one for one in report.document().tables if one.name == "buckets")
+    (table,) = (table for table in report.document().tables if table.name == "buckets")
     assert table.header[:4] == ["bucket", "labels", "positives", "labels with rows"]
     assert table.header[-7:] == list(report.by_bucket)
     assert (table.lines[-1][:4], table.lines[-1][-7:]) == (["unseen", "2", "0", "0"], ["–"] * 7)
@@ -402,7 +402,9 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
         assert bool(report.tie_bounds) is shown
     for beside in ([], metrics):  # of what is over all labels alone, with metrics by bucket or without
         overall = evaluate(scores, target, metrics=[RecallAtK(1), *beside], intervals=False)
-        (table,) = (one for one in overall.document().tables if one.name == "ties" and one.header[0] == "metric")
+        (table,) = (
+            table for table in overall.document().tables if table.name == "ties" and table.header[0] == "metric"
+        )
         first = [
             (row.max() == row[label]) / (row == row.max()).sum() for row, label in zip(scores, target, strict=True)
         ]
@@ -430,7 +432,7 @@ def test_no_warning_points_to_a_table_that_is_not_there():
     """An average over labels has one order of equal scores, and no bounds."""
     report = evaluate(torch.zeros(9, 4), torch.zeros(9, dtype=torch.int64), metrics=[RecallAtK(1, average="micro")])
     assert (report.ties, report.tie_bounds) == ({1: 1}, {})
-    assert not [one for one in report.warnings if "What equal scores hide" in one]
+    assert not [warning for warning in report.warnings if "What equal scores hide" in warning]
 
 
 def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn):

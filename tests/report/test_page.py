@@ -80,7 +80,7 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
     text = " ".join(parsed.text.split())
     for key, value in report.overall.items():
         assert f"{key}{number(value, report.facts(key).is_place)}" in text
-    (table,) = (one for one in report.document().sections if one.name == "buckets")
+    (table,) = (section for section in report.document().sections if section.name == "buckets")
     assert table.header == ["bucket", "labels", "positives", "rows with a relevant label", *report.by_bucket]
     whole = [number(report.overall[metric], report.facts(metric).is_place) for metric in report.by_bucket]
     assert table.lines[0] == ["all", "20", "60", "60", *whole]

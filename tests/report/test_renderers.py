@@ -200,7 +200,7 @@ def test_two_kinds_of_buckets_count_each_label_once():
     assert (of_bucket["head"], of_bucket["tail"], of_bucket["unseen"]) == ((1, 1), (2, 2), (1, 1))
     document = report.document()
     assert document.facts == ["4 rows", "4 positives", "4 labels"]
-    (table,) = [one for one in document.sections if one.name == "buckets"]
+    (table,) = [section for section in document.sections if section.name == "buckets"]
     assert (*table.header[:3], *table.lines[0][:3]) == ("bucket", "labels", "positives", "all", "4", "4")
 
 
@@ -228,9 +228,9 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
     collection, alone = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)
     of_all = "val/recall@1 in rest; val/recall@2 in head, rest; val/recall@3, val/accuracy@3"
     for one, keys in ((collection, of_all), (alone, "recall@3")):
-        with pytest.warns(UserWarning, match=f"number of labels for {keys} in head, tail, rest: ") as said:
+        with pytest.warns(UserWarning, match=f"number of labels for {keys} in head, tail, rest: ") as caught:
             one.update(worst, torch.tensor([0, 2]))
-        assert len(said) == 1
+        assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         collection.update(worst, torch.tensor([0, 2]))

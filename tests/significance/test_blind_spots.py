@@ -69,13 +69,13 @@ def test_a_majority_that_is_found_less_often_is_no_blind_spot():
 
 def test_the_expected_hits_are_those_of_the_rate_of_the_others():
     """3 hits of 30, where the others have 57 of 90 (19 hits), and half of them 20 of 30. A bucket of one label has none."""
-    found = blind_spots([17, 20, 20, 3, 7], [30, 30, 30, 30, 10], [0, 0, 0, 0, 1])
-    assert found.expected[3] == 19
+    spots = blind_spots([17, 20, 20, 3, 7], [30, 30, 30, 30, 10], [0, 0, 0, 0, 1])
+    assert spots.expected[3] == 19
     skewed = blind_spots([290, 20, 20, 3], [300, 30, 30, 30])
     assert skewed.expected[3] == pytest.approx(20)
-    assert math.isnan(found.expected[4])
-    assert found.p[4] == 1
-    assert found.listed.tolist() == [3]
+    assert math.isnan(spots.expected[4])
+    assert spots.p[4] == 1
+    assert spots.listed.tolist() == [3]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -84,12 +84,12 @@ def test_a_label_has_too_few_rows_where_it_would_not_be_listed_without_a_hit(see
     rng = np.random.default_rng(seed)
     support, bucket = rng.integers(0, 40, 60), np.arange(60) % 2
     hits = rng.binomial(support, np.where(bucket, 0.3, 0.6))
-    found = blind_spots(hits, support, bucket)
-    assert 0 < found.too_few_rows.sum() < 60
+    spots = blind_spots(hits, support, bucket)
+    assert 0 < spots.too_few_rows.sum() < 60
     for label in range(60):
         without = hits.copy()
         without[label] = 0
-        assert (label in blind_spots(without, support, bucket).listed) == (not found.too_few_rows[label]), label
+        assert (label in blind_spots(without, support, bucket).listed) == (not spots.too_few_rows[label]), label
 
 
 @pytest.mark.parametrize(("labels", "buckets", "rows"), ALIKE, ids=str)

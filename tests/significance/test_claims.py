@@ -69,8 +69,8 @@ def test_quick_gaps_whose_tail_few_rows_decide_hold_the_truth(sizes, least):
         rows |= {f"head {number}": rng.choice([0.5, 0.501], 2000), f"tail {number}": tail}
         gaps[f"gap {number}"] = [f"head {number}", f"tail {number}"]
     truth = 0.5005 - 5 / 2000 * np.mean(sizes)
-    found = intervals(rows, gaps=gaps, parts=list(rows), resamples=0)
-    assert np.mean([interval.low <= truth <= interval.high for interval in found.values()]) >= least
+    estimates = intervals(rows, gaps=gaps, parts=list(rows), resamples=0)
+    assert np.mean([interval.low <= truth <= interval.high for interval in estimates.values()]) >= least
 
 
 def test_averages_that_few_labels_decide_have_no_interval():

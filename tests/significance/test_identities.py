@@ -47,9 +47,9 @@ def test_each_model_has_its_threshold():
     }
     with pytest.warns(
         UserWarning, match=r"compare: the threshold of 'f1' is 0\.6 in 'old', 0\.8 in 'new'\. Tune"
-    ) as said:
+    ) as caught:
         assert len(compare(runs, identities=known, resamples=100)) == 2
-    assert len(said) == 1
+    assert len(caught) == 1
 
 
 def test_every_pair_is_looked_at():

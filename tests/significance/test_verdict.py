@@ -73,7 +73,7 @@ def test_the_line_says_what_the_numbers_say(preset):
         assert first.startswith(f"second against first run: {wanted}: "), first
         line = first.removeprefix(f"second against first run: {wanted}: ").partition(". Worse else")[0]
         line = line.partition(". Better else")[0].removesuffix(".")
-        by_key = {one.key: one for one in report.comparisons}
+        by_key = {comparison.key: comparison for comparison in report.comparisons}
         own = report.by_bucket.get(report.headline, {})
         said = {}
         for part in re.split(rf", (?={OUTCOMES})", line):
@@ -160,7 +160,7 @@ def test_an_interval_that_the_correction_overrules_says_so():
     noise[0] += 0.36 * noise[0].std()
     runs = {"old": {f"k{at}": np.zeros(40) for at in range(30)}, "new": {f"k{at}": one for at, one in enumerate(noise)}}
     comparisons = compare(runs, resamples=2000, correction="bonferroni", unbounded=[f"k{at}" for at in range(30)])
-    one = next(one for one in comparisons if one.key == "k0")
+    one = next(comparison for comparison in comparisons if comparison.key == "k0")
     assert one.interval.low > 0
     assert not one.significant
     assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(comparisons, headline="k0"))
