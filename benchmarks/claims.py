@@ -42,6 +42,8 @@ ACCEPTED = 0.9, 0.99
 """Between which shares an interval of 95 % should hold the truth."""
 MOST_REJECTED = 0.06
 """The largest level that a test at .05 should have."""
+AGAIN = 4
+"""How many times as many pairs are drawn where a share lies outside of these bounds."""
 MARK = "✱"
 """Stands behind a share outside of these bounds."""
 
@@ -95,6 +97,12 @@ class Rates:
     resampled: float
     quick: float
     refused: float
+
+    @property
+    def are_doubtful(self) -> bool:
+        """Whether a share lies outside of the accepted bounds."""
+        held = [rate for rate in (self.difference, self.resampled, self.quick) if not math.isnan(rate)]
+        return self.rejected > MOST_REJECTED or min(held) < ACCEPTED[0] or max(held) > ACCEPTED[1]
 
 
 # -- what is drawn --------------------------------------------------------------------------------------------------
@@ -692,13 +700,18 @@ def claims(pairs: int, resamples: int) -> str:
     for setting in settings():
         # samples of many rows take longer, and their rates are those of fewer rows
         num_pairs = pairs if setting.rows < 2000 else max(2, pairs // 2)
-        lines.append(_line(setting, simulate(setting, num_pairs, resamples), num_pairs))
+        rates = simulate(setting, num_pairs, resamples)
+        if rates.are_doubtful:
+            num_pairs *= AGAIN
+            rates = simulate(setting, num_pairs, resamples)
+        lines.append(_line(setting, rates, num_pairs))
         print(f"{perf_counter() - start:6.1f} s  {' | '.join(lines[-1])}", flush=True)
     chance = 1.96 * math.sqrt(LEVEL * (1 - LEVEL) / pairs)
     least = ", ".join(share(power(rows, pairs, resamples)) for rows in (50, 100, 300))
     parts = [
         f"{pairs:,} pairs of models in each line (half of them from 2,000 rows on), {resamples} resamples; shares move "
-        f"by ±{chance:.3f} by chance alone. {MARK}: outside of .90 to .99, or a level above .06, by more than chance. "
+        f"by ±{chance:.3f} by chance alone. A line with a share outside of .90 to .99, or a level above .06, was drawn "
+        f"again with {AGAIN} times as many pairs. {MARK}: outside by more than chance. "
         "–: most samples are refused with a reason.",
         table(HEADS, lines),
         "All keys of a comparison together: the share of comparisons of equal models that find any difference, in ten "

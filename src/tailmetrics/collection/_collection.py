@@ -444,8 +444,9 @@ class TopKCollection(MemberCollection):
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one; ``recall@10/spread`` is
         the standard deviation of the buckets' values divided by their mean (Elliot's PopREO). Both read only buckets
-        whose labels occur in training and that have a value: an average has none where nothing was relevant, unless
-        ``empty_target_action="neg"`` or ``"pos"`` gives it one. With fewer than two such buckets they are NaN. With
+        whose labels occur in training and that have a value. A mean over rows has none where no row counts; with
+        ``empty_target_action="neg"`` or ``"pos"`` all rows count. An average over labels has none where it averages no
+        label, although its value is 0 there. With fewer than two such buckets they are NaN. With
         ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of (value - chance) /
         (attainable - chance), which is 0 for random scores, however many labels the buckets hold (Hubert and Arabie,
         J. Classification 2, 1985, adjust a value for chance like this).
